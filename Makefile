@@ -1,0 +1,37 @@
+# forewarn: `make help` lists what there is. Needs python3 >= 3.11 with venv, and make.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.venv/run: setup.cfg constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) install -c constraints.txt -e '.[webhook]'
+	touch $@
+
+.venv/dev: .venv/run
+	$(PIP) install -c constraints.txt -e '.[webhook,dev]'
+	touch $@
+
+install: .venv/run ## .venv with the command .venv/bin/forewarn
+
+test: .venv/dev ## every test but the slow and the end-to-end ones
+	$(BIN)/python -m pytest -q -n auto -m 'not slow and not e2e'
+
+test-slow: .venv/dev ## minutes of random clusters and objects
+	$(BIN)/python -m pytest -q -n auto -m slow
+
+format: .venv/dev ## rewrite the sources in the one format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: .venv/dev ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: help install test test-slow format check

@@ -1,0 +1,90 @@
+"""The `forewarn` command: a table of subcommands, each imported when it is used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+VERSION: Final = "0.1.0"
+KUBERNETES: Final = "1.36.3"
+
+
+class Command(NamedTuple):
+    """Where a subcommand's function is (arguments in, exit status out), and the line that help says of it."""
+
+    module: str
+    help: str
+    function: str = "main"
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    "lint": Command("policies.commands.lint", "check manifests, with file, line and column"),
+    "explain": Command("policies.commands.explain", "say what a rule means, why, and what to do"),
+    "dry-run": Command("policies.commands.dry_run", "what kube-apiserver itself would answer, offline"),
+    "preempt": Command("policies.commands.preempt", "whom a pod would push out, and from which node"),
+    "review": Command("webhook.commands.review", "answer an AdmissionReview as the webhook would"),
+    "serve": Command("webhook.commands.serve", "run the admission webhook"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; returns the exit status (2: wrong usage)."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    name = arguments[0] if arguments else "--help"
+    if name in ("-h", "--help", "help"):
+        print(_usage())  # noqa: T201
+        return 0 if arguments else 2
+    if name in ("-V", "--version"):
+        print(f"forewarn {VERSION} (semantics of Kubernetes {KUBERNETES})")  # noqa: T201
+        return 0
+    function = _load(name)
+    if function is None:
+        print(f"forewarn: unknown command {name!r}; see `forewarn --help`", file=sys.stderr)  # noqa: T201
+        return 2
+    try:
+        return function(arguments[1:])
+    except BrokenPipeError:
+        # The reader went away (`| head`): nothing to say, and nothing may be flushed into the closed pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+
+
+def _load(name: str) -> Callable[[Sequence[str]], int] | None:
+    """The function of a subcommand; other distributions' come by the entry-point group forewarn.commands."""
+    command = COMMANDS.get(name)
+    if command is not None:
+        function: Callable[[Sequence[str]], int] = getattr(import_module(command.module), command.function)
+        return function
+    from importlib.metadata import entry_points
+
+    for entry_point in entry_points(group="forewarn.commands", name=name):
+        loaded: Callable[[Sequence[str]], int] = entry_point.load()
+        return loaded
+    return None
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        [
+            "Says beforehand whom a Kubernetes pod's priority will push out.",
+            "",
+            "usage: forewarn COMMAND [OPTIONS]   (`forewarn COMMAND --help` says more)",
+            "",
+            *lines,
+            "",
+            "  --version  version, and the Kubernetes release whose semantics it has",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One module a subcommand of `forewarn`: arguments in, exit status out."""

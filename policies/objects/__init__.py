@@ -1,0 +1,1 @@
+"""Frozen views of the API objects that are read, and of what is asked about them."""

@@ -1,0 +1,136 @@
+"""Reading fields of API objects: typed, and with an error that names object and field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from policies.findings import ObjectRef, Path, field_path
+
+ApiObject = Mapping[str, Any]
+"""An API object, or a part of one, as JSON holds it. Never changed by whoever reads it."""
+
+NOTHING: Final[ApiObject] = {}
+INT32: Final = range(-(2**31), 2**31)
+
+
+class InvalidObject(ValueError):
+    """An object that the API server would not have stored: which one, which field, what is wrong with it."""
+
+    def __init__(self, problem: str, path: Path = (), ref: ObjectRef | None = None) -> None:
+        self.problem, self.path, self.ref = problem, path, ref
+        where = ": ".join(part for part in (str(ref or ""), field_path(path)) if part)
+        super().__init__(f"{where}: {problem}" if where else problem)
+
+
+def json_type(value: object) -> str:
+    """What encoding/json calls the type of this value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return "number"
+    return "string" if isinstance(value, str) else "object" if isinstance(value, Mapping) else "array"
+
+
+def at(obj: ApiObject, *path: str | int) -> Any:
+    """The value at a path, None where any step is absent or null."""
+    value: Any = obj
+    for step in path:
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(step, int) and isinstance(value, Sequence) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def _expect(obj: ApiObject, path: Path, kinds: tuple[type, ...], what: str) -> Any:
+    value: Any = obj
+    for depth, step in enumerate(path):
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise InvalidObject(f"must be an object, not {json_type(value)}", path[:depth], ref_of(obj))
+        value = value.get(step)
+    if value is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
+        return value
+    raise InvalidObject(f"must be {what}, not {json_type(value)}", path, ref_of(obj))
+
+
+def text(obj: ApiObject, *path: str | int, default: str = "") -> str:
+    """A string field; absent and null read as the default. Raises InvalidObject."""
+    value: str | None = _expect(obj, path, (str,), "a string")
+    return default if value is None else value
+
+
+def boolean(obj: ApiObject, *path: str | int) -> bool:
+    """A boolean field; absent and null read as false. Raises InvalidObject."""
+    return bool(_expect(obj, path, (bool,), "a boolean"))
+
+
+def int32(obj: ApiObject, *path: str | int) -> int | None:
+    """A 32-bit integer field; absent and null read as None. Raises InvalidObject."""
+    value: int | None = _expect(obj, path, (int,), "an integer")
+    if value is not None and value not in INT32:
+        raise InvalidObject(f"{value} does not fit into 32 bits", path, ref_of(obj))
+    return value
+
+
+def mapping(obj: ApiObject, *path: str | int) -> ApiObject:
+    """An object field; absent and null read as empty. Raises InvalidObject."""
+    value: ApiObject | None = _expect(obj, path, (Mapping,), "an object")
+    return value or NOTHING
+
+
+def sequence(obj: ApiObject, *path: str | int) -> Sequence[Any]:
+    """A list field; absent and null read as empty. Raises InvalidObject."""
+    value: Sequence[Any] | None = _expect(obj, path, (list, tuple), "a list")
+    return value or ()
+
+
+def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
+    """Labels, annotations, nodeSelector: strings to strings. Raises InvalidObject."""
+    entries = mapping(obj, *path)
+    for key, value in entries.items():
+        if not isinstance(value, str):
+            raise InvalidObject(f"must be a string, not {json_type(value)}", (*path, key), ref_of(obj))
+    return entries
+
+
+def timestamp(obj: ApiObject, *path: str | int) -> int | None:
+    """A metav1.Time in seconds since 1970, None where absent. Raises InvalidObject."""
+    value = text(obj, *path)
+    if not value:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidObject(f'"{value}" is no RFC 3339 time', path, ref_of(obj)) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def ref_of(obj: ApiObject, namespace: str = "") -> ObjectRef:
+    """Which object this is, as far as it can be read; `namespace` stands in where it has none."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, Mapping):
+        metadata = NOTHING
+    name = metadata.get("name") or (f"{metadata['generateName']}*" if metadata.get("generateName") else "")
+    return ObjectRef(
+        api_version=str(obj.get("apiVersion") or ""),
+        kind=str(obj.get("kind") or ""),
+        namespace=str(metadata.get("namespace") or namespace),
+        name=str(name),
+    )
+
+
+def group_kind(obj: ApiObject) -> str:
+    """`group/Kind`, the group empty for core objects: `apps/Deployment`, `/Pod`."""
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        return ""
+    group, slash, _ = api_version.rpartition("/")
+    return f"{group if slash else ''}/{kind}"

@@ -1,0 +1,41 @@
+"""PriorityClass, as stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from policies.objects.fields import boolean, int32, text
+
+if TYPE_CHECKING:
+    from policies.objects.fields import ApiObject
+
+PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
+PREEMPT_NEVER: Final = "Never"
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A class as the API server holds it: an absent value is 0, an absent policy PreemptLowerPriority."""
+
+    name: str
+    value: int
+    global_default: bool = False
+    preemption_policy: str = PREEMPT_LOWER_PRIORITY
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> PriorityClass:
+        """Read an API object. Raises InvalidObject."""
+        return cls(
+            name=text(obj, "metadata", "name"),
+            value=int32(obj, "value") or 0,
+            global_default=boolean(obj, "globalDefault"),
+            preemption_policy=text(obj, "preemptionPolicy", default=PREEMPT_LOWER_PRIORITY),
+        )
+
+
+SYSTEM_CLASSES: Final = (
+    PriorityClass("system-cluster-critical", 2_000_000_000),
+    PriorityClass("system-node-critical", 2_000_001_000),
+)
+"""The classes that every API server makes at start. Source: pkg/apis/scheduling/v1/helpers.go."""

@@ -1,0 +1,70 @@
+"""Workloads: objects that hold a pod template, and the template in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.objects.fields import NOTHING, InvalidObject, at, group_kind, json_type, ref_of
+
+if TYPE_CHECKING:
+    from policies.findings import ObjectRef, Path
+    from policies.objects.fields import ApiObject
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """A pod, or the template of one: `spec` and `metadata` of what would run, and where it stands in its object."""
+
+    object: ApiObject
+    path: Path
+    is_template: bool
+
+    @property
+    def spec(self) -> ApiObject:
+        """The pod spec; empty where it is absent."""
+        value = self.object.get("spec")
+        return value if isinstance(value, Mapping) else NOTHING
+
+    def at(self, *path: str | int) -> Path:
+        """The path, in the object that holds the template, of a field of the pod spec."""
+        return (*self.path, "spec", *path)
+
+
+def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> PodTemplate | None:
+    """The pod template of a workload, or the pod itself; None for any other kind and where the template is absent.
+
+    `paths`: `group/Kind` to the template's path (options.POD_TEMPLATE_PATHS and what configuration adds). Raises
+    InvalidObject where something else stands in the template's place.
+    """
+    kind = group_kind(obj)
+    if kind == "/Pod":
+        return PodTemplate(obj, (), is_template=False)
+    path = paths.get(kind)
+    if path is None:
+        return None
+    template: Any = at(obj, *path)
+    if template is None:
+        return None
+    for value, where in ((template, path), (at(template, "spec"), (*path, "spec"))):
+        if value is not None and not isinstance(value, Mapping):
+            raise InvalidObject(f"must be an object, not {json_type(value)}", where, ref_of(obj))
+    return PodTemplate(template, path, is_template=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload in a cluster: kept whole (less status and managedFields), its template is read when asked for."""
+
+    ref: ObjectRef
+    object: ApiObject
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> Workload:
+        """Read an API object."""
+        kept = {key: value for key, value in obj.items() if key != "status"}
+        metadata = kept.get("metadata")
+        if isinstance(metadata, Mapping):
+            kept["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
+        return cls(ref_of(obj, "default"), kept)

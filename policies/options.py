@@ -1,0 +1,52 @@
+"""What rules may be told: plain data with the defaults in force, validated by `config`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+POD_TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
+    "apps/Deployment": ("spec", "template"),
+    "apps/ReplicaSet": ("spec", "template"),
+    "apps/StatefulSet": ("spec", "template"),
+    "apps/DaemonSet": ("spec", "template"),
+    "batch/Job": ("spec", "template"),
+    "batch/CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "/ReplicationController": ("spec", "template"),
+    "/PodTemplate": ("template",),
+}
+"""`group/Kind` of every built-in workload -> the path of its pod template."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeSelector:
+    """One `matchScopes` entry of kube-apiserver's ResourceQuotaConfiguration."""
+
+    scope_name: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """As Go prints it in `insufficient quota to match these scopes`."""
+        return f"{{{self.scope_name} {self.operator} [{' '.join(self.values)}]}}"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedResource:
+    """One `limitedResources` entry of kube-apiserver's ResourceQuotaConfiguration."""
+
+    resource: str
+    match_contains: tuple[str, ...] = ()
+    match_scopes: tuple[ScopeSelector, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of rules; `pod_template_paths` has the built-in workloads and those that configuration adds."""
+
+    pod_template_paths: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: POD_TEMPLATE_PATHS)
+    autoscaler_cutoff: int = -10
+    limited_resources: tuple[LimitedResource, ...] = ()

@@ -1,0 +1,99 @@
+"""Label selectors as apimachinery evaluates them (`pkg/labels/selector.go`, `LabelSelectorAsSelector`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+
+
+class InvalidSelector(ValueError):
+    """The selector cannot be read; the message names what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on a label; all of a selector's hold together."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Upstream `Requirement.Matches`; NotIn and DoesNotExist hold where the key is absent."""
+        if self.operator == "In":
+            return labels.get(self.key) in self.values
+        if self.operator == "NotIn":
+            return labels.get(self.key) not in self.values
+        return (self.key in labels) == (self.operator == "Exists")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """A parsed selector. Without requirements it matches everything; a nil selector (None) matches nothing."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is asked for."""
+        return not self.requirements
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether every requirement holds for these labels."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | None:
+    """Read a `metav1.LabelSelector`; None stays None. Raises InvalidSelector.
+
+    Source: apimachinery `LabelSelectorAsSelector` and `labels.NewRequirement`.
+    """
+    if selector is None:
+        return None
+    requirements = [
+        Requirement(_key(k), "In", frozenset([_value(v)])) for k, v in _mapping(selector, "matchLabels").items()
+    ]
+    expressions = selector.get("matchExpressions") or ()
+    if not isinstance(expressions, list | tuple):
+        raise InvalidSelector("matchExpressions must be a list")
+    requirements += [_expression(expression) for expression in expressions]
+    return LabelSelector(tuple(sorted(requirements, key=lambda r: r.key)))
+
+
+def _expression(expression: Any) -> Requirement:
+    if not isinstance(expression, Mapping):
+        raise InvalidSelector("matchExpressions must hold objects")
+    key, operator, values = expression.get("key", ""), expression.get("operator", ""), expression.get("values") or ()
+    if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+        raise InvalidSelector(f'"{operator}" is not a valid label selector operator')
+    if operator in ("In", "NotIn") and not values:
+        raise InvalidSelector(f"values: for operator {operator} there must be at least one value")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise InvalidSelector(f"values: for operator {operator} there must be none")
+    return Requirement(_key(key), operator, frozenset(map(_value, values)))
+
+
+def _mapping(selector: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = selector.get(name) or {}
+    if not isinstance(value, Mapping):
+        raise InvalidSelector(f"{name} must be an object")
+    return value
+
+
+def _key(key: Any) -> str:
+    prefix, slash, name = key.rpartition("/") if isinstance(key, str) else ("", "", "")
+    good_prefix = not slash or (_SUBDOMAIN.fullmatch(prefix) is not None and len(prefix) <= 253)
+    if not good_prefix or _NAME.fullmatch(name) is None:
+        raise InvalidSelector(f'"{key}" is not a valid label key')
+    return str(key)
+
+
+def _value(value: Any) -> str:
+    if not isinstance(value, str) or (value and _NAME.fullmatch(value) is None):
+        raise InvalidSelector(f'"{value}" is not a valid label value')
+    return value

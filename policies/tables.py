@@ -1,0 +1,76 @@
+"""Tables that are cheap to freeze: what a snapshot needs of a cache that goes on changing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_SHARDS: Final = 256
+
+
+class FrozenTable(Mapping[K, V], Generic[K, V]):
+    """An immutable mapping over shards that it shares with the table it was frozen from."""
+
+    __slots__ = ("_length", "_shards")
+
+    def __init__(self, shards: tuple[dict[K, V], ...] = ({},), length: int = 0) -> None:
+        self._shards, self._length = shards, length
+
+    def __getitem__(self, key: K) -> V:
+        return self._shards[hash(key) % len(self._shards)][key]
+
+    def __iter__(self) -> Iterator[K]:
+        for shard in self._shards:
+            yield from shard
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class Table(Generic[K, V]):
+    """A mutable mapping with one owner. A change after `freeze` copies one shard, not the table."""
+
+    def __init__(self) -> None:
+        self._shards: list[dict[K, V]] = [{} for _ in range(_SHARDS)]
+        self._shared = bytearray(_SHARDS)
+        self._length = 0
+        self._frozen: FrozenTable[K, V] | None = None
+
+    def __len__(self) -> int:
+        return self._length
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, None where there is none."""
+        return self._shards[hash(key) % _SHARDS].get(key)
+
+    def put(self, key: K, value: V) -> None:
+        """Set a value, replacing what the key had."""
+        shard = self._own(key)
+        self._length += key not in shard
+        shard[key] = value
+
+    def pop(self, key: K) -> V | None:
+        """Take a key out; None where it was not there."""
+        if self.get(key) is None:
+            return None
+        self._length -= 1
+        return self._own(key).pop(key)
+
+    def freeze(self) -> FrozenTable[K, V]:
+        """What the table holds now, for good. O(1) when nothing changed, else O(shards)."""
+        if self._frozen is None:
+            self._shared = bytearray(b"\1" * _SHARDS)
+            self._frozen = FrozenTable(tuple(self._shards), self._length)
+        return self._frozen
+
+    def _own(self, key: K) -> dict[K, V]:
+        """The shard of a key, fit to be written to."""
+        index = hash(key) % _SHARDS
+        self._frozen = None
+        if self._shared[index]:
+            self._shards[index] = self._shards[index].copy()
+            self._shared[index] = 0
+        return self._shards[index]

@@ -1,0 +1,1 @@
+"""How admission requests and cluster state get in, and answers get out."""
