@@ -86,6 +86,7 @@ class Problem:
     path: Path = ()
     remediation: str = ""
     location: Location | None = None
+    object: ObjectRef | None = None
     detail: dict[str, Any] = field(default_factory=dict)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policies.objects.fields import string_map, text
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.objects.fields import ApiObject
+
+DEFAULT_CLASS_ANNOTATION: Final = "forewarn.dev/default-priority-class"
+EXEMPT_UNTIL_ANNOTATION: Final = "forewarn.dev/exempt-until"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,14 @@ class Pod:
             owner=Owner.from_api(obj),
         )
 
+    def to_api(self) -> ApiObject:
+        """The fields of its priority as an API object: what an update is compared with."""
+        spec: dict[str, object] = {"priorityClassName": self.priority_class_name, "priority": self.priority}
+        if self.preemption_policy:
+            spec["preemptionPolicy"] = self.preemption_policy
+        metadata = {"name": self.name, "namespace": self.namespace}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
     @property
     def terminal(self) -> bool:
         """Whether it has run to its end: it holds no resources and the scheduler does not see it."""

@@ -33,6 +33,17 @@ class PriorityClass:
             preemption_policy=text(obj, "preemptionPolicy", default=PREEMPT_LOWER_PRIORITY),
         )
 
+    def to_api(self) -> ApiObject:
+        """The API object, as far as it is known here."""
+        return {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": self.name},
+            "value": self.value,
+            "globalDefault": self.global_default,
+            "preemptionPolicy": self.preemption_policy,
+        }
+
 
 SYSTEM_CLASSES: Final = (
     PriorityClass("system-cluster-critical", 2_000_000_000),

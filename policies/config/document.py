@@ -1,0 +1,118 @@
+"""YAML with positions, for files that are ours: every fault is told with file, line and column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from policies.findings import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class ConfigError(ValueError):
+    """The file cannot be used: `FILE:LINE:COLUMN: what is wrong; what would be right`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value of the file, with its place. Its readers raise ConfigError."""
+
+    file: str
+    node: yaml.Node | None
+    path: str = ""
+
+    def fault(self, problem: str) -> ConfigError:
+        """The error that says `problem` of this place."""
+        mark = self.node.start_mark if self.node else None
+        where = f"{self.file}:{mark.line + 1}:{mark.column + 1}" if mark else self.file
+        return ConfigError(f"{where}: {self.path + ': ' if self.path else ''}{problem}")
+
+    def items(self, known: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, Entry]]:
+        """The entries of a mapping; a key that is not known is a fault, with the nearest one offered."""
+        if self._empty():
+            return
+        if not isinstance(self.node, yaml.MappingNode):
+            raise self.fault("must be a mapping")
+        seen = set()
+        for key_node, value_node in self.node.value:
+            key = str(key_node.value)
+            entry = Entry(self.file, key_node, self.path)
+            if key in seen:
+                raise entry.fault(f'"{key}" is here twice')
+            if known is not None and key not in known:
+                raise entry.fault(f'unknown {what} "{key}"{_suggestion(key, known)}')
+            seen.add(key)
+            yield key, Entry(self.file, value_node, f"{self.path}.{key}".lstrip("."))
+
+    def elements(self) -> Iterator[Entry]:
+        """The entries of a list."""
+        if self._empty():
+            return
+        if not isinstance(self.node, yaml.SequenceNode):
+            raise self.fault("must be a list")
+        for index, node in enumerate(self.node.value):
+            yield Entry(self.file, node, f"{self.path}[{index}]")
+
+    def text(self) -> str:
+        """Text; what YAML takes for a boolean or a number is taken as it is written."""
+        if not isinstance(self.node, yaml.ScalarNode) or self._empty():
+            raise self.fault("must be text")
+        return str(self.node.value)
+
+    def texts(self) -> tuple[str, ...]:
+        """A list of texts."""
+        return tuple(element.text() for element in self.elements())
+
+    def integer(self) -> int:
+        """A whole number."""
+        try:
+            return int(self.text())
+        except ValueError:
+            raise self.fault(f'must be a whole number, not "{self.text()}"') from None
+
+    def word(self, known: Collection[str], what: str) -> str:
+        """One of several words."""
+        text = self.text()
+        if text not in known:
+            raise self.fault(f'unknown {what} "{text}"{_suggestion(text, known)}')
+        return text
+
+    def plain(self) -> Any:
+        """The value as YAML's plain types."""
+        loader = _Loader("")
+        try:
+            return loader.construct_document(self.node)
+        except yaml.YAMLError as error:
+            raise self.fault(str(error)) from None
+        finally:
+            loader.dispose()
+
+    def _empty(self) -> bool:
+        return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.tag.endswith(":null"))
+
+
+def parse(text: str | bytes, file: str) -> Entry:
+    """The one document of a file. Raises ConfigError."""
+    try:
+        documents = list(yaml.compose_all(text, Loader=_Loader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
+        raise ConfigError(f"{where}: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from None
+    if len(documents) > 1:
+        raise Entry(file, documents[1]).fault("one document is all there may be")
+    return Entry(file, documents[0] if documents else None)
+
+
+def _suggestion(word: str, known: Collection[str]) -> str:
+    near = get_close_matches(word, list(known), n=1)
+    return f'; did you mean "{near[0]}"?' if near else f"; there are {listed(sorted(known), 12)}"

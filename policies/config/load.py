@@ -1,0 +1,134 @@
+"""Reads the configuration file: validated whole, or refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.config.document import ConfigError, Entry, parse
+from policies.config.model import Annotate, Config, Exemption
+from policies.findings import Action, Severity
+from policies.options import POD_TEMPLATE_PATHS
+from policies.rules import RULES
+from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+NAME: Final = ".forewarn.yaml"
+_RULES: Final = {rule.ID: rule for rule in RULES}
+_SEVERITIES: Final = {str(severity): severity for severity in Severity}
+
+
+def find_config(start: Path) -> Path | None:
+    """`.forewarn.yaml` in this directory or above, up to the repository's root (the one that has `.git`)."""
+    for directory in (start, *start.parents):
+        if (directory / NAME).is_file():
+            return directory / NAME
+        if (directory / ".git").exists():
+            return None
+    return None
+
+
+def load_config(path: Path | str) -> Config:
+    """Read a configuration file. Raises ConfigError, also where it cannot be opened."""
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    return read_config(text, str(path))
+
+
+def read_config(text: str | bytes, file: str) -> Config:
+    """The configuration that a text holds. Raises ConfigError at its first fault."""
+    config = Config()
+    for key, entry in parse(text, file).items(_READERS):
+        config = _READERS[key](config, entry)
+    return config
+
+
+def _actions(config: Config, entry: Entry) -> Config:
+    actions = {}
+    for rule, value in entry.items(_RULES, "rule"):
+        if _RULES[rule].ACTION is None:
+            raise value.fault("the linter's alone; the webhook never does anything with it")
+        actions[rule] = Action(value.word([a.value for a in Action], "action"))
+    return replace(config, actions=actions)
+
+
+def _severities(config: Config, entry: Entry) -> Config:
+    severities = {}
+    for rule, value in entry.items(_RULES, "rule"):
+        if _RULES[rule].SEVERITY is None:
+            raise value.fault("the webhook's alone; the linter never says it")
+        severities[rule] = _SEVERITIES[value.word(_SEVERITIES, "severity")]
+    return replace(config, severities=severities)
+
+
+def _option(name: str, read: Callable[[Entry], Any]) -> Callable[[Config, Entry], Config]:
+    def reader(config: Config, entry: Entry) -> Config:
+        changes: dict[str, Any] = {name: read(entry)}
+        return replace(config, options=replace(config.options, **changes))
+
+    return reader
+
+
+def _template_paths(entry: Entry) -> Mapping[str, tuple[str, ...]]:
+    paths = dict(POD_TEMPLATE_PATHS)
+    for kind, value in entry.items():
+        group, slash, name = kind.rpartition("/")
+        steps = tuple(value.text().split("."))
+        if not slash or not name or "." in name or "/" in group:
+            raise value.fault(f'"{kind}" must be group/Kind, as in argoproj.io/Rollout')
+        if not all(steps):
+            raise value.fault(f'"{value.text()}" must be a path to the pod template, as in spec.template')
+        paths[f"{group}/{name}"] = steps
+    return paths
+
+
+def _annotate(config: Config, entry: Entry) -> Config:
+    return replace(config, annotate=Annotate(entry.word([a.value for a in Annotate], "choice")))
+
+
+def _exemptions(config: Config, entry: Entry) -> Config:
+    return replace(config, exemptions=tuple(_exemption(element) for element in entry.elements()))
+
+
+def _exemption(entry: Entry) -> Exemption:
+    given: dict[str, Any] = {}
+    for key, value in entry.items(("reason", "namespaces", "namespaceSelector", "users", "groups")):
+        if key == "reason":
+            given["reason"] = value.text()
+        elif key == "namespaceSelector":
+            given["namespace_selector"] = _selector(value)
+        else:
+            given[key] = value.texts()
+    if not given.get("reason"):
+        raise entry.fault("reason is missing: say why, it is logged with every request that is let pass")
+    if len(given) == 1:
+        raise entry.fault("exempts everything: name namespaces, a namespaceSelector, users or groups")
+    return Exemption(**given)
+
+
+def _selector(entry: Entry) -> LabelSelector | None:
+    keys = dict(entry.items(("matchLabels", "matchExpressions")))
+    try:
+        selector = parse_label_selector({key: value.plain() for key, value in keys.items()})
+    except InvalidSelector as fault:
+        raise entry.fault(str(fault)) from None
+    if selector is None or selector.empty:
+        raise entry.fault("selects every namespace; name at least one label")
+    return selector
+
+
+_READERS: Final[Mapping[str, Callable[[Config, Entry], Config]]] = {
+    "actions": _actions,
+    "severities": _severities,
+    "autoscalerCutoff": _option("autoscaler_cutoff", Entry.integer),
+    "podTemplatePaths": _option("pod_template_paths", _template_paths),
+    "annotate": _annotate,
+    "exemptions": _exemptions,
+}
+OPTION_NAMES: Final = tuple(_READERS)
+__all__ = ["NAME", "OPTION_NAMES", "ConfigError", "find_config", "load_config", "read_config"]

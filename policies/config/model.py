@@ -1,0 +1,108 @@
+"""What a configuration amounts to once it is read: frozen and valid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from policies.findings import Action, Severity
+from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
+from policies.options import Options
+from policies.rules.context import About
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.objects.namespace import Namespace
+    from policies.objects.subject import User
+    from policies.rules.context import Rule
+    from policies.selectors import LabelSelector
+
+
+class Annotate(StrEnum):
+    """Which objects get the annotation forewarn.dev/preemption-impact."""
+
+    PODS = "pods"
+    WORKLOADS = "workloads"
+    ALL = "all"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """Requests that the webhook lets pass: everything that is given must hold, of a list one entry."""
+
+    reason: str
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+    def covers(self, user: User | None, namespace: Namespace | None) -> bool:
+        """Whether a request of this user in this namespace (None: of no namespace) is let pass."""
+        name, groups = (user.name, user.groups) if user else ("", ())
+        return (
+            (not self.namespaces or (namespace is not None and _one_of(self.namespaces, namespace.name)))
+            and (self.namespace_selector is None or _selects(self.namespace_selector, namespace))
+            and (not self.users or _one_of(self.users, name))
+            and (not self.groups or any(_one_of(self.groups, group) for group in groups))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The configuration in force; without arguments, the defaults."""
+
+    actions: Mapping[str, Action] = field(default_factory=dict)
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
+    annotate: Annotate = Annotate.ALL
+    exemptions: tuple[Exemption, ...] = ()
+
+    def action(self, rule: Rule, about: About) -> Action:
+        """What the webhook does with a finding: as configured; else the rule's default, on a template never deny.
+
+        A template's fault is not refused by the API server either: it is its pods that will be missing.
+        """
+        configured = self.actions.get(rule.ID)
+        if configured is not None:
+            return configured
+        if rule.ACTION is None:
+            return Action.WARN
+        return Action.WARN if about is About.TEMPLATE and rule.ACTION is Action.DENY else rule.ACTION
+
+    def severity(self, rule: Rule) -> Severity | None:
+        """What the linter says; None: the rule is not a matter for the linter."""
+        return None if rule.SEVERITY is None else self.severities.get(rule.ID, rule.SEVERITY)
+
+    def exemption(self, user: User | None, namespace: Namespace | None, now: datetime) -> str | None:
+        """Why a request is let pass, None where it is not: an exemption, or a namespace's break-glass annotation."""
+        for exemption in self.exemptions:
+            if exemption.covers(user, namespace):
+                return exemption.reason
+        until = exempt_until(namespace)
+        if until is not None and now < until:
+            return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''}: {until.isoformat()}"
+        return None
+
+
+def exempt_until(namespace: Namespace | None) -> datetime | None:
+    """When a namespace's break-glass annotation ends; None where there is none that can be read."""
+    text = namespace.annotations.get(EXEMPT_UNTIL_ANNOTATION, "") if namespace else ""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _one_of(patterns: tuple[str, ...], name: str) -> bool:
+    """Shell patterns, as in `team-*`."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _selects(selector: LabelSelector, namespace: Namespace | None) -> bool:
+    return namespace is not None and selector.matches(namespace.labels)

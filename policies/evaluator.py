@@ -1,0 +1,113 @@
+"""Runs the rules: the only caller of them. What they yield becomes findings, with the severity and action in force."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, field_path
+from policies.objects.fields import NOTHING, InvalidObject, group_kind
+from policies.objects.subject import Apply, Operation, Subject
+from policies.rules import RULES, parse_error
+from policies.rules.context import PRIORITY_CLASS, About, Context, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from policies.cluster import ClusterSnapshot
+    from policies.config import Config
+    from policies.rules.context import Rule
+
+__all__ = ["Phase", "evaluate"]
+
+_FILES: Final = Subject(NOTHING)
+_RULES_ABOUT: Final[Mapping[About, tuple[Rule, ...]]] = {
+    about: tuple(rule for rule in RULES if about in rule.ABOUT) for about in About
+}
+
+
+def evaluate(
+    apply: Apply,
+    cluster: ClusterSnapshot | None,
+    config: Config,
+    *,
+    phase: Phase,
+    now: datetime,
+    expired: Callable[[], bool] = lambda: False,
+) -> list[Finding]:
+    """Everything there is to say about an apply, in the order of the report and each thing once.
+
+    `cluster` None: not known. `expired`: whether the time for what takes long (predictions) is used up; rules that only
+    look things up always answer.
+    """
+    context = Context(apply, cluster, config.options, phase, now, expired)
+    return sorted({finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config)})
+
+
+def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:
+    """What the rules say about one subject; a field that cannot be read is told once, by a rule where one names it."""
+    findings: list[Finding] = []
+    faults: list[InvalidObject] = []
+    try:
+        about = _about(subject, context)
+        rules = () if about is None else tuple(_in_force(about, context.phase, config))
+    except InvalidObject as fault:
+        about, rules, faults = None, (), [fault]
+    for rule, severity, action in rules:
+        try:
+            findings += (_finding(subject, p, rule.ID, severity, action) for p in rule.check(subject, context))
+        except InvalidObject as fault:
+            faults.append(fault)
+    named = {finding.path for finding in findings}
+    findings += (
+        f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
+    )
+    return findings
+
+
+def _in_force(about: About, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:
+    """The rules to run, each with what becomes of its findings."""
+    for rule in _RULES_ABOUT[about]:
+        severity, action = config.severity(rule), config.action(rule, about)
+        heard = rule.SEVERITY if phase is Phase.LINT else rule.ACTION
+        if action is not Action.OFF and heard is not None:
+            yield rule, Severity.ERROR if severity is None else severity, action
+
+
+def _about(subject: Subject, context: Context) -> About | None:
+    """Which rules look at a subject; None: none of them. Raises InvalidObject."""
+    if subject is _FILES:
+        return About.FILE
+    kind = group_kind(subject.object or subject.old or NOTHING)
+    deleted = subject.operation is Operation.DELETE
+    if subject.subresource or subject.operation is Operation.CONNECT or (deleted and kind != PRIORITY_CLASS):
+        return None
+    if kind == PRIORITY_CLASS:
+        return About.DELETED_PRIORITY_CLASS if deleted else About.PRIORITY_CLASS
+    if kind == "/Namespace":
+        return About.NAMESPACE
+    if kind == "/Pod":
+        return About.UPDATED_POD if subject.operation is Operation.UPDATE else About.POD
+    return About.TEMPLATE if context.template(subject) else None
+
+
+def _unreadable(subject: Subject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:
+    """A field that no rule can make sense of. At the webhook the API server has decoded the object before us."""
+    severity = config.severity(parse_error)
+    if phase is Phase.LINT and severity is not None:
+        problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path)
+        yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)
+
+
+def _finding(subject: Subject, problem: Problem, rule: str, severity: Severity, action: Action) -> Finding:
+    return Finding(
+        location=problem.location or subject.locate(problem.path),
+        severity=severity,
+        rule=rule,
+        object=problem.object or (NO_OBJECT if subject is _FILES else subject.ref),
+        message=problem.message,
+        remediation=problem.remediation,
+        action=action,
+        path=field_path(problem.path),
+        detail=problem.detail,
+    )

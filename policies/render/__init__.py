@@ -1,0 +1,1 @@
+"""Findings and predictions as text, for people and for programs."""

@@ -1,0 +1,58 @@
+"""Findings for people: one greppable line each, the source line, a caret below the value, and what would be right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.findings import Severity, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from policies.findings import Finding
+
+
+def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
+    return text
+
+
+def render(
+    findings: Sequence[Finding],
+    line_of: Callable[[str, int], str | None],
+    paint: Callable[[str, str], str] = _plain,
+) -> Iterator[str]:
+    """The report, line by line.
+
+    `line_of(file, line)`: the text of a source line, None where it cannot be had. `paint(text, style)`: the text in
+    colour; styles are the severities, `bold` and `dim`.
+    """
+    for finding in findings:
+        place = finding.location
+        head = f"{place.file}:{place.line}:{place.column}"
+        about = f"{finding.object}: " if str(finding.object) else ""
+        severity, rule = str(finding.severity), paint(f"[{finding.rule}]", "dim")
+        yield f"{paint(head, 'bold')}: {paint(severity, severity)}: {about}{finding.message} {rule}"
+        yield from _excerpt(finding, line_of(place.file, place.line) if place.line else None, paint)
+
+
+def _excerpt(finding: Finding, line: str | None, paint: Callable[[str, str], str]) -> Iterator[str]:
+    """The source line with its caret, cut to what a screen shows around the value."""
+    place = finding.location
+    gutter = " " * len(str(place.line))
+    if line is not None:
+        start = max(0, place.column - 80)
+        shown = "".join(" " if c in "\t\r" or not c.isprintable() else c for c in line[start : start + 160]).rstrip()
+        width = max(1, min(place.end_column, start + 161) - place.column)
+        caret = " " * (place.column - 1 - start) + "^" * width
+        yield f"  {place.line} | {shown}"
+        yield f"  {gutter} | {paint(caret, str(finding.severity))}"
+    if finding.remediation:
+        yield f"  {gutter} = fix: {finding.remediation}"
+
+
+def summary(files: int, objects: int, skipped: Mapping[str, int], findings: Sequence[Finding]) -> str:
+    """What was read, found and skipped, in one line."""
+    counts = [(s, sum(f.severity is s for f in findings)) for s in Severity]
+    found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "nothing to say"
+    left = f", {plural(sum(skipped.values()), 'object')} of other kinds skipped" if skipped else ""
+    return f"{plural(files, 'file')}, {plural(objects, 'object')} checked{left}: {found}"

@@ -1,0 +1,72 @@
+"""The rules, one a module. `RULES` is the list: no decorators, no registration by import."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.rules import (
+    ambiguous_value,
+    below_autoscaler_cutoff,
+    class_still_in_use,
+    default_not_retroactive,
+    duplicate_key,
+    final_priority_mismatch,
+    global_default_not_unique,
+    immutable_field_changed,
+    non_preempting_above_preempting,
+    parse_error,
+    pinned_priority,
+    preemption_policy_invalid,
+    preemption_policy_mismatch,
+    priority_class_name_invalid,
+    priority_class_not_checked,
+    priority_drift,
+    priority_field_changed,
+    priority_mismatch,
+    priority_value_invalid,
+    priority_value_missing,
+    priority_value_too_high,
+    removed_api_version,
+    reserved_system_name,
+    system_class_outside_kube_system,
+    template_braces,
+    unknown_default_class,
+    unknown_priority_class,
+)
+
+if TYPE_CHECKING:
+    from policies.rules.context import Rule
+
+RULES: Final[tuple[Rule, ...]] = (
+    # PriorityClass
+    priority_class_name_invalid,
+    reserved_system_name,
+    priority_value_invalid,
+    priority_value_too_high,
+    preemption_policy_invalid,
+    immutable_field_changed,
+    removed_api_version,
+    priority_value_missing,
+    global_default_not_unique,
+    default_not_retroactive,
+    class_still_in_use,
+    priority_drift,
+    below_autoscaler_cutoff,
+    non_preempting_above_preempting,
+    # Pod and pod template
+    unknown_priority_class,
+    priority_mismatch,
+    preemption_policy_mismatch,
+    priority_class_not_checked,
+    priority_field_changed,
+    final_priority_mismatch,
+    system_class_outside_kube_system,
+    pinned_priority,
+    # Namespace
+    unknown_default_class,
+    # file
+    parse_error,
+    template_braces,
+    duplicate_key,
+    ambiguous_value,
+)

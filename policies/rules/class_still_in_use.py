@@ -1,0 +1,91 @@
+"""A PriorityClass is deleted while workloads still name it.
+
+Why: pods that run keep their priority, but every new pod of these workloads is refused, at the next restart, node
+failure or rollout.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: reports
+      namespace: team
+    spec:
+      template:
+        spec:
+          priorityClassName: batch
+
+Bad (DELETE):
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+
+Good (DELETE):
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: unused
+    value: 10
+
+Fix: move the workloads to another class first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, listed, plural
+from policies.objects.fields import InvalidObject, at
+from policies.objects.workload import pod_template_of
+from policies.rules.context import About, Context
+from policies.rules.wording import class_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "class-still-in-use"
+ABOUT: Final = (About.DELETED_PRIORITY_CLASS,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """The workloads, and pods without one, that name the class."""
+    name = subject.ref.name
+    users = sorted(_workloads_naming(name, context))
+    pods = [p for p in context.state.pods.values() if p.priority_class_name == name and not p.terminal]
+    loose = [f"Pod {p.namespace}/{p.name}" for p in pods if p.owner is None]
+    if users or loose:
+        yield Problem(
+            f"{plural(len(users) + len(loose), 'object')} still {'names' if len(users + loose) == 1 else 'name'} it: "
+            f"{listed(users + sorted(loose))}. New pods of these will be refused; {plural(len(pods), 'pod')} that are "
+            "there keep their priority",
+            remediation="move them to another class first",
+            detail={"workloads": users, "pods": len(pods)},
+        )
+
+
+def _workloads_naming(name: str, context: Context) -> Iterator[str]:
+    """Top-level workloads only: a ReplicaSet or Job with a controller follows its owner."""
+    for workload in context.state.workloads.values():
+        references = at(workload.object, "metadata", "ownerReferences") or ()
+        if any(isinstance(r, dict) and r.get("controller") for r in references):
+            continue
+        try:
+            template = pod_template_of(workload.object, context.options.pod_template_paths)
+        except InvalidObject:
+            continue
+        if template is not None and class_name(template) == name:
+            yield str(workload.ref)

@@ -1,0 +1,129 @@
+"""What a rule may look at besides its subject, and the shape of a rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from policies.cluster import ClusterSnapshot
+from policies.findings import NOWHERE, Action, Location, Problem, Severity
+from policies.objects.fields import InvalidObject, group_kind
+from policies.objects.priority_class import PriorityClass
+from policies.objects.subject import Apply, Operation, Subject
+from policies.objects.workload import PodTemplate, pod_template_of
+from policies.priority import default_priority_class
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
+
+    from policies.options import Options
+
+PRIORITY_CLASS = "scheduling.k8s.io/PriorityClass"
+
+
+class About(StrEnum):
+    """What a rule is about, and so when it is run. The words are those of the documentation."""
+
+    PRIORITY_CLASS = "PriorityClass"
+    DELETED_PRIORITY_CLASS = "deleted PriorityClass"
+    POD = "Pod"
+    UPDATED_POD = "updated Pod"
+    TEMPLATE = "pod template"
+    NAMESPACE = "Namespace"
+    FILE = "file"
+
+
+class Phase(Enum):
+    """Whether an object is judged as it was written, or as it will be stored (all mutation done)."""
+
+    LINT = "lint"
+    VALIDATE = "validate"
+
+
+class Defined(NamedTuple):
+    """A class, and where it is defined: NOWHERE for what the cluster has."""
+
+    priority_class: PriorityClass
+    location: Location
+
+
+@dataclass(frozen=True)
+class Context:
+    """One evaluation: the apply that the subject belongs to, and the cluster it comes to (None: not known)."""
+
+    apply: Apply
+    cluster: ClusterSnapshot | None
+    options: Options
+    phase: Phase
+    now: datetime
+    expired: Callable[[], bool]
+
+    @cached_property
+    def state(self) -> ClusterSnapshot:
+        """The cluster, or one that has only what every cluster has."""
+        return self.cluster or ClusterSnapshot()
+
+    @cached_property
+    def defined(self) -> tuple[tuple[Subject, Defined], ...]:
+        """The classes that the apply defines, in its order, with their subjects; unreadable ones are left out."""
+        found = []
+        for subject in self.apply.subjects:
+            if group_kind(subject.object) == PRIORITY_CLASS and subject.operation is not Operation.DELETE:
+                try:
+                    found.append((subject, Defined(PriorityClass.from_api(subject.object), subject.locate(_NAME))))
+                except InvalidObject:
+                    continue
+        return tuple(found)
+
+    @cached_property
+    def classes(self) -> Mapping[str, PriorityClass]:
+        """Every class that will be there: the cluster's, replaced and joined by those of the whole apply."""
+        return {**self.state.priority_classes, **{d.priority_class.name: d.priority_class for _, d in self.defined}}
+
+    @property
+    def classes_known(self) -> bool:
+        """Whether the absence of a class means anything."""
+        return self.cluster is not None or bool(self.defined)
+
+    def default_before(self, subject: Subject) -> Defined | None:
+        """The global default that the API server would see when this subject's turn in the apply comes."""
+        classes = {name: Defined(c, NOWHERE) for name, c in self.state.priority_classes.items()}
+        for other, defined in self.defined:
+            if other is subject:
+                break
+            classes[defined.priority_class.name] = defined
+        default = default_priority_class(d.priority_class for d in classes.values())
+        return None if default is None else classes[default.name]
+
+    def template(self, subject: Subject) -> PodTemplate | None:
+        """The pod, or the pod template, of a subject. Raises InvalidObject."""
+        return pod_template_of(subject.object, self.options.pod_template_paths)
+
+
+_NAME = ("metadata", "name")
+
+
+class Rule(Protocol):
+    """A module of this package: its docstring is the documentation, its `check` finds the problems."""
+
+    @property
+    def ID(self) -> str:  # noqa: N802  (a module's constant)
+        """The id, for good: `unknown-priority-class`."""
+
+    @property
+    def ABOUT(self) -> tuple[About, ...]:  # noqa: N802
+        """What it looks at."""
+
+    @property
+    def SEVERITY(self) -> Severity | None:  # noqa: N802
+        """What the linter says by default; None: not a matter for the linter."""
+
+    @property
+    def ACTION(self) -> Action | None:  # noqa: N802
+        """What the webhook does by default (deny becomes warn on a template); None: not a matter for the webhook."""
+
+    def check(self, subject: Subject, context: Context) -> Iterator[Problem]:
+        """The problems of one subject. Pure: never logs, never changes its input, knows no action."""

@@ -1,0 +1,73 @@
+"""After all mutation, a new pod's priority is not the value of its class.
+
+Why: nothing in Kubernetes checks this. A mutating webhook that is called again can store any number with any class, or
+none at all; the scheduler goes by the number.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+
+Bad (validate):
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+
+Good (validate):
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      priority: 1000
+      preemptionPolicy: PreemptLowerPriority
+
+Fix: mend the webhook that changes the pod: one that sets priorityClassName must remove priority and preemptionPolicy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem
+from policies.objects.fields import at
+from policies.rules.context import About, Context, Phase
+from policies.rules.wording import class_name, resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "final-priority-mismatch"
+ABOUT: Final = (About.POD,)
+SEVERITY: Final = None
+ACTION: Final = Action.DENY
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """The final number of a pod that is being created, against the class it names."""
+    template = context.template(subject)
+    if context.phase is not Phase.VALIDATE or template is None:
+        return
+    computed, given = resolved(template, context), at(subject.object, "spec", "priority")
+    if computed is not None and given != computed.priority:
+        name = class_name(template) or "no class"
+        stored = "is not set" if given is None else f"is {given}"
+        yield Problem(
+            f"spec.priority {stored} after all mutation, but {name} stands for {computed.priority}",
+            ("spec", "priority"),
+            "a webhook that sets priorityClassName must remove priority and preemptionPolicy",
+            detail={"given": given, "computed": computed.priority},
+        )

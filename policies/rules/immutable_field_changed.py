@@ -1,0 +1,67 @@
+"""value and preemptionPolicy of a PriorityClass cannot be changed.
+
+Why: the API server refuses the update, and a chart that tries aborts its whole release.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 20
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+    description: nightly work
+
+Fix: create a class with another name and move the workloads to it; or delete the class and create it again, knowing
+that pods that run keep the old number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.priority_class import PriorityClass
+from policies.priority import validate_priority_class_update
+from policies.rules.context import About, Context
+from policies.rules.wording import class_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "immutable-field-changed"
+ABOUT: Final = (About.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """Every immutable field that the update changes."""
+    if subject.old is None:
+        return
+    new, old = class_of(subject), PriorityClass.from_api(subject.old)
+    stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
+    for fault in validate_priority_class_update(new, old):
+        name = str(fault.path[0])
+        yield Problem(
+            f"{fault} The cluster has {stored[name]}",
+            fault.path,
+            f"keep {name}: {stored[name]}, or create a class with another name",
+        )

@@ -1,0 +1,63 @@
+"""A file, or an object in it, cannot be read.
+
+Why: kubectl refuses it, and what it holds was not checked. The run goes on with the other documents.
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+     labels: {}
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      labels: {}
+
+Fix: mend the syntax at the position given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Problem, Severity
+from policies.objects.fields import group_kind, json_type
+from policies.priority import decode_error
+from policies.rules.context import PRIORITY_CLASS, About, Context
+from policies.rules.wording import remarks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "parse-error"
+ABOUT: Final = (About.FILE, About.PRIORITY_CLASS, About.POD, About.UPDATED_POD, About.TEMPLATE)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = None
+_FIELDS: Final = (
+    ("priorityClassName", str, "string"),
+    ("priority", int, "int32"),
+    ("preemptionPolicy", str, "v1.PreemptionPolicy"),
+)
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """What reading the files has found; of an object, the fields that the API server could not decode."""
+    if not subject.object:
+        yield from remarks(ID, context)
+    elif group_kind(subject.object) == PRIORITY_CLASS:
+        fault = decode_error(subject.object)
+        if fault is not None and fault.path != ("value",):  # priority-value-invalid
+            yield Problem(fault.text, fault.path)
+    elif template := context.template(subject):
+        for name, kind, wanted in _FIELDS:
+            value = template.spec.get(name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+                text = f"cannot unmarshal {json_type(value)} into Go struct field PodSpec.{name} of type {wanted}"
+                yield Problem(text, template.at(name))

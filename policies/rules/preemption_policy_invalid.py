@@ -1,0 +1,52 @@
+"""preemptionPolicy is PreemptLowerPriority or Never.
+
+Why: the API server refuses any other word, also in another case.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+    preemptionPolicy: never
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+    preemptionPolicy: Never
+
+Fix: write PreemptLowerPriority or Never, or leave the field out (PreemptLowerPriority).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.priority import POLICIES, policy_fault
+from policies.rules.context import About, Context
+from policies.rules.wording import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "preemption-policy-invalid"
+ABOUT: Final = (About.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """A policy that is none, on a new class; on update any change is refused already."""
+    policy = subject.object.get("preemptionPolicy")
+    fault = policy_fault(policy) if subject.old is None and isinstance(policy, str) else ""
+    if fault:
+        hint = nearest(str(policy).capitalize(), POLICIES)
+        yield Problem(f"preemptionPolicy: {fault}{hint}", ("preemptionPolicy",), "write PreemptLowerPriority or Never")

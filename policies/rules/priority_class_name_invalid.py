@@ -1,0 +1,48 @@
+"""The name of a PriorityClass must be a DNS subdomain.
+
+Why: the API server refuses any other name, and pods name the class by it.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: Very_High
+    value: 1000
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: very-high
+    value: 1000
+
+Fix: use lower case letters, digits, "-" and ".", beginning and ending with a letter or digit, 253 characters at most.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.priority import name_faults
+from policies.rules.context import About, Context
+from policies.rules.wording import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "priority-class-name-invalid"
+ABOUT: Final = (About.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """Every fault of the name, as the API server words it."""
+    if subject.old is None and not subject.object.get("metadata", {}).get("generateName"):
+        for fault in name_faults(name_of(subject)):
+            yield Problem(f"metadata.name: {fault}", ("metadata", "name"))

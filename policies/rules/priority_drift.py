@@ -1,0 +1,71 @@
+"""Pods carry another number than their class has now.
+
+Why: the number is copied into a pod when it is created. After a class was deleted and created again with another value,
+old and new pods of one workload differ, and the scheduler goes by the number, not by the name.
+
+Cluster:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web-1
+      namespace: team
+    spec:
+      priorityClassName: gold
+      priority: 1000
+      nodeName: node-1
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 500
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+
+Fix: restart the workloads of these pods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.rules.context import About, Context
+from policies.rules.wording import class_of, priorities_of, summary_of_pods
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "priority-drift"
+ABOUT: Final = (About.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """The pods of the cluster that name this class and have another number."""
+    new = class_of(subject)
+    pods = [
+        p
+        for p in context.state.pods.values()
+        if p.priority_class_name == new.name and p.priority not in (None, new.value) and not p.terminal
+    ]
+    if pods:
+        yield Problem(
+            f"{summary_of_pods(pods)} of this class have priority {priorities_of(pods)}, not {new.value}; "
+            "a pod keeps the number it was created with",
+            ("value",),
+            "restart their workloads",
+            detail={"pods": len(pods), "value": new.value},
+        )

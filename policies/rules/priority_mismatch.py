@@ -1,0 +1,73 @@
+"""spec.priority is given, and is not the value of its class.
+
+Why: the API server computes the number itself and refuses a pod that brings another one.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      priority: 5
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+
+Fix: leave spec.priority out; the class decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.priority import priority_mismatch
+from policies.rules.context import About, Context
+from policies.rules.wording import class_name, integer, resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "priority-mismatch"
+ABOUT: Final = (About.POD, About.TEMPLATE)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """A number that differs from the one the Priority plugin computes."""
+    template = context.template(subject)
+    given = integer(template.spec.get("priority")) if template else None
+    if template is None or given is None:
+        return
+    computed = resolved(template, context)
+    if computed is not None and given != computed.priority:
+        refusal = priority_mismatch(given, computed.priority)
+        named = class_name(template) or "no class"
+        early = f"priority {given}, but {named} stands for {computed.priority}: its pods will be refused. "
+        yield Problem(
+            early + refusal if template.is_template else refusal,
+            template.at("priority"),
+            "leave priority out",
+            detail={"given": given, "computed": computed.priority},
+        )

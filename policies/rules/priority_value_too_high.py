@@ -1,0 +1,50 @@
+"""A class of your own may have a value of 1000000000 at most.
+
+Why: what lies above is kept for the two system classes; the API server refuses it.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: top
+    value: 2000000000
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: top
+    value: 1000000000
+
+Fix: lower the value; only the order of values matters, not their distance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.priority import HIGHEST_USER_DEFINABLE_PRIORITY, validate_priority_class
+from policies.rules.context import About, Context
+from policies.rules.wording import integer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "priority-value-too-high"
+ABOUT: Final = (About.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """A new class over the limit; on update only a change of the value is refused."""
+    if subject.old is not None or (integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY:
+        return
+    for fault in validate_priority_class(subject.object):
+        if fault.path == ("value",):
+            yield Problem(str(fault), fault.path, f"use a value of {HIGHEST_USER_DEFINABLE_PRIORITY} or less")

@@ -1,0 +1,59 @@
+"""A system class is used outside kube-system.
+
+Why: system-cluster-critical and system-node-critical push out everything else, and the API server lets any namespace
+use them. They are meant for what the cluster itself needs.
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: system-cluster-critical
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: dns
+      namespace: kube-system
+    spec:
+      priorityClassName: system-cluster-critical
+
+Fix: use a class of your own; 1000000000 is its highest value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.priority_class import SYSTEM_CLASSES
+from policies.rules.context import About, Context
+from policies.rules.wording import class_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "system-class-outside-kube-system"
+ABOUT: Final = (About.POD, About.TEMPLATE)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+_SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """One of the two system classes, in any other namespace."""
+    template = context.template(subject)
+    if template is None or class_name(template) not in _SYSTEM or subject.ref.namespace == "kube-system":
+        return
+    yield Problem(
+        f"{class_name(template)} outside kube-system: its pods push out every workload of yours",
+        template.at("priorityClassName"),
+        "use a class of your own",
+    )

@@ -1,0 +1,64 @@
+"""A Namespace's default class does not exist.
+
+Why: forewarn gives pods without a class the one that the annotation forewarn.dev/default-priority-class names. If
+there is no such class, they keep the cluster's default.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+
+Bad:
+
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team
+      annotations:
+        forewarn.dev/default-priority-class: golden
+
+Good:
+
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team
+      annotations:
+        forewarn.dev/default-priority-class: gold
+
+Fix: create the class first, or name one that exists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from policies.rules.context import About, Context
+from policies.rules.wording import nearest, text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "unknown-default-class"
+ABOUT: Final = (About.NAMESPACE,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.WARN
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """An annotation that names no known class."""
+    name = text_at(subject.object, "metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
+    if name and context.classes_known and name not in context.classes:
+        yield Problem(
+            f"no PriorityClass with name {name} was found; pods here keep the cluster's default"
+            f"{nearest(name, sorted(context.classes))}",
+            ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION),
+            "create the class, or name one that exists",
+        )

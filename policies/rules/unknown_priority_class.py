@@ -1,0 +1,77 @@
+"""A pod, or a pod template, names a PriorityClass that does not exist.
+
+Why: the API server refuses such a pod. A workload with such a template is accepted, and its pods silently never appear:
+only an event on its ReplicaSet says why.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+
+Bad:
+
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      template:
+        spec:
+          priorityClassName: glod
+
+Good:
+
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      template:
+        spec:
+          priorityClassName: gold
+
+Fix: create the class first, or name one that exists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, listed, plural
+from policies.priority import Forbidden, establish_priority
+from policies.rules.context import About, Context
+from policies.rules.wording import class_name, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "unknown-priority-class"
+ABOUT: Final = (About.POD, About.TEMPLATE)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """A named class that neither the cluster nor the apply has."""
+    template = context.template(subject)
+    name = class_name(template) if template else ""
+    if template is None or not name or not context.classes_known:
+        return
+    try:
+        establish_priority(name, context.classes)
+    except Forbidden as refusal:
+        known = sorted(context.classes)
+        consequence = ": its pods will be refused" if template.is_template else ""
+        yield Problem(
+            f"{refusal}{consequence}{nearest(name, known)}",
+            template.at("priorityClassName"),
+            f"create it, or name one of {plural(len(known), 'class', 'classes')}: {listed(known, 5)}",
+            detail={"class": name},
+        )

@@ -1,0 +1,87 @@
+"""Small pieces that several rules say or read in the same way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from policies.findings import Location, Problem, listed, plural, quote
+from policies.objects.fields import INT32, at
+from policies.objects.priority_class import PriorityClass
+from policies.priority import Forbidden, Resolved, establish_priority
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+    from policies.objects.subject import Subject
+    from policies.objects.workload import PodTemplate
+    from policies.rules.context import Context
+
+
+def name_of(subject: Subject) -> str:
+    """The object's name, empty where it has none that can be read."""
+    return text_at(subject.object, "metadata", "name")
+
+
+def text_at(obj: ApiObject, *path: str) -> str:
+    """The string at a path, empty where there is none."""
+    value = at(obj, *path)
+    return value if isinstance(value, str) else ""
+
+
+def integer(value: Any) -> int | None:
+    """The value if it is an int32, None otherwise: what cannot be decoded is reported once, by its own rule."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value in INT32 else None
+
+
+def class_of(subject: Subject) -> PriorityClass:
+    """The subject as a class. Raises InvalidObject."""
+    return PriorityClass.from_api(subject.object)
+
+
+def class_name(template: PodTemplate) -> str:
+    """The class that a pod or template names."""
+    return text_at(template.spec, "priorityClassName")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean "high"?`, or nothing where no known name is near."""
+    from difflib import get_close_matches  # only when something is wrong
+
+    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {quote(matches[0])}?" if matches else ""
+
+
+def elsewhere(location: Location) -> str:
+    """` (classes.yaml:3)`, or nothing for what is not in a file."""
+    return f" ({location})" if location.line else ""
+
+
+def summary_of_pods(pods: list[Pod]) -> str:
+    """`12 pods (team/web-1, team/web-2 and 10 more)`."""
+    return f"{plural(len(pods), 'pod')} ({listed(sorted(f'{p.namespace}/{p.name}' for p in pods), 2)})"
+
+
+def priorities_of(pods: list[Pod]) -> str:
+    """`100` or `100 or 200`: the numbers that pods carry, the most frequent first."""
+    return " or ".join(str(value) for value, _ in Counter(p.priority or 0 for p in pods).most_common(3))
+
+
+def resolved(template: PodTemplate, context: Context) -> Resolved | None:
+    """What the Priority plugin would write into this pod; None where that is not known or the class is missing."""
+    name = class_name(template)
+    if not name and context.cluster is None and not context.classes_known:
+        return None  # a real cluster may have a default
+    try:
+        return establish_priority(name, context.classes)
+    except Forbidden:
+        return None
+
+
+def remarks(rule: str, context: Context) -> Iterator[Problem]:
+    """What reading the files of this apply has brought to light under this rule."""
+    for remark in context.apply.remarks:
+        if remark.rule == rule:
+            yield Problem(remark.message, (), remark.remediation, location=remark.location, object=remark.object)
