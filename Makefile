@@ -28,10 +28,14 @@ format: .venv/dev ## rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: .venv/dev ## format, lint, types, import contracts
+docs: .venv/dev ## rewrite what is made from the code: docs/rules.md, the configuration's schema
+	$(BIN)/python docs/generate.py
+
+check: .venv/dev ## format, lint, types, import contracts, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install test test-slow format check
+.PHONY: help install test test-slow format docs check

@@ -71,7 +71,7 @@ def _in_force(about: About, phase: Phase, config: Config) -> Iterator[tuple[Rule
         severity, action = config.severity(rule), config.action(rule, about)
         heard = rule.SEVERITY if phase is Phase.LINT else rule.ACTION
         if action is not Action.OFF and heard is not None:
-            yield rule, Severity.ERROR if severity is None else severity, action
+            yield rule, severity or Severity.ERROR, action
 
 
 def _about(subject: Subject, context: Context) -> About | None:

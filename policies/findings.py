@@ -10,9 +10,9 @@ from typing import Any, Final
 class Severity(IntEnum):
     """How bad it is; the smaller the worse, so that sorting puts the worst first."""
 
-    ERROR = 0
-    WARNING = 1
-    NOTE = 2
+    ERROR = 1
+    WARNING = 2
+    NOTE = 3
 
     def __str__(self) -> str:
         return self.name.lower()

@@ -1,0 +1,126 @@
+"""Writes what is made from the code: docs/rules.md and policies/config/schema.json. `--check` only compares."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from policies.config import Annotate  # noqa: E402
+from policies.findings import Action, Severity  # noqa: E402
+from policies.rules import RULES  # noqa: E402
+from policies.rules.documentation import documentation_of  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.rules.context import Rule
+
+
+def rules_page() -> str:
+    """docs/rules.md: a table of all rules, then each with its reason and examples."""
+    lines = [
+        "# Rules",
+        "",
+        "Made from the rules' docstrings by `make docs`; every example on this page is run by a test.",
+        "*Severity* is what `forewarn lint` says. *Action* is what the webhook does; on a pod template deny becomes",
+        "warn, because the API server accepts the workload and refuses its pods.",
+        "Both can be [configured](configuration.md).",
+        "",
+        "| rule | about | severity | action |",
+        "|---|---|---|---|",
+        *(f"| [{r.ID}](#{r.ID}) | {', '.join(r.ABOUT)} | {r.SEVERITY or '-'} | {r.ACTION or '-'} |" for r in RULES),
+        "",
+    ]
+    for rule in RULES:
+        lines += _section(rule)
+    return "\n".join(lines)
+
+
+def _section(rule: Rule) -> Iterator[str]:
+    documentation = documentation_of(rule)
+    yield from (f"## {rule.ID}", "", documentation.what, "", f"Why: {documentation.why}", "")
+    for example in documentation.examples:
+        mode = {"DELETE": ", deleted", "validate": ", after all mutation"}.get(example.mode, "")
+        yield from (f"{example.heading}{mode}:", "", "```yaml", example.yaml.rstrip(), "```", "")
+    yield from (f"Fix: {documentation.fix}", "")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of `.forewarn.yaml`."""
+    texts = {"type": "array", "items": {"type": "string"}}
+    selector = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "matchExpressions": {"type": "array", "items": {"type": "object"}},
+        },
+    }
+    exemption = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["reason"],
+        "minProperties": 2,
+        "properties": {
+            "reason": {"type": "string", "description": "logged with every request that is let pass"},
+            "namespaces": {**texts, "description": "names; shell patterns such as team-* are allowed"},
+            "namespaceSelector": selector,
+            "users": texts,
+            "groups": texts,
+        },
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": ".forewarn.yaml",
+        "type": ["object", "null"],
+        "additionalProperties": False,
+        "properties": {
+            "actions": _per_rule([a.value for a in Action], [r for r in RULES if r.ACTION], "what the webhook does"),
+            "severities": _per_rule(
+                [str(s) for s in Severity], [r for r in RULES if r.SEVERITY], "what the linter says"
+            ),
+            "autoscalerCutoff": {"type": "integer", "description": "--expendable-pods-priority-cutoff of your cluster"},
+            "podTemplatePaths": {
+                "type": "object",
+                "description": "custom resources with a pod template: argoproj.io/Rollout: spec.template",
+                "additionalProperties": {"type": "string"},
+            },
+            "annotate": {"enum": [a.value for a in Annotate]},
+            "exemptions": {"type": "array", "items": exemption},
+        },
+    }
+
+
+def _per_rule(words: list[str], rules: list[Rule], description: str) -> dict[str, Any]:
+    values: list[Any] = [*words, False] if "off" in words else [*words]  # YAML 1.1 reads a bare `off` as false
+    return {
+        "type": "object",
+        "description": description,
+        "additionalProperties": False,
+        "properties": {rule.ID: {"enum": values} for rule in rules},
+    }
+
+
+def main() -> int:
+    """Write the files, or with --check say which are stale; returns the exit status."""
+    made = {
+        ROOT / "docs/rules.md": rules_page(),
+        ROOT / "policies/config/schema.json": json.dumps(schema(), indent=2) + "\n",
+    }
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
+    if "--check" in sys.argv:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is stale: run `make docs`", file=sys.stderr)  # noqa: T201
+        return bool(stale)
+    for path in stale:
+        path.write_text(made[path])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

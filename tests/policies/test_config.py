@@ -1,0 +1,173 @@
+"""A configuration is read whole or refused, with the place and what would be right."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from policies.config import Config, ConfigError, find_config, load_config, read_config
+from policies.findings import Action, Severity
+from policies.objects.namespace import Namespace
+from policies.objects.subject import User
+from policies.options import POD_TEMPLATE_PATHS
+from policies.rules import global_default_not_unique, unknown_priority_class
+from policies.rules.context import About
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+FULL = """\
+actions:
+  unknown-priority-class: audit
+  priority-drift: off
+severities:
+  unknown-priority-class: warning
+autoscalerCutoff: -5
+podTemplatePaths:
+  argoproj.io/Rollout: spec.template
+annotate: workloads
+exemptions:
+- reason: the platform team's own
+  namespaces: [kube-system, "infra-*"]
+- reason: break glass
+  namespaceSelector: {matchLabels: {team: sre}}
+  groups: [sre]
+- reason: the installer
+  users: ["system:serviceaccount:install:*"]
+"""
+
+
+def test_everything_that_can_be_said_is_read() -> None:
+    config = read_config(FULL, "f")
+    assert config.actions == {"unknown-priority-class": Action.AUDIT, "priority-drift": Action.OFF}
+    assert config.severity(unknown_priority_class) is Severity.WARNING
+    assert config.action(unknown_priority_class, About.POD) is Action.AUDIT
+    assert config.options.autoscaler_cutoff == -5
+    assert config.options.pod_template_paths["argoproj.io/Rollout"] == ("spec", "template")
+    assert config.options.pod_template_paths.items() >= POD_TEMPLATE_PATHS.items()
+    assert config.annotate == "workloads"
+
+
+def test_an_empty_file_is_the_default_configuration() -> None:
+    assert read_config("", "f") == read_config("# nothing\n", "f") == Config()
+
+
+def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
+    assert Config().action(unknown_priority_class, About.POD) is Action.DENY
+    assert Config().action(unknown_priority_class, About.TEMPLATE) is Action.WARN
+    strict = read_config("actions: {unknown-priority-class: deny}", "f")
+    assert strict.action(unknown_priority_class, About.TEMPLATE) is Action.DENY
+    assert Config().action(global_default_not_unique, About.PRIORITY_CLASS) is Action.DENY
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("action: {}", 'f:1:1: unknown key "action"; did you mean "actions"?', id="key"),
+        pytest.param(
+            "actions:\n  unknown-priorityclass: warn",
+            'f:2:3: actions: unknown rule "unknown-priorityclass"; did you mean "unknown-priority-class"?',
+            id="rule",
+        ),
+        pytest.param(
+            "actions:\n  priority-drift: wran",
+            'f:2:19: actions.priority-drift: unknown action "wran"; did you mean "warn"?',
+            id="action",
+        ),
+        pytest.param(
+            "actions: {parse-error: deny}",
+            "f:1:24: actions.parse-error: the linter's alone; the webhook never does anything with it",
+            id="linter only",
+        ),
+        pytest.param(
+            "severities: {final-priority-mismatch: note}",
+            "f:1:39: severities.final-priority-mismatch: the webhook's alone; the linter never says it",
+            id="webhook only",
+        ),
+        pytest.param("autoscalerCutoff: low", 'f:1:19: autoscalerCutoff: must be a whole number, not "low"', id="int"),
+        pytest.param("annotate: [pods]", "f:1:11: annotate: must be text", id="text"),
+        pytest.param("exemptions: {}", "f:1:13: exemptions: must be a list", id="list"),
+        pytest.param("- a", "f:1:1: must be a mapping", id="mapping"),
+        pytest.param("annotate: all\nannotate: off", 'f:2:1: "annotate" is here twice', id="twice"),
+        pytest.param(
+            "exemptions:\n- reason: r",
+            "f:2:3: exemptions[0]: exempts everything: name namespaces, a namespaceSelector, users or groups",
+            id="everything",
+        ),
+        pytest.param(
+            "exemptions:\n- users: [a]",
+            "f:2:3: exemptions[0]: reason is missing: say why, it is logged with every request that is let pass",
+            id="no reason",
+        ),
+        pytest.param(
+            "exemptions:\n- reason: r\n  namespaceSelector: {}",
+            "f:3:22: exemptions[0].namespaceSelector: selects every namespace; name at least one label",
+            id="empty selector",
+        ),
+        pytest.param(
+            "podTemplatePaths: {Rollout: spec.template}",
+            'f:1:29: podTemplatePaths.Rollout: "Rollout" must be group/Kind, as in argoproj.io/Rollout',
+            id="kind",
+        ),
+        pytest.param("a: [", "f:2:1: did not find expected node content", id="syntax"),
+        pytest.param("a: 1\n---\nb: 2", "f:3:1: one document is all there may be", id="two documents"),
+    ],
+)
+def test_a_fault_is_told_with_its_place_and_what_would_be_right(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(text, "f")
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("user", "namespace", "reason"),
+    [
+        (User("ann"), Namespace("infra-dns", {}, {}), "the platform team's own"),
+        (User("ann", ("sre",)), Namespace("web", {"team": "sre"}, {}), "break glass"),
+        (User("ann", ("dev",)), Namespace("web", {"team": "sre"}, {}), None),
+        (User("system:serviceaccount:install:helm"), None, "the installer"),
+        (User("ann"), None, None),
+        (None, Namespace("web", {}, {}), None),
+    ],
+)
+def test_an_exemption_covers_what_meets_all_that_it_names(
+    user: User | None, namespace: Namespace | None, reason: str | None
+) -> None:
+    assert read_config(FULL, "f").exemption(user, namespace, NOW) == reason
+
+
+@pytest.mark.parametrize(
+    ("until", "exempt"),
+    [("2026-06-02", True), ("2026-05-31T23:59:59Z", False), ("2026-06-01T02:00:00+01:00", True), ("soon", False)],
+)
+def test_the_break_glass_annotation_ends_by_itself(until: str, exempt: bool) -> None:
+    namespace = Namespace("web", {}, {"forewarn.dev/exempt-until": until})
+    assert (Config().exemption(None, namespace, NOW) is not None) is exempt
+
+
+def test_the_file_is_searched_upward_to_the_root_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / ".forewarn.yaml").write_text("annotate: all")
+    inner = tmp_path / "repository" / "a" / "b"
+    inner.mkdir(parents=True)
+    assert find_config(inner) == tmp_path / ".forewarn.yaml"
+    (tmp_path / "repository" / ".git").mkdir()
+    assert find_config(inner) is None
+    (tmp_path / "repository" / ".forewarn.yaml").write_text("annotate: off")
+    assert find_config(inner) == tmp_path / "repository" / ".forewarn.yaml"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: No such file or directory"):
+        load_config(tmp_path / "none.yaml")
+
+
+def test_the_shipped_schema_accepts_what_the_reader_accepts() -> None:
+    schema = json.loads(Path("policies/config/schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(yaml.safe_load(FULL), schema)
+    for broken in ("action: {}", "annotate: some", "exemptions: [{reason: r}]", "actions: {x: deny}"):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(yaml.safe_load(broken), schema)
