@@ -41,7 +41,8 @@ def evaluate(
     look things up always answer.
     """
     context = Context(apply, cluster, config.options, phase, now, expired)
-    return sorted({finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config)})
+    found = {finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config)}
+    return sorted(found, key=lambda finding: finding.order)
 
 
 def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:

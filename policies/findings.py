@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Severity(IntEnum):
@@ -39,8 +42,7 @@ def field_path(path: Path) -> str:
     return text
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """A span in one line of a file; lines and columns count from 1, `end_column` is the first one behind it.
 
     `line` 0: there is no text to point at (an object that came over the network or out of a cluster dump).
@@ -55,8 +57,7 @@ class Location:
         return f"{self.file}:{self.line}" if self.line else self.file or "the request"
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class ObjectRef:
+class ObjectRef(NamedTuple):
     """Which object: `Deployment team/web`."""
 
     api_version: str = ""
@@ -73,8 +74,7 @@ NOWHERE: Final = Location()
 NO_OBJECT: Final = ObjectRef()
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """What a rule yields. The evaluator adds id, severity, action, object and location, and makes a Finding of it.
 
     `message`: what is wrong, values quoted, then why; lower case, no full stop. The first sentence fits a kubectl
@@ -87,12 +87,12 @@ class Problem:
     remediation: str = ""
     location: Location | None = None
     object: ObjectRef | None = None
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, order=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """One rule's statement on one object, in force: the order is that of the report."""
+    """One rule's statement on one object, in force."""
 
     location: Location
     severity: Severity
@@ -102,7 +102,12 @@ class Finding:
     remediation: str = ""
     action: Action = Action.WARN
     path: str = ""
-    detail: dict[str, Any] = field(default_factory=dict, compare=False)
+    detail: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """The order of the report: by place, then the worst first; total, so that every run prints the same."""
+        return (self.location, self.severity, self.rule, self.object, self.message, self.path)
 
 
 def quote(text: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +21,7 @@ POD_TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
 """`group/Kind` of every built-in workload -> the path of its pod template."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeSelector:
+class ScopeSelector(NamedTuple):
     """One `matchScopes` entry of kube-apiserver's ResourceQuotaConfiguration."""
 
     scope_name: str
@@ -34,8 +33,7 @@ class ScopeSelector:
         return f"{{{self.scope_name} {self.operator} [{' '.join(self.values)}]}}"
 
 
-@dataclass(frozen=True, slots=True)
-class LimitedResource:
+class LimitedResource(NamedTuple):
     """One `limitedResources` entry of kube-apiserver's ResourceQuotaConfiguration."""
 
     resource: str

@@ -6,8 +6,7 @@ Sources: plugin/pkg/admission/priority/admission.go, pkg/apis/scheduling/validat
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.findings import Path, field_path
 from policies.objects.fields import INT32, at, json_type
@@ -29,8 +28,7 @@ _SUBDOMAIN_MESSAGE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(NamedTuple):
     """One fault of an object: `str()` is what upstream's field.Error prints."""
 
     path: Path
@@ -48,8 +46,7 @@ class Forbidden(ValueError):
         super().__init__(message)
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """What the plugin writes into a pod's spec."""
 
     priority_class_name: str

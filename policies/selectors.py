@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -15,8 +14,7 @@ class InvalidSelector(ValueError):
     """The selector cannot be read; the message names what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(NamedTuple):
     """One condition on a label; all of a selector's hold together."""
 
     key: str
@@ -32,8 +30,7 @@ class Requirement:
         return (self.key in labels) == (self.operator == "Exists")
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(NamedTuple):
     """A parsed selector. Without requirements it matches everything; a nil selector (None) matches nothing."""
 
     requirements: tuple[Requirement, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
@@ -13,6 +14,14 @@ T = TypeVar("T")
 
 COLOR_CHOICES: Final = ("auto", "always", "never")
 _CODES: Final = {"error": "1;31", "warning": "1;33", "note": "1;36", "bold": "1", "dim": "2", "good": "32"}
+
+
+def columns() -> int:
+    """How wide help may be; argparse left to itself imports shutil to ask, which costs the linter a millisecond."""
+    try:
+        return min(int(os.environ.get("COLUMNS", "")), 120)
+    except ValueError:
+        return min(os.get_terminal_size().columns, 120) if sys.stdout.isatty() else 100
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
-from policies.config import Config, ConfigError, find_config, load_config
+from policies.config.model import Config, ConfigError
+from policies.config.search import find_config
 from policies.evaluator import Phase, evaluate
 from policies.findings import Finding, Severity
 from policies.objects.fields import group_kind
 from policies.objects.subject import Apply, Operation, Remark, Subject
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import COLOR_CHOICES, painter, wants_color
+from policies.terminal import COLOR_CHOICES, columns, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,6 +120,7 @@ def as_update(subject: Subject, cluster: ClusterSnapshot | None) -> Subject:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="forewarn lint",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Check manifests: files, directories (.yaml, .yml, .json) or - for standard input.",
         epilog="Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or configuration, "
         "3 could not do the job.",
@@ -146,15 +149,19 @@ def _outputs(given: list[str] | None) -> list[tuple[str, str]]:
 
 
 def _config(path: str | None) -> Config:
-    found = Path(path) if path else find_config(Path.cwd())
-    return load_config(found) if found else Config()
+    found = path or find_config(os.curdir)
+    if not found:
+        return Config()
+    from policies.config.load import load_config
+
+    return load_config(found)
 
 
 def _write(form: str, target: str, findings: list[Finding], given: Input, color: str) -> None:
     if not target:
         _print(form, findings, given, sys.stdout, wants_color(color, sys.stdout))
         return
-    with Path(target).open("w", encoding="utf-8") as stream:
+    with open(target, "w", encoding="utf-8") as stream:
         _print(form, findings, given, stream, color == "always")
 
 
@@ -200,8 +207,8 @@ class _Lines:
         """A line of a file, counted from 1; None where it is not there."""
         if file not in self._lines:
             try:
-                content = self._texts.get(file) or Path(file).read_bytes()
-            except OSError:
+                content = self._texts.get(file) or read_file(file)
+            except SourceError:
                 content = b""
             self._lines[file] = content.decode("utf-8-sig", "replace").splitlines()
         lines = self._lines[file]

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from policies.config.load import ConfigError, find_config, load_config, read_config
-from policies.config.model import Annotate, Config, Exemption
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from policies.config.load import load_config, read_config
+    from policies.config.model import Annotate, Config, ConfigError, Exemption
+    from policies.config.search import find_config
 
 __all__ = ["Annotate", "Config", "ConfigError", "Exemption", "find_config", "load_config", "read_config"]
+
+_HOMES: Final = {"load_config": "load", "read_config": "load", "find_config": "search"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on use (PEP 562): a linter without a configuration file does not wait for what reads one."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"policies.config.{_HOMES.get(name, 'model')}"), name)

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from policies.config.model import ConfigError
 from policies.findings import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class ConfigError(ValueError):
-    """The file cannot be used: `FILE:LINE:COLUMN: what is wrong; what would be right`."""
 
 
 @dataclass(frozen=True, slots=True)

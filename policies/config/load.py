@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.config.document import ConfigError, Entry, parse
-from policies.config.model import Annotate, Config, Exemption
+from policies.config.document import Entry, parse
+from policies.config.model import Annotate, Config, ConfigError, Exemption
 from policies.findings import Action, Severity
 from policies.options import POD_TEMPLATE_PATHS
 from policies.rules import RULES
@@ -16,19 +16,8 @@ from policies.selectors import InvalidSelector, LabelSelector, parse_label_selec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-NAME: Final = ".forewarn.yaml"
 _RULES: Final = {rule.ID: rule for rule in RULES}
 _SEVERITIES: Final = {str(severity): severity for severity in Severity}
-
-
-def find_config(start: Path) -> Path | None:
-    """`.forewarn.yaml` in this directory or above, up to the repository's root (the one that has `.git`)."""
-    for directory in (start, *start.parents):
-        if (directory / NAME).is_file():
-            return directory / NAME
-        if (directory / ".git").exists():
-            return None
-    return None
 
 
 def load_config(path: Path | str) -> Config:
@@ -131,4 +120,3 @@ _READERS: Final[Mapping[str, Callable[[Config, Entry], Config]]] = {
     "exemptions": _exemptions,
 }
 OPTION_NAMES: Final = tuple(_READERS)
-__all__ = ["NAME", "OPTION_NAMES", "ConfigError", "find_config", "load_config", "read_config"]

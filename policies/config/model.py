@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from policies.selectors import LabelSelector
 
 
+class ConfigError(ValueError):
+    """The file cannot be used: `FILE:LINE:COLUMN: what is wrong; what would be right`."""
+
+
 class Annotate(StrEnum):
     """Which objects get the annotation forewarn.dev/preemption-impact."""
 

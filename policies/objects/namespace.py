@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.objects.fields import string_map, text
 
@@ -16,8 +15,7 @@ DEFAULT_CLASS_ANNOTATION: Final = "forewarn.dev/default-priority-class"
 EXEMPT_UNTIL_ANNOTATION: Final = "forewarn.dev/exempt-until"
 
 
-@dataclass(frozen=True, slots=True)
-class Namespace:
+class Namespace(NamedTuple):
     """A namespace in a cluster."""
 
     name: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.objects.fields import boolean, int32, text
 
@@ -14,8 +13,7 @@ PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 PREEMPT_NEVER: Final = "Never"
 
 
-@dataclass(frozen=True, slots=True)
-class PriorityClass:
+class PriorityClass(NamedTuple):
     """A class as the API server holds it: an absent value is 0, an absent policy PreemptLowerPriority."""
 
     name: str

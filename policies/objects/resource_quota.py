@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.objects.fields import mapping, text
 
@@ -11,8 +10,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceQuota:
+class ResourceQuota(NamedTuple):
     """A quota in a cluster; `spec` and `status` as stored."""
 
     namespace: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.findings import NOWHERE, Location, ObjectRef, Path
 from policies.objects.fields import NOTHING, ref_of
@@ -41,8 +41,7 @@ class NoSource:
 NO_SOURCE: Final = NoSource()
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(NamedTuple):
     """Who asks (`request.userInfo`)."""
 
     name: str = ""
@@ -79,8 +78,7 @@ class Subject:
         return self.source.locate(("metadata", "name"))
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(NamedTuple):
     """What reading a file brought to light: `rule` is the id of the file rule that it belongs to."""
 
     rule: str
@@ -90,8 +88,7 @@ class Remark:
     object: ObjectRef | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(NamedTuple):
     """Objects that come together and see each other, in order; the webhook's has one. `remarks`: on the files."""
 
     subjects: tuple[Subject, ...] = ()

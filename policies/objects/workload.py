@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind, json_type, ref_of
 
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
 
 
-@dataclass(frozen=True, slots=True)
-class PodTemplate:
+class PodTemplate(NamedTuple):
     """A pod, or the template of one: `spec` and `metadata` of what would run, and where it stands in its object."""
 
     object: ApiObject
@@ -53,8 +51,7 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
     return PodTemplate(template, path, is_template=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(NamedTuple):
     """A workload in a cluster: kept whole (less status and managedFields), its template is read when asked for."""
 
     ref: ObjectRef

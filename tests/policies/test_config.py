@@ -152,11 +152,11 @@ def test_the_file_is_searched_upward_to_the_root_of_the_repository(tmp_path: Pat
     (tmp_path / ".forewarn.yaml").write_text("annotate: all")
     inner = tmp_path / "repository" / "a" / "b"
     inner.mkdir(parents=True)
-    assert find_config(inner) == tmp_path / ".forewarn.yaml"
+    assert find_config(str(inner)) == str(tmp_path / ".forewarn.yaml")
     (tmp_path / "repository" / ".git").mkdir()
-    assert find_config(inner) is None
+    assert find_config(str(inner)) is None
     (tmp_path / "repository" / ".forewarn.yaml").write_text("annotate: off")
-    assert find_config(inner) == tmp_path / "repository" / ".forewarn.yaml"
+    assert find_config(str(inner)) == str(tmp_path / "repository" / ".forewarn.yaml")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
