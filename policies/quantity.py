@@ -1,7 +1,10 @@
 """Quantities as the API server reads and prints them (apimachinery `pkg/api/resource`).
 
 A quantity is an exact number and the notation it was written in. Arithmetic is exact; a sum keeps the notation of
-its first non-zero operand, as upstream's `Quantity.Add` does, because messages print it.
+its first non-zero operand, as upstream's `Quantity.Add` does, because messages print it. Texts that upstream's
+fast path takes as canonical are printed as they were written (`1.500`, `+5Ki`, `1e+3`), until arithmetic touches them.
+
+Not reproduced: amounts beyond 10^1000 (refused here, accepted there), and 64-bit overflow of `Value` and `MilliValue`.
 """
 
 from __future__ import annotations
@@ -13,13 +16,21 @@ from functools import lru_cache
 from typing import Final
 
 NANO: Final = 10**9
+MILLI: Final = 10**6
 _MAX_BINARY: Final = (2**63 - 1) * NANO
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
-_SYNTAX: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*)([+-]?[0-9]*)", re.ASCII)
+_SYNTAX: Final = re.compile(r"([+-]?)0*([0-9]*)(\.[0-9]*)?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
-_MAX_EXPONENT: Final = 400  # beyond any amount that means something; keeps hostile input from allocating gigabytes
+# What strings.TrimSpace takes off and a JSON string can hold unescaped; escapes are not undone before parsing.
+_SPACE: Final = (
+    " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+_MOST_DIGITS: Final = 1000  # beyond any amount that means something; keeps hostile input from allocating gigabytes
+_FORMAT_WRONG: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_NUMERIC: Final = "unable to parse numeric part of quantity"
+_SUFFIX: Final = "unable to parse quantity's suffix"
 
 
 class InvalidQuantity(ValueError):
@@ -36,10 +47,14 @@ class Format(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """An exact amount: `nano` billionths, printed in `format`. Equality and order are those of the amount alone."""
+    """An exact amount: `nano` billionths, printed in `format`. Equality and order are those of the amount alone.
+
+    `text`: what it prints as if that is not its canonical form.
+    """
 
     nano: int
     format: Format = Format.DECIMAL_SI
+    text: str = ""
 
     @property
     def value(self) -> int:
@@ -49,7 +64,11 @@ class Quantity:
     @property
     def milli_value(self) -> int:
         """The amount in thousandths, rounded up away from zero (upstream `MilliValue`)."""
-        return _round_up(self.nano, NANO // 1000)
+        return _round_up(self.nano, MILLI)
+
+    def round_up_to_milli(self) -> Quantity:
+        """The API's precision: resource lists are stored in thousandths (upstream `SetDefaults_ResourceList`)."""
+        return self if self.nano % MILLI == 0 else Quantity(_round_up(self.nano, MILLI) * MILLI, self.format)
 
     def __add__(self, other: Quantity) -> Quantity:
         return Quantity(self.nano + other.nano, self.format if self.nano else other.format)
@@ -74,8 +93,8 @@ class Quantity:
 
     def __str__(self) -> str:
         """The canonical text: no fraction, the largest suffix that loses nothing (upstream `CanonicalizeBytes`)."""
-        if self.nano == 0:
-            return "0"
+        if self.text or not self.nano:
+            return self.text or "0"
         if self.format is Format.BINARY_SI and abs(self.nano) >= 1024 * NANO and self.nano % NANO == 0:
             return _binary_text(self.nano // NANO)
         return _decimal_text(self.nano, self.format)
@@ -87,35 +106,50 @@ ZERO: Final = Quantity(0)
 def parse_quantity(text: object) -> Quantity:
     """Read a quantity from what a manifest holds: text, or a number (JSON numbers are read by their text).
 
-    Raises InvalidQuantity with upstream's message. Source: apimachinery `ParseQuantity`, `Quantity.UnmarshalJSON`.
+    null reads as 0. Raises InvalidQuantity with upstream's message. Source: apimachinery `ParseQuantity`,
+    `Quantity.UnmarshalJSON`.
     """
     if isinstance(text, str):
-        return _parse(text.strip())
+        return _parse(text.strip(_SPACE))
+    if text is None:
+        return ZERO
     if isinstance(text, bool) or not isinstance(text, int | float):
-        raise InvalidQuantity(f"a quantity must be text or a number, not {_json_type(text)}")
-    return _parse(repr(text))
+        raise InvalidQuantity(_FORMAT_WRONG)
+    return _parse(_number_text(text))
 
 
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> Quantity:
     match = _SYNTAX.fullmatch(text)
     if not text or match is None:
-        raise InvalidQuantity(
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-        )
-    sign, whole, fraction, letters, digits = match.groups(default="")
-    scale, shift, notation = _interpret(letters + digits)
-    # A text without any digit before its suffix ("m", "+", ".") is zero to upstream's scanner.
-    mantissa = int((whole + fraction) or "0")
-    exponent = scale + 9 - len(fraction)
-    if abs(exponent) > _MAX_EXPONENT and mantissa:
-        raise InvalidQuantity("unable to parse quantity's suffix")
-    nano = (mantissa << shift) * 10**exponent if exponent >= 0 else _round_up(mantissa << shift, 10**-exponent)
+        raise InvalidQuantity(_FORMAT_WRONG)
+    sign, whole, point, suffix = match.groups(default="")
+    fraction = point[1:]
+    power, shift, notation = _interpret(suffix)
+    power -= len(fraction)
+    if len(whole) + len(fraction) + abs(power) > _MOST_DIGITS:
+        raise InvalidQuantity(_NUMERIC)
+    digits = (whole or "0") + fraction
+    mantissa = int(digits)
+    if _is_fast(digits, fraction, power, shift):
+        amount = (mantissa << shift) * 10 ** (power + 9)
+        kept = mantissa & 7 != 0 if shift else power % 3 == 0 and digits[0] != "0" and not digits.endswith("000")
+        return Quantity(-amount if sign == "-" else amount, notation, text if kept else "")
+    if not re.search("[0-9]", text[: match.start(4)]):
+        raise InvalidQuantity(_NUMERIC)
+    amount = _scaled(mantissa << shift, power + 9)
     if notation is Format.BINARY_SI:
-        nano = min(nano, _MAX_BINARY)
-        if 0 < nano < NANO:
+        amount = min(amount, _MAX_BINARY)
+        if 0 < amount < NANO:
             notation = Format.DECIMAL_SI
-    return Quantity(-nano if sign == "-" else nano, notation)
+    return Quantity(-amount if sign == "-" else amount, notation)
+
+
+def _is_fast(digits: str, fraction: str, power: int, shift: int) -> bool:
+    """Whether upstream reads it in 64 bits: there, what looks canonical is printed as it was written."""
+    if shift:
+        return not fraction and len(digits) + shift * 3 // 10 + 1 <= 15
+    return len(digits) <= 18 and power >= -9
 
 
 def _interpret(suffix: str) -> tuple[int, int, Format]:
@@ -126,7 +160,12 @@ def _interpret(suffix: str) -> tuple[int, int, Format]:
         return 0, _BINARY[suffix], Format.BINARY_SI
     if exponent := _EXPONENT.fullmatch(suffix):
         return int(exponent[1]), 0, Format.DECIMAL_EXPONENT
-    raise InvalidQuantity("unable to parse quantity's suffix")
+    raise InvalidQuantity(_SUFFIX)
+
+
+def _scaled(amount: int, power: int) -> int:
+    """`amount * 10**power`, rounded up."""
+    return amount * 10**power if power >= 0 else _round_up(amount, 10**-power)
 
 
 def _round_up(amount: int, unit: int) -> int:
@@ -143,12 +182,14 @@ def _binary_text(value: int) -> str:
 
 def _decimal_text(nano: int, notation: Format) -> str:
     exponent = -9
-    while nano % 1000 == 0 and (exponent < 18 or notation is Format.DECIMAL_EXPONENT):
+    while nano % 1000 == 0:
         nano, exponent = nano // 1000, exponent + 3
     if notation is Format.DECIMAL_EXPONENT:
         return f"{nano}e{exponent}" if exponent else str(nano)
-    return f"{nano}{_DECIMAL_SUFFIX[exponent]}"
+    # Above E there is no suffix, and upstream prints none.
+    return f"{nano}{_DECIMAL_SUFFIX.get(exponent, '')}"
 
 
-def _json_type(value: object) -> str:
-    return {bool: "a boolean", dict: "an object", list: "a list", type(None): "null"}.get(type(value), "that")
+def _number_text(number: float) -> str:
+    """A number as JSON would write it."""
+    return repr(number).removesuffix(".0")
