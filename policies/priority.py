@@ -5,37 +5,32 @@ Sources: plugin/pkg/admission/priority/admission.go, pkg/apis/scheduling/validat
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import Path, field_path
-from policies.objects.fields import INT32, at, json_type
+from policies.apis.decode import decode_fault
+from policies.apis.field_errors import FieldError as FieldError
+from policies.apis.field_errors import Named, forbidden, invalid, not_supported, required
+from policies.apis.names import dns1123_subdomain
+from policies.apis.object_meta import (
+    name_is_dns_subdomain,
+    name_is_path_segment,
+    validate_object_meta,
+    validate_object_meta_update,
+)
+from policies.apis.schema import PRIORITY_CLASS
+from policies.objects.fields import at
 from policies.objects.priority_class import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from policies.findings import Path
     from policies.objects.fields import ApiObject
 
 HIGHEST_USER_DEFINABLE_PRIORITY: Final = 1_000_000_000
 SYSTEM_PRIORITY_CLASS_PREFIX: Final = "system-"
 POLICIES: Final = (PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER)
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_SUBDOMAIN_MESSAGE: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-
-
-class FieldError(NamedTuple):
-    """One fault of an object: `str()` is what upstream's field.Error prints."""
-
-    path: Path
-    text: str
-
-    def __str__(self) -> str:
-        return f"{field_path(self.path)}: {self.text}"
 
 
 class Forbidden(ValueError):
@@ -46,7 +41,8 @@ class Forbidden(ValueError):
         super().__init__(message)
 
 
-class Resolved(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Resolved:
     """What the plugin writes into a pod's spec."""
 
     priority_class_name: str
@@ -106,56 +102,52 @@ def already_default(name: str) -> str:
     return f"PriorityClass {name} is already marked as default. Only one default can exist"
 
 
+def check_default(name: str, is_update: bool, classes: Iterable[PriorityClass]) -> str:
+    """Why a class may not become the global default, empty where it may (`validatePriorityClass`)."""
+    current = default_priority_class(classes)
+    if current is None or (is_update and current.name == name):
+        return ""
+    return already_default(current.name)
+
+
 def decode_error(obj: ApiObject) -> FieldError | None:
-    """The first field of a PriorityClass that cannot be decoded, in encoding/json's words."""
-    value = obj.get("value")
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value not in INT32):
-        number = f"number {value}" if json_type(value) == "number" else json_type(value)
-        return FieldError(
-            ("value",), f"cannot unmarshal {number} into Go struct field PriorityClass.value of type int32"
-        )
-    for key, kind, name in (
-        ("globalDefault", bool, "bool"),
-        ("preemptionPolicy", str, "v1.PreemptionPolicy"),
-        ("description", str, "string"),
-    ):
-        given = obj.get(key)
-        if given is not None and not isinstance(given, kind):
-            text = f"cannot unmarshal {json_type(given)} into Go struct field PriorityClass.{key} of type {name}"
-            return FieldError((key,), text)
-    return None
+    """The field of a PriorityClass that cannot be decoded, in encoding/json's words; None where it can be."""
+    fault = decode_fault(obj, PRIORITY_CLASS)
+    return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
 
 
 def validate_priority_class(obj: ApiObject) -> list[FieldError]:
     """All faults of a new class, in upstream's order (`ValidatePriorityClass`). It must decode."""
-    name = at(obj, "metadata", "name") or ""
-    errors = [FieldError(("metadata", "name"), text) for text in name_faults(name)]
-    value = obj.get("value") or 0
+    errors = validate_object_meta(obj, namespaced=False, name_faults=name_is_dns_subdomain)
+    name, value = at(obj, "metadata", "name") or "", obj.get("value") or 0
     if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         fault = _system_fault(name, value, bool(obj.get("globalDefault")))
         if fault:
-            text = (
-                "Forbidden: priority class names with 'system-' prefix are reserved for system use only. "
-                f"error: {fault}"
-            )
-            errors.append(FieldError(("metadata", "name"), text))
+            detail = f"priority class names with 'system-' prefix are reserved for system use only. error: {fault}"
+            errors.append(forbidden(("metadata", "name"), detail))
     elif value > HIGHEST_USER_DEFINABLE_PRIORITY:
-        text = f"Forbidden: maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"
-        errors.append(FieldError(("value",), text))
+        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"
+        errors.append(forbidden(("value",), detail))
     if fault := policy_fault(obj.get("preemptionPolicy")):
         errors.append(FieldError(("preemptionPolicy",), fault))
     return errors
 
 
 def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
-    """All faults of a change, in upstream's order (`ValidatePriorityClassUpdate`)."""
+    """What of a class's own fields may not change, in upstream's order (`ValidatePriorityClassUpdate`)."""
     errors = []
     if new.value != old.value:
-        errors.append(FieldError(("value",), "Forbidden: may not be changed in an update."))
+        errors.append(forbidden(("value",), "may not be changed in an update."))
     if new.preemption_policy != old.preemption_policy:
-        text = f'Invalid value: "{new.preemption_policy}": field is immutable'
-        errors.append(FieldError(("preemptionPolicy",), text))
+        errors.append(invalid(("preemptionPolicy",), Named(new.preemption_policy), "field is immutable"))
     return errors
+
+
+def validate_priority_class_object_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
+    """All faults of a change, those of the metadata first. Both must decode; raises InvalidObject otherwise."""
+    errors = validate_object_meta(new, namespaced=False, name_faults=name_is_path_segment)
+    errors += validate_object_meta_update(new, old)
+    return errors + validate_priority_class_update(PriorityClass.from_api(new), PriorityClass.from_api(old))
 
 
 def policy_fault(policy: Any) -> str:
@@ -163,20 +155,15 @@ def policy_fault(policy: Any) -> str:
     if policy is None or policy in POLICIES:
         return ""
     if policy == "":
-        return "Required value"
-    return f'Unsupported value: "{policy}": supported values: "PreemptLowerPriority", "Never"'
+        return required(()).text
+    return not_supported((), policy, POLICIES).text
 
 
 def name_faults(name: str) -> list[str]:
     """What is wrong with a name that must be a DNS subdomain (`ValidateObjectMeta`, `NameIsDNSSubdomain`)."""
     if not name:
-        return ["Required value: name or generateName is required"]
-    faults = []
-    if len(name) > 253:
-        faults.append(f'Invalid value: "{name}": must be no more than 253 characters')
-    if _SUBDOMAIN.fullmatch(name) is None:
-        faults.append(f'Invalid value: "{name}": {_SUBDOMAIN_MESSAGE}')
-    return faults
+        return [required((), "name or generateName is required").text]
+    return [invalid((), name, fault).text for fault in dns1123_subdomain(name)]
 
 
 def _system_fault(name: str, value: int, global_default: bool) -> str:

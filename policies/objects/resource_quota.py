@@ -1,22 +1,33 @@
-"""ResourceQuota, as far as rules read it."""
+"""ResourceQuota, as far as the quota plugin and the rules read it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from policies.objects.fields import mapping, text
+from policies.objects.fields import NOTHING, InvalidObject, json_type, mapping, ref_of, sequence, text
+from policies.objects.resource_list import ResourceList, resource_list
+from policies.options import ScopeSelector
 
 if TYPE_CHECKING:
+    from policies.findings import Path
     from policies.objects.fields import ApiObject
 
 
-class ResourceQuota(NamedTuple):
-    """A quota in a cluster; `spec` and `status` as stored."""
+@dataclass(frozen=True, slots=True)
+class ResourceQuota:
+    """A quota in a cluster. `spec` as stored; `hard` and `used` are those of the status, which the plugin goes by.
+
+    A new quota has no effect until its controller has written the status: until then `hard` and `used` are empty.
+    """
 
     namespace: str
     name: str
-    spec: ApiObject
-    status: ApiObject
+    spec: ApiObject = field(default_factory=dict)
+    scope_selectors: tuple[ScopeSelector, ...] = ()
+    spec_hard: ResourceList = field(default_factory=dict)
+    hard: ResourceList = field(default_factory=dict)
+    used: ResourceList = field(default_factory=dict)
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> ResourceQuota:
@@ -25,5 +36,44 @@ class ResourceQuota(NamedTuple):
             namespace=text(obj, "metadata", "namespace", default="default"),
             name=text(obj, "metadata", "name"),
             spec=mapping(obj, "spec"),
-            status=mapping(obj, "status"),
+            scope_selectors=scope_selectors(obj),
+            spec_hard=resource_list(obj, "spec", "hard"),
+            hard=resource_list(obj, "status", "hard"),
+            used=resource_list(obj, "status", "used"),
         )
+
+    def to_api(self) -> ApiObject:
+        """The quota as an API object again, without its status."""
+        metadata = {"namespace": self.namespace, "name": self.name}
+        return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": self.spec}
+
+
+def scope_selectors(obj: ApiObject) -> tuple[ScopeSelector, ...]:
+    """`spec.scopes` and `spec.scopeSelector` as one list; all hold together (`getScopeSelectorsFromQuota`)."""
+    scopes: Path = ("spec", "scopes")
+    expressions: Path = ("spec", "scopeSelector", "matchExpressions")
+    selectors = [ScopeSelector(scope, "Exists") for scope in _strings(obj, sequence(obj, *scopes), scopes)]
+    for index, expression in enumerate(sequence(obj, *expressions)):
+        selectors.append(_scope_selector(obj, expression or NOTHING, (*expressions, index)))
+    return tuple(selectors)
+
+
+def _scope_selector(obj: ApiObject, expression: ApiObject, path: Path) -> ScopeSelector:
+    if not hasattr(expression, "get"):
+        raise InvalidObject(f"must be an object, not {json_type(expression)}", path, ref_of(obj))
+    try:
+        return ScopeSelector(
+            scope_name=text(expression, "scopeName"),
+            operator=text(expression, "operator"),
+            values=_strings(obj, sequence(expression, "values"), (*path, "values")),
+        )
+    except InvalidObject as fault:
+        raise InvalidObject(fault.problem, (*path, *fault.path), ref_of(obj)) from None
+
+
+def _strings(obj: ApiObject, values: object, path: Path) -> tuple[str, ...]:
+    assert isinstance(values, list | tuple)
+    for index, value in enumerate(values):
+        if value is not None and not isinstance(value, str):
+            raise InvalidObject(f"must be a string, not {json_type(value)}", (*path, index), ref_of(obj))
+    return tuple(value or "" for value in values)

@@ -1,0 +1,118 @@
+"""Faults of a field, in the words of apimachinery's `field.Error`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.findings import Path, field_path
+from policies.quantity import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
+_ESCAPES |= {"\\": r"\\", '"': r"\""}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One fault of an object: `str()` is what upstream's field.Error prints.
+
+    `field`: upstream's name of the field where it differs from what `path` prints (map keys: `spec.hard[cpu]`).
+    """
+
+    path: Path
+    text: str
+    field: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field or field_path(self.path)}: {self.text}"
+
+
+class Named(str):
+    """Text of a Go type of its own (`core.ResourceName`): field errors print it as JSON, not quoted as a string."""
+
+    __slots__ = ()
+
+
+def keyed(path: Path, key: str) -> str:
+    """The name of a map's entry: `spec.hard[cpu]`."""
+    return f"{field_path(path)}[{key}]"
+
+
+def required(path: Path, detail: str = "", field: str = "") -> FieldError:
+    """What must be there is absent."""
+    return FieldError(path, _with("Required value", detail), field)
+
+
+def forbidden(path: Path, detail: str, field: str = "") -> FieldError:
+    """A value that is well-formed but not permitted here."""
+    return FieldError(path, _with("Forbidden", detail), field)
+
+
+def invalid(path: Path, value: object, detail: str, field: str = "") -> FieldError:
+    """A malformed value; plain text is printed as Go quotes it, anything else as JSON."""
+    return FieldError(path, _with(f"Invalid value: {_shown(value)}", detail), field)
+
+
+def duplicate(path: Path, value: object) -> FieldError:
+    """A value that must be unique."""
+    return FieldError(path, f"Duplicate value: {_shown(value)}")
+
+
+def not_supported(path: Path, value: str, supported: Sequence[str], field: str = "") -> FieldError:
+    """A value outside of an enumeration."""
+    detail = f"supported values: {', '.join(go_quote(v) for v in supported)}"
+    return FieldError(path, _with(f"Unsupported value: {go_json(value)}", detail), field)
+
+
+def too_long(path: Path, limit: int) -> FieldError:
+    """Text with too many bytes."""
+    return FieldError(path, f"Too long: may not be more than {limit} bytes")
+
+
+def aggregate(errors: Iterable[FieldError]) -> str:
+    """Faults as one text: one alone, several in brackets, none twice (upstream `utilerrors.NewAggregate`)."""
+    texts = list(dict.fromkeys(map(str, errors)))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def go_quote(text: str) -> str:
+    """Text as Go's strconv.Quote prints it."""
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def go_json(value: object) -> str:
+    """A value as Go's json.Marshal prints it."""
+    text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _plain(value: Any) -> object:
+    if isinstance(value, Quantity):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _shown(value: object) -> str:
+    return go_quote(value) if isinstance(value, str) and not isinstance(value, Named) else go_json(value)
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _with(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text

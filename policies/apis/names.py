@@ -1,0 +1,97 @@
+"""What names, label keys and label values must look like; each function returns upstream's complaints.
+
+Sources: apimachinery `util/validation`, `api/validate/content`, `api/validation/generic.go`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE: Final = f"({_KEY})?"
+_MATCH: Final = {form: re.compile(form, re.ASCII).fullmatch for form in (_LABEL, _SUBDOMAIN, _KEY, _VALUE)}
+
+_LABEL_WORDS: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character"
+)
+_SUBDOMAIN_WORDS: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_KEY_WORDS: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+)
+_VALUE_WORDS: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_KEY_EXAMPLES: Final = ("MyName", "my.name", "123-abc")
+
+
+def dns1123_label(name: str) -> list[str]:
+    """What is wrong with a DNS label (namespaces, containers)."""
+    faults = _too_long(name, 63)
+    if not _MATCH[_LABEL](name):
+        has_dots = _MATCH[_SUBDOMAIN](name)
+        faults.append("must not contain dots" if has_dots else _form(_LABEL_WORDS, _LABEL, "my-name", "123-abc"))
+    return faults
+
+
+def dns1123_subdomain(name: str) -> list[str]:
+    """What is wrong with a DNS subdomain (most objects)."""
+    faults = _too_long(name, 253)
+    if not _MATCH[_SUBDOMAIN](name):
+        faults.append(_form(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
+    return faults
+
+
+def qualified_name(key: str) -> list[str]:
+    """What is wrong with a label key, a resource name, a finalizer: `[prefix/]name`."""
+    prefix, slash, name = key.rpartition("/")
+    if key.count("/") > 1:
+        text = "a valid label key " + _form(_KEY_WORDS, _KEY, *_KEY_EXAMPLES)
+        return [text + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    faults = []
+    if slash:
+        faults = [f"prefix part {f}" for f in (dns1123_subdomain(prefix) if prefix else ["must be non-empty"])]
+    if not name:
+        faults.append("name part must be non-empty")
+    faults += [f"name part {fault}" for fault in _too_long(name, 63)]
+    if not _MATCH[_KEY](name):
+        faults.append("name part " + _form(_KEY_WORDS, _KEY, *_KEY_EXAMPLES))
+    return faults
+
+
+def label_value(value: str) -> list[str]:
+    """What is wrong with a label's value."""
+    faults = _too_long(value, 63)
+    if not _MATCH[_VALUE](value):
+        faults.append(_form(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
+    return faults
+
+
+def path_segment(name: str, *, prefix: bool = False) -> list[str]:
+    """What keeps a name out of a URL's path."""
+    if name in (".", "..") and not prefix:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in name]
+
+
+def mask_trailing_dash(prefix: str) -> str:
+    """A generateName as it is validated (upstream takes two characters off for the one it puts on)."""
+    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def _too_long(text: str, limit: int) -> list[str]:
+    too_long = len(text.encode(errors="surrogatepass")) > limit
+    return [f"must be no more than {limit} characters"] if too_long else []
+
+
+def _form(words: str, form: str, *examples: str) -> str:
+    return (
+        f"{words} (e.g. {' or '.join(f'{example!r}, ' for example in examples)}regex used for validation is '{form}')"
+    )

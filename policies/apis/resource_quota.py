@@ -1,0 +1,151 @@
+"""Validation of ResourceQuotas (pkg/apis/core/validation `ValidateResourceQuota`, `ValidateResourceQuotaUpdate`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.apis.field_errors import FieldError, Named, invalid, keyed, required
+from policies.apis.object_meta import (
+    name_is_dns_subdomain,
+    name_is_path_segment,
+    validate_object_meta,
+    validate_object_meta_update,
+)
+from policies.apis.resources import is_standard_quota, validate_quantity_value, validate_quota_resource_name
+from policies.objects.fields import at
+from policies.objects.resource_list import resource_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.findings import Path
+    from policies.objects.fields import ApiObject
+
+PRIORITY_CLASS: Final = "PriorityClass"
+TERMINATING, NOT_TERMINATING = "Terminating", "NotTerminating"
+BEST_EFFORT, NOT_BEST_EFFORT = "BestEffort", "NotBestEffort"
+CROSS_NAMESPACE_POD_AFFINITY: Final = "CrossNamespacePodAffinity"
+VOLUME_ATTRIBUTES_CLASS: Final = "VolumeAttributesClass"
+
+_COMPUTE: Final = frozenset({"pods", *(f"{p}{r}" for p in ("", "requests.", "limits.") for r in ("cpu", "memory"))})
+_FITTING: Final = {
+    TERMINATING: _COMPUTE,
+    NOT_TERMINATING: _COMPUTE,
+    BEST_EFFORT: frozenset({"pods"}),
+    NOT_BEST_EFFORT: _COMPUTE,
+    PRIORITY_CLASS: _COMPUTE,
+    CROSS_NAMESPACE_POD_AFFINITY: _COMPUTE,
+    VOLUME_ATTRIBUTES_CLASS: frozenset({"persistentvolumeclaims", "requests.storage"}),
+}
+"""Scope -> the standard resources it applies to; resources that are not standard go with any scope."""
+_ONLY_EXISTS: Final = (TERMINATING, NOT_TERMINATING, BEST_EFFORT, NOT_BEST_EFFORT, CROSS_NAMESPACE_POD_AFFINITY)
+_CONFLICTING: Final = ((BEST_EFFORT, NOT_BEST_EFFORT), (TERMINATING, NOT_TERMINATING))
+_ONLY_EXISTS_WORDS: Final = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+_SCOPES: Final[Path] = ("spec", "scopes")
+_SELECTOR: Final[Path] = ("spec", "scopeSelector", "matchExpressions")
+
+
+def validate_resource_quota(obj: ApiObject) -> list[FieldError]:
+    """All faults of a new quota, in upstream's order. It must decode and have a namespace."""
+    errors = validate_object_meta(obj, namespaced=True, name_faults=name_is_dns_subdomain)
+    return errors + validate_quota_spec(obj)
+
+
+def validate_resource_quota_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
+    """All faults of a change, in upstream's order: `scopes` may not change, a scopeSelector may."""
+    errors = validate_object_meta(new, namespaced=True, name_faults=name_is_path_segment)
+    errors += validate_object_meta_update(new, old) + validate_quota_spec(new)
+    scopes = at(new, *_SCOPES)
+    if set(scopes or ()) != set(at(old, *_SCOPES) or ()):
+        errors.append(invalid(_SCOPES, scopes, "field is immutable"))
+    return errors
+
+
+def validate_quota_spec(obj: ApiObject) -> list[FieldError]:
+    """Faults of `spec`: resources by name, then scopes, then the selector (`ValidateResourceQuotaSpec`)."""
+    errors = []
+    hard = resource_list(obj, "spec", "hard")
+    for name, quantity in sorted(hard.items()):
+        path, field = ("spec", "hard", name), keyed(("spec", "hard"), name)
+        errors += validate_quota_resource_name(name, path, field)
+        errors += validate_quantity_value(name, quantity, path, field)
+    return errors + _validate_scopes(at(obj, *_SCOPES), hard) + _validate_scope_selector(obj, hard)
+
+
+def is_scope_valid_for(scope: str, resource: str) -> bool:
+    """Whether a quota with this scope may limit this resource (`IsResourceQuotaScopeValidForResource`)."""
+    return not is_standard_quota(resource) or scope not in _FITTING or resource in _FITTING[scope]
+
+
+def _validate_scopes(scopes: list[str] | None, hard: Iterable[str]) -> list[FieldError]:
+    errors = []
+    for scope in scopes or ():
+        if scope not in _FITTING:
+            errors.append(invalid(_SCOPES, scopes, "unsupported scope"))
+        errors += [
+            invalid(_SCOPES, scopes, "unsupported scope applied to resource")
+            for resource in hard
+            if not is_scope_valid_for(scope, resource)
+        ]
+    conflicts = [pair for pair in _CONFLICTING if {*pair} <= set(scopes or ())]
+    return errors + [invalid(_SCOPES, scopes, "conflicting scopes") for _ in conflicts]
+
+
+def _validate_scope_selector(obj: ApiObject, hard: Iterable[str]) -> list[FieldError]:
+    errors = []
+    expressions = [expression or {} for expression in at(obj, *_SELECTOR) or ()]
+    for index, expression in enumerate(expressions):
+        path = (*_SELECTOR, index)
+        scope = expression.get("scopeName") or ""
+        if scope not in _FITTING:
+            errors.append(invalid((*path, "scopeName"), Named(scope), "unsupported scope", _field("scopeName")))
+        errors += [
+            invalid((*path, "scopeName"), _as_go(expressions), "unsupported scope applied to resource", _field())
+            for resource in hard
+            if not is_scope_valid_for(scope, resource)
+        ]
+        errors += _validate_operator(expression, path)
+    scopes = {expression.get("scopeName") for expression in expressions}
+    conflicts = [pair for pair in _CONFLICTING if {*pair} <= scopes]
+    # Upstream shows spec.scopes here, whatever the selector says.
+    return errors + [invalid(_SELECTOR, at(obj, *_SCOPES), "conflicting scopes") for _ in conflicts]
+
+
+def _validate_operator(expression: ApiObject, path: Path) -> list[FieldError]:
+    errors = []
+    operator, values = expression.get("operator") or "", expression.get("values") or []
+    if expression.get("scopeName") in _ONLY_EXISTS and operator != "Exists":
+        errors.append(invalid((*path, "operator"), Named(operator), _ONLY_EXISTS_WORDS, _field("operator")))
+    if operator in ("In", "NotIn"):
+        if not values:
+            detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            errors.append(required((*path, "values"), detail, _field("values")))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            errors.append(invalid((*path, "values"), values, detail, _field("values")))
+    else:
+        detail = "not a valid selector operator"
+        errors.append(invalid((*path, "operator"), Named(operator), detail, _field("operator")))
+    return errors
+
+
+def _field(name: str = "") -> str:
+    """Upstream names the fields of an expression without its index."""
+    return ".".join(("spec", "scopeSelector", "matchExpressions", *([name] if name else [])))
+
+
+def _as_go(expressions: list[ApiObject]) -> dict[str, Any]:
+    """The selector as upstream prints it: the names of the internal type, which has no JSON tags."""
+    shown = [
+        {
+            "ScopeName": expression.get("scopeName") or "",
+            "Operator": expression.get("operator") or "",
+            "Values": expression.get("values"),
+        }
+        for expression in expressions
+    ]
+    return {"MatchExpressions": shown}

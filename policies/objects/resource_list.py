@@ -1,0 +1,70 @@
+"""Amounts by resource name, and the arithmetic of quotas on them (apiserver `pkg/quota/v1/resources.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from policies.objects.fields import ApiObject, InvalidObject, mapping, ref_of
+from policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
+
+if TYPE_CHECKING:
+    from policies.findings import Path
+
+ResourceList = Mapping[str, Quantity]
+"""Resource names to amounts, in thousandths as the API server keeps them."""
+
+
+def resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
+    """Read the amounts at a path; absent and null read as empty. Raises InvalidObject."""
+    return {name: _amount(obj, value, (*path, name)) for name, value in mapping(obj, *path).items()}
+
+
+def _amount(obj: ApiObject, value: object, path: Path) -> Quantity:
+    try:
+        return parse_quantity(value).round_up_to_milli()
+    except InvalidQuantity as problem:
+        raise InvalidObject(str(problem), path, ref_of(obj)) from None
+
+
+def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
+    """The sum, name by name (`Add`)."""
+    total = dict(first)
+    for name, quantity in second.items():
+        total[name] = total[name] + quantity if name in total else quantity
+    return total
+
+
+def greatest(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
+    """The greater amount, name by name (`maxResourceList`)."""
+    result = dict(first)
+    for name, quantity in second.items():
+        if name not in result or result[name] < quantity:
+            result[name] = quantity
+    return result
+
+
+def subtract_to_zero(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
+    """What is left of the first, never less than nothing (`SubtractWithNonNegativeResult`)."""
+    rest = {name: quantity - second.get(name, ZERO) for name, quantity in first.items()}
+    return {name: quantity if quantity.nano > 0 else ZERO for name, quantity in rest.items()}
+
+
+def mask(resources: ResourceList, names: Collection[str]) -> dict[str, Quantity]:
+    """Only these names (`Mask`)."""
+    return {name: quantity for name, quantity in resources.items() if name in names}
+
+
+def without_zeros(resources: ResourceList) -> dict[str, Quantity]:
+    """Only what is not zero (`RemoveZeros`)."""
+    return {name: quantity for name, quantity in resources.items() if quantity}
+
+
+def exceeded(used: ResourceList, hard: ResourceList) -> list[str]:
+    """The names of which more is used than allowed, sorted (`LessThanOrEqual`)."""
+    return sorted(name for name, limit in hard.items() if name in used and limit < used[name])
+
+
+def text(resources: ResourceList) -> str:
+    """`cpu=1,pods=2` (`prettyPrint`)."""
+    return ",".join(f"{name}={quantity}" for name, quantity in sorted(resources.items()))
