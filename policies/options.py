@@ -39,6 +39,7 @@ class LimitedResource(NamedTuple):
     resource: str
     match_contains: tuple[str, ...] = ()
     match_scopes: tuple[ScopeSelector, ...] = ()
+    api_group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,26 @@
+"""The ResourceQuota plugin for pods: which quotas apply, what a pod uses, and whether it fits.
+
+`usage`, `matches`, `constraints` and `check_request` are what upstream's functions of these names are; all are pure.
+"""
+
+from policies.quota.admission import Check, Fault, FaultKind, check_request, first_refused
+from policies.quota.evaluators import RESOURCE_QUOTAS, Pods
+from policies.quota.scopes import InvalidScope, is_covered_by, is_terminating, matches, matching_scopes
+from policies.quota.usage import constraints, usage
+
+__all__ = [
+    "usage",
+    "matches",
+    "matching_scopes",
+    "is_covered_by",
+    "is_terminating",
+    "constraints",
+    "check_request",
+    "first_refused",
+    "Check",
+    "Fault",
+    "FaultKind",
+    "InvalidScope",
+    "Pods",
+    "RESOURCE_QUOTAS",
+]
