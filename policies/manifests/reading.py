@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-import yaml
-
-from policies.findings import Location
-from policies.objects.fields import group_kind
-from policies.objects.subject import Remark, Subject
+from policies.manifests import remarks, sniff
+from policies.manifests.construct import Construction
+from policies.manifests.documents import Document, Fault, split
+from policies.manifests.json_source import JsonSource, Spans
+from policies.manifests.json_text import JsonReader
+from policies.manifests.nodes import check, compose
+from policies.manifests.objects import Finder
+from policies.manifests.yaml_source import Tree, YamlSource
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Collection, Mapping
+
+    from policies.objects.subject import Remark, Subject
+
+MAX_FILE: Final = 64 * 1024 * 1024
+"""No file of manifests is longer; reading one that is would take more memory than a linter should."""
+
+_BROKEN: Final = frozenset(("parse-error", "template-braces"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +37,117 @@ class Reading:
     subjects: tuple[Subject, ...] = ()
     remarks: tuple[Remark, ...] = ()
     objects: int = 0
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=Counter)
 
 
-def read(text: bytes | str, file: str, wanted: Container[str], *, namespace: str = "") -> Reading:
+def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: str = "") -> Reading:
     """The objects of a file, YAML or JSON, as kubectl reads them; Lists are taken apart.
 
     `wanted` holds the `group/Kind`s to read; others are only checked for faults and counted. `namespace` stands in for
     namespaced objects that have none. Never raises for what the text holds: a fault is a remark.
     """
-    subjects, skipped = [], Counter[str]()
-    try:
-        for obj in yaml.safe_load_all(text):
-            if isinstance(obj, dict) and group_kind(obj) in wanted:
-                subjects.append(Subject(obj, namespace=namespace))
-            elif obj is not None:
-                skipped[str(obj.get("kind")) if isinstance(obj, dict) else ""] += 1
-    except yaml.YAMLError as error:
-        return Reading(remarks=(Remark("parse-error", str(error), Location(file, 1, 1, 1)),))
-    return Reading(tuple(subjects), (), len(subjects) + skipped.total(), skipped)
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    reader = _FileReader(file, Finder(wanted, namespace))
+    if len(data) > MAX_FILE:
+        fault = Fault(f"the file has {len(data) >> 20} MiB: more than {MAX_FILE >> 20} MiB are not read")
+        reader.fault(Document(data[:80], file), fault)
+    elif _is_json(data, file):
+        reader.json(data)
+    else:
+        reader.yaml(data)
+    return reader.reading()
+
+
+def _is_json(data: bytes, file: str) -> bool:
+    """Whether kubectl tries JSON first: an open brace. Source: apimachinery pkg/util/yaml, GuessJSONStream."""
+    start = data[:4096].lstrip()[:1]
+    return start == b"{" or (start == b"[" and file.endswith(".json"))
+
+
+class _FileReader:
+    """What has been read of one file so far."""
+
+    def __init__(self, file: str, finder: Finder) -> None:
+        self._file, self._finder = file, finder
+        self._remarks: list[Remark] = []
+
+    def reading(self) -> Reading:
+        """The result."""
+        found = self._finder
+        return Reading(tuple(found.subjects), tuple(self._remarks), found.objects, found.skipped)
+
+    def fault(self, document: Document, fault: Fault) -> None:
+        """Note why a document could not be read; of a template's braces one remark a file is enough."""
+        remark = remarks.broken(document, fault)
+        if remark.rule != "template-braces" or all(r.rule != remark.rule for r in self._remarks):
+            self._remarks.append(remark)
+
+    def yaml(self, data: bytes, line: int = 0, column: int = 0) -> None:
+        """Read YAML text that begins behind so many lines and columns of the file."""
+        for piece in split(data, self._file, line, column):
+            document, fault = piece if isinstance(piece, tuple) else (piece, None)
+            try:
+                if fault is not None:
+                    raise fault
+                self._document(document)
+            except Fault as found:
+                self.fault(document, found)
+
+    def _document(self, document: Document) -> None:
+        data, finder = document.data, self._finder
+        type_meta = sniff.type_meta(data)
+        if type_meta and not finder.wants(*type_meta) and sniff.only_grammar_matters(data):
+            check(document)
+            finder.skip(type_meta[1])
+            return
+        root = compose(document)
+        construction = Construction(root)
+        if root is None or construction.value is None:
+            return
+        tree = Tree(document)
+        before = len(finder.subjects)
+        self._remarks += finder.take(construction.value, lambda prefix: YamlSource(tree, prefix))
+        if len(finder.subjects) > before:
+            self._remarks += remarks.of_yaml(document, root, construction.repeated, finder.subjects[before:])
+
+    def json(self, data: bytes) -> None:
+        """Read a stream of JSON values; where the first or second is none, the rest as YAML, as kubectl does."""
+        document = Document(data, self._file)
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            start = len(data[: error.start].decode())
+            self.fault(document, Fault(f"invalid UTF-8: {error.reason}", start, start + 1))
+            return
+        values, spans = JsonReader(text), Spans(document)
+        position, count = values.skip(0), 0
+        while position < len(text):
+            try:
+                value, end = values.value(position)
+            except Fault as fault:
+                if count > 1 or not self._yaml_instead(text, position):
+                    self.fault(document, fault)
+                return
+            self._value(value, spans, position, values.repeats)
+            position, count = values.skip(end), count + 1
+
+    def _value(self, value: object, spans: Spans, start: int, repeats: bool) -> None:
+        finder = self._finder
+        before = len(finder.subjects)
+        self._remarks += finder.take(value, lambda prefix: JsonSource(spans, start, prefix))
+        if repeats and len(finder.subjects) > before:
+            self._remarks += remarks.of_json(spans, start, finder.subjects[before:])
+
+    def _yaml_instead(self, text: str, position: int) -> bool:
+        """Try the rest of the text as YAML. False: it is none either, and the file says that it is JSON."""
+        start = position
+        if (space := re.compile(r"[^\S\n]*\n").match(text, position)) is not None:
+            start = space.end()
+        other = _FileReader(self._file, self._finder.fork())
+        column = start - text.rfind("\n", 0, start) - 1
+        other.yaml(text[start:].encode(), text.count("\n", 0, start), column)
+        if self._file.endswith(".json") and any(remark.rule in _BROKEN for remark in other._remarks):
+            return False
+        self._remarks += other._remarks
+        self._finder.merge(other._finder)
+        return True

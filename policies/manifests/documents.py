@@ -1,0 +1,78 @@
+"""Cutting a file into the documents that kubectl sees. Source: apimachinery pkg/util/yaml/decoder.go, YAMLReader."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SEPARATOR: Final = re.compile(rb"^---([^\n]*)(?:\n|\Z)", re.MULTILINE)
+_BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+
+class Fault(Exception):
+    """Why a document cannot be read, and at which characters of it. `since`: where what is broken begins."""
+
+    def __init__(self, message: str, start: int = 0, end: int | None = None, since: int | None = None) -> None:
+        super().__init__(message)
+        self.message, self.start, self.end, self.since = message, start, end, since
+
+
+class Document:
+    """One document: its bytes and where in the file they begin (lines and columns before it)."""
+
+    def __init__(self, data: bytes, file: str, line: int = 0, column: int = 0) -> None:
+        self.data, self.file, self.line, self.column = data, file, line, column
+
+    @cached_property
+    def text(self) -> str:
+        """Its characters, without the byte order mark; what is no text is replaced."""
+        for mark, encoding in _BOMS:
+            if self.data.startswith(mark):
+                return self.data[len(mark) :].decode(encoding, "replace")
+        return self.data.decode("utf-8", "replace")
+
+    def line_of(self, index: int) -> int:
+        """The line, from 1, of a character."""
+        return self.line + self.text.count("\n", 0, index) + 1
+
+    def location(self, start: int, end: int | None = None) -> Location:
+        """The span between two characters, cut at the end of its first line; to that end where none is given."""
+        text = self.text
+        start = min(start, len(text))
+        begin = text.rfind("\n", 0, start) + 1
+        stop = text.find("\n", start)
+        stop = len(text) if stop < 0 else stop
+        if end is None or end > stop:
+            end = start + len(text[start:stop].rstrip())
+        before = self.column if begin == 0 else 0
+        return Location(
+            self.file, self.line_of(start), before + start - begin + 1, before + max(end, start) - begin + 1
+        )
+
+
+def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Document | tuple[Document, Fault]]:
+    """The documents of YAML text; with a Fault what kubectl takes for none, because a separator has text behind it.
+
+    Lines that begin with `---` separate, wherever they stand: kubectl cuts before it parses.
+    """
+    start, broken = 0, False
+    for match in _SEPARATOR.finditer(data) if b"---" in data else ():
+        if not broken:
+            yield Document(data[start : match.start()], file, line, column)
+        line += data.count(b"\n", start, match.end())
+        start, column = match.end(), 0
+        rest = match[1].strip()
+        broken = bool(rest) and not rest.startswith(b"#")
+        if broken:
+            here = Document(match[0], file, line - match[0].count(b"\n"))
+            shown = rest[:40].decode("utf-8", "replace")
+            yield here, Fault(f"only a comment may follow the separator ---, not {shown!r}", 3)
+    if not broken:
+        yield Document(data[start:], file, line, column)

@@ -1,0 +1,113 @@
+"""Where in JSON text a field of an object stands: looked for only when it is asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import Location, Path
+    from policies.manifests.documents import Document
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_SCAN: Final = json.JSONDecoder(parse_int=len, parse_float=len).scan_once  # type: ignore[attr-defined]
+
+
+class Member(NamedTuple):
+    """A member of an object or list: its key (or index), and the spans of key and value in characters."""
+
+    key: str | int
+    key_start: int
+    key_end: int
+    start: int
+    end: int
+
+
+class Spans:
+    """The positions in one JSON text; what was found once is kept, as findings come in clusters."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self._members: dict[int, dict[str | int, Member]] = {}
+
+    def children(self, start: int) -> dict[str | int, Member]:
+        """The members of the object or list that begins at a character; of a repeated key the last."""
+        if start not in self._members:
+            self._members[start] = {member.key: member for member in members(self.document.text, start)}
+        return self._members[start]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSource:
+    """An object in JSON text: it begins at character `start`."""
+
+    spans: Spans
+    start: int
+    prefix: Path = ()
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:
+        """The span of the value at `path` (of its key, if asked for); of the nearest parent where it is absent."""
+        start, found = self.start, None
+        full = (*self.prefix, *path)
+        for step in full:
+            member = self.spans.children(start).get(step)
+            if member is None:
+                key = True
+                break
+            start, found = member.start, member
+        locate = self.spans.document.location
+        if found is None:
+            return locate(start, start + 1)
+        by_key = key and isinstance(found.key, str)
+        return locate(found.key_start, found.key_end) if by_key else locate(found.start, found.end)
+
+    def extent(self) -> tuple[int, int]:
+        """The span of the object itself, in characters."""
+        start, end = self.start, len(self.spans.document.text)
+        for step in self.prefix:
+            member = self.spans.children(start)[step]
+            start, end = member.start, member.end
+        return start, end
+
+
+def members(text: str, start: int) -> Iterator[Member]:
+    """The members of the object or list at `start`, of text that is known to be JSON; nothing of a scalar."""
+    is_object = text[start : start + 1] == "{"
+    if not is_object and text[start : start + 1] != "[":
+        return
+    position, index = _skip(text, start + 1), 0
+    while text[position] not in "]}":
+        key: str | int = index
+        key_start = key_end = position
+        if is_object:
+            key, key_end = scanstring(text, position + 1, True)
+            position = _skip(text, _skip(text, key_end) + 1)
+        _, end = _SCAN(text, position)
+        yield Member(key, key_start, key_end, position, end)
+        index += 1
+        position = _skip(text, end)
+        if text[position] == ",":
+            position = _skip(text, position + 1)
+
+
+def repeated(text: str, start: int) -> Iterator[tuple[Member, Member]]:
+    """Every member that is lost because its key comes again, and the one that replaces it."""
+    stack = [start]
+    while stack:
+        seen: dict[str | int, Member] = {}
+        for member in members(text, stack.pop()):
+            if member.key in seen:
+                yield seen[member.key], member
+            seen[member.key] = member
+            if text[member.start] in "[{":
+                stack.append(member.start)
+
+
+def _skip(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position

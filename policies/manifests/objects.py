@@ -1,0 +1,101 @@
+"""Which of the values in a file are objects that somebody wants, and what Lists hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.objects.fields import group_kind
+from policies.objects.subject import Remark, Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from policies.findings import Path
+    from policies.objects.subject import Source
+
+NO_KIND: Final = "objects without a kind"
+CLUSTER_SCOPED: Final = frozenset(
+    (
+        "/Namespace",
+        "/Node",
+        "/PersistentVolume",
+        "scheduling.k8s.io/PriorityClass",
+        "storage.k8s.io/StorageClass",
+        "storage.k8s.io/CSINode",
+    )
+)
+
+
+class Finder:
+    """Takes values, keeps the wanted objects among them as subjects, and counts."""
+
+    def __init__(self, wanted: Collection[str], namespace: str = "") -> None:
+        self._wanted, self._namespace = wanted, namespace
+        self.subjects: list[Subject] = []
+        self.objects = 0
+        self.skipped: Counter[str] = Counter()
+
+    def fork(self) -> Finder:
+        """One with nothing in it that wants the same."""
+        return Finder(self._wanted, self._namespace)
+
+    def merge(self, other: Finder) -> None:
+        """Add what another one found behind this one."""
+        self.subjects += other.subjects
+        self.objects += other.objects
+        self.skipped += other.skipped
+
+    def wants(self, api_version: str, kind: str) -> bool:
+        """Whether objects of this type are read, or hold such that are (Lists)."""
+        return kind.endswith("List") or group_kind({"apiVersion": api_version, "kind": kind}) in self._wanted
+
+    def skip(self, kind: str) -> None:
+        """Count an object that nobody wants."""
+        self.objects += 1
+        self.skipped[kind] += 1
+
+    def take(self, value: Any, source: Callable[[Path], Source]) -> list[Remark]:
+        """Take one value of the file; `source` makes the source of what stands at a path of it."""
+        return list(self._take(value, source, ()))
+
+    def _take(self, value: Any, source: Callable[[Path], Source], prefix: Path) -> Iterator[Remark]:
+        kind = group_kind(value) if isinstance(value, dict) else ""
+        if kind in self._wanted:
+            self.objects += 1
+            namespace = "" if kind in CLUSTER_SCOPED else _own_namespace(value) or self._namespace
+            self.subjects.append(Subject(value, namespace=namespace, source=source(prefix)))
+        elif kind.endswith("List") and isinstance(items := value.get("items"), list):
+            for index, item in enumerate(items):
+                yield from self._take(_filled_in(item, value), source, (*prefix, "items", index))
+        else:
+            yield from self._incomplete(value, source(prefix))
+            name = value.get("kind") if isinstance(value, dict) else None
+            self.skip(name if isinstance(name, str) and name else NO_KIND)
+
+    def _incomplete(self, value: Any, source: Source) -> Iterator[Remark]:
+        """An object that is surely meant for the API server, and lacks what says which one it is."""
+        if not isinstance(value, dict):
+            return
+        kind, api_version = value.get("kind"), value.get("apiVersion")
+        if kind and not api_version and any(wanted.endswith(f"/{kind}") for wanted in self._wanted):
+            where, lacks, has = source.locate(("kind",)), "apiVersion", f"kind {kind}"
+        elif api_version and not kind and isinstance(value.get("metadata"), dict):
+            where, lacks, has = source.locate(("apiVersion",)), "kind", f"apiVersion {api_version}"
+        else:
+            return
+        yield Remark("parse-error", f"object with {has} has no {lacks}: kubectl refuses it", where, f"add `{lacks}:`")
+
+
+def _own_namespace(value: dict[str, Any]) -> str:
+    metadata = value.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return namespace if isinstance(namespace, str) else ""
+
+
+def _filled_in(item: Any, parent: dict[str, Any]) -> Any:
+    """An item of a typed list, which names no type itself. Source: apimachinery unstructured, decodeToList."""
+    if not isinstance(item, dict) or item.get("kind") or item.get("apiVersion"):
+        return item
+    kind = str(parent["kind"]).removesuffix("List")
+    return {**item, "apiVersion": parent["apiVersion"], "kind": kind} if kind else item

@@ -1,0 +1,70 @@
+"""libyaml's parser where it is built in, and what its errors say to a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from yaml.error import MarkedYAMLError
+from yaml.reader import ReaderError
+
+from policies.manifests.documents import Fault
+
+if TYPE_CHECKING:
+    from yaml.error import YAMLError
+
+    from policies.manifests.documents import Document
+
+_IN_OTHER_WORDS: Final = {
+    "could not find expected ':'": "did not find the ':' of a key",
+    "control characters are not allowed": "this control character is not allowed",
+    "mapping values are not allowed in this context": "a key cannot stand here (': ' inside a value needs quotes)",
+}
+
+
+def parser(data: bytes) -> Any:
+    """An event parser over YAML text; it finds out the encoding."""
+    try:
+        from yaml.cyaml import CParser  # type: ignore[attr-defined]
+    except ImportError:
+        return _python_parser(data)
+    return CParser(data)
+
+
+def _python_parser(data: bytes) -> Any:
+    """PyYAML's own parser: where it was installed without libyaml. Slower by far, and the same events."""
+    from yaml.parser import Parser
+    from yaml.reader import Reader
+    from yaml.scanner import Scanner
+
+    class PythonParser(Reader, Scanner, Parser):
+        def __init__(self, stream: bytes) -> None:
+            Reader.__init__(self, stream)
+            Scanner.__init__(self)
+            Parser.__init__(self)
+
+    return PythonParser(data)
+
+
+def fault_of(error: YAMLError, document: Document) -> Fault:
+    """What the parser found, with positions in characters."""
+    if isinstance(error, ReaderError):
+        start = len(document.data[: error.position].decode("utf-8", "replace").removeprefix("\ufeff"))
+        problem = _IN_OTHER_WORDS.get(error.reason, error.reason)
+        return Fault(f"{problem} (0x{_code(error.character):02x})", start, start + 1)
+    if not isinstance(error, MarkedYAMLError):
+        return Fault(str(error))
+    problem = error.problem or "this is not YAML"
+    start = error.problem_mark.index if error.problem_mark else 0
+    if problem.startswith("found character") and document.text[start : start + 1] == "\t":
+        return Fault("a tab cannot indent YAML: use spaces", start, start + 1)
+    if document.text[:1] == "%":
+        return Fault("kubectl reads no directives: it cuts the file at --- before it parses; remove this line")
+    since = error.context_mark.index if error.context and error.context_mark else None
+    context = f" {error.context}" if error.context else ""
+    return Fault(f"{_IN_OTHER_WORDS.get(problem, problem)}{context}", start, None, since)
+
+
+def _code(character: object) -> int:
+    if isinstance(character, int):
+        return character
+    return (character if isinstance(character, bytes) else str(character).encode("utf-8", "replace"))[0]

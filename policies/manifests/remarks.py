@@ -1,0 +1,106 @@
+"""What is said of a text: faults, template braces, repeated keys, scalars that read otherwise than they look."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import quote
+from policies.manifests.ambiguous import doubtful
+from policies.manifests.construct import scalar_value
+from policies.manifests.json_source import JsonSource, repeated
+from policies.manifests.yaml_source import YamlSource, node_at, span
+from policies.objects.subject import Remark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policies.findings import Location, ObjectRef
+    from policies.manifests.construct import Repeated
+    from policies.manifests.documents import Document, Fault
+    from policies.manifests.json_source import Spans
+    from policies.manifests.nodes import Node
+    from policies.objects.subject import Subject
+
+_BRACES: Final = re.compile(r"\{\{.*?(?:\}\}|$)", re.MULTILINE)
+_RENDER_FIRST: Final = "render the template first: `helm template … | forewarn lint -`"
+
+
+def broken(document: Document, fault: Fault) -> Remark:
+    """Why a document cannot be read: template braces where they are the cause."""
+    braces = _braces(document.text, fault.start)
+    if braces is not None:
+        shown = braces[0] if len(braces[0]) <= 60 else f"{braces[0][:57]}..."
+        message = f"template braces {shown}: this is a template, not yet a manifest"
+        return Remark("template-braces", message, document.location(*braces.span()), _RENDER_FIRST)
+    line, since = document.line_of(fault.start), None
+    if fault.since is not None:
+        since = document.line_of(fault.since)
+    message = fault.message if since in (None, line) else f"{fault.message} that begins in line {since}"
+    return Remark("parse-error", message, document.location(fault.start, fault.end))
+
+
+def _braces(text: str, fault: int) -> re.Match[str] | None:
+    """The braces that a fault comes from: on its line, or the first before it that stand outside of quotes."""
+    line_start = text.rfind("\n", 0, fault) + 1
+    line_end = text.find("\n", fault)
+    for match in _BRACES.finditer(text, 0, len(text) if line_end < 0 else line_end):
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if "#" in before and (before.lstrip().startswith("#") or " #" in before):
+            continue
+        if match.start() >= line_start or not (before.count('"') % 2 or before.count("'") % 2):
+            return match
+    return None
+
+
+def of_yaml(
+    document: Document, root: Node, repeats: Sequence[Repeated], subjects: Sequence[Subject]
+) -> Iterator[Remark]:
+    """On a document that was read: keys and scalars inside the wanted objects."""
+    owner_at = _yaml_owners(root, subjects)
+    for lost, kept in repeats:
+        where, line = span(document, kept.key_node), document.line_of(lost.key_node.start)
+        if kept.merged:
+            yield _overwritten(lost.key, span(document, lost.key_node), where.line, owner_at(lost.key_node.start))
+        else:
+            yield _duplicate(lost.key, line, where, owner_at(kept.key_node.start))
+    for scalar, message in doubtful(root):
+        owner = owner_at(scalar.start)
+        if owner is not None:
+            fix = f'write "{scalar.text}" if a string is meant, else {json.dumps(scalar_value(scalar))}'
+            yield Remark("ambiguous-value", message, span(document, scalar), fix, owner)
+
+
+def of_json(spans: Spans, start: int, subjects: Sequence[Subject]) -> Iterator[Remark]:
+    """On a JSON text with repeated keys: those inside the wanted objects."""
+    document = spans.document
+    owners = [(s.source.extent(), s.ref) for s in subjects if isinstance(s.source, JsonSource)]
+    for lost, kept in repeated(document.text, start):
+        where = document.location(kept.key_start, kept.key_end)
+        inside = [ref for (begin, end), ref in owners if begin <= kept.key_start < end]
+        if inside:
+            yield _duplicate(str(kept.key), document.line_of(lost.key_start), where, inside[-1])
+
+
+def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None) -> Remark:
+    message = f"key {quote(key)} is given twice: kubectl drops the value in line {line} without a word"
+    return Remark("duplicate-key", message, where, "keep one of them", owner)
+
+
+def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None) -> Remark:
+    message = f"key {quote(key)} is overwritten in kubectl by the << behind it (from line {line}); YAML keeps it"
+    return Remark("ambiguous-value", message, where, "put << before the keys that differ", owner)
+
+
+def _yaml_owners(root: Node, subjects: Sequence[Subject]) -> Callable[[int], ObjectRef | None]:
+    """Which wanted object a character of the document belongs to."""
+    spans = []
+    for subject in subjects:
+        node = node_at(root, subject.source.prefix) if isinstance(subject.source, YamlSource) else None
+        if node is root:
+            ref = subject.ref
+            return lambda _: ref
+        if node is not None:
+            spans.append((node.start, node.end, subject.ref))
+    return lambda index: next((ref for start, end, ref in spans if start <= index < end), None)

@@ -1,0 +1,162 @@
+"""What a scalar without quotes means. Source: go.yaml.in/yaml/v2 resolve.go, then encoding/json, as in kubectl."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+import struct
+from functools import lru_cache
+from typing import Final
+
+JsonScalar = str | int | float | bool | None
+
+_TAG: Final = "tag:yaml.org,2002:"
+_STR, _BINARY, _FLOAT, _TIMESTAMP = (_TAG + name for name in ("str", "binary", "float", "timestamp"))
+_RESOLVED: Final = {_TAG + name: name for name in ("str", "bool", "int", "float", "null", "timestamp")}
+
+_TRUE: Final = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
+_FALSE: Final = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
+_NULL: Final = ("", "~", "null", "Null", "NULL")
+_WORDS: Final[dict[str, JsonScalar]] = {
+    **dict.fromkeys(_TRUE, True),
+    **dict.fromkeys(_FALSE, False),
+    **dict.fromkeys(_NULL),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+STARTS: Final = frozenset("+-.0123456789yYnNtTfFoO~")
+"""Only what begins with one of these can be anything but a string."""
+
+_INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]{0,19}))")
+_SIGN_BEHIND_0B: Final = re.compile(r"0b([-+][01]+)")
+_DECIMAL: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_POINT: Final = re.compile(r"\.[0-9]+([eE][-+]?[0-9]+)?")
+_TIME: Final = re.compile(
+    r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+    r"([Tt][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}([.,][0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})"
+    r"| [0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}([.,][0-9]+)?)?"
+)
+
+
+class Unreadable(ValueError):
+    """A scalar that kubectl refuses: its tag does not fit, or JSON has no such number."""
+
+
+def resolve(text: str) -> JsonScalar:
+    """The value of a scalar without quotes and tag; infinities and NaN, which JSON has not, are left to `value_of`."""
+    if text and text[0] not in STARTS:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    first = text[0]
+    if first == ".":
+        return _finite(text) if _POINT.fullmatch(text) else text
+    if first not in "+-0123456789":
+        return text
+    return _number(text)
+
+
+def value_of(text: str, tag: str | None, plain: bool) -> JsonScalar:
+    """The JSON value of a scalar. `plain`: it stands without quotes. Raises Unreadable."""
+    if tag is None and not plain:
+        return text
+    if tag == _BINARY:
+        return _base64(text)
+    if tag is not None and tag not in _RESOLVED:
+        return text
+    value = text if tag == _STR else resolve(text)
+    if tag is not None and tag != _STR:
+        value = _convert(text, value, tag)
+    return _json_number(value) if isinstance(value, float) else value
+
+
+@lru_cache(maxsize=4096)
+def key_of(text: str, tag: str | None, plain: bool) -> str:
+    """The key of a JSON object that a scalar becomes. Raises Unreadable. Source: sigs.k8s.io/yaml yaml.go."""
+    if tag is None and (not plain or (text and text[0] not in STARTS)):
+        return text
+    value = resolve(text) if tag is None else value_of(text, tag, plain)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or (isinstance(value, int) and value >= 2**63):
+        raise Unreadable(f"{text or 'an empty key'!s} cannot be a key: only strings, numbers and booleans can")
+    return _float_key(value) if isinstance(value, float) else str(value)
+
+
+def _number(text: str) -> JsonScalar:
+    """What begins like a number. Source: strconv.ParseInt with base 0, ParseUint, then yamlStyleFloat."""
+    digits = text.replace("_", "")
+    match = _INTEGER.fullmatch(digits)
+    if match and (number := _integer(match)) is not None:
+        return number
+    if _DECIMAL.fullmatch(digits) and (decimal := _finite(digits)) != digits:
+        return decimal
+    match = _SIGN_BEHIND_0B.fullmatch(digits)
+    if match and -(2**63) <= (number := int(match[1], 2)) < 2**63:
+        return number
+    return text
+
+
+def _integer(match: re.Match[str]) -> int | None:
+    sign, hexadecimal, binary, octal, decimal = match.groups()
+    body = hexadecimal or binary or octal or decimal
+    if len(body.lstrip("0")) > 64:
+        return None
+    number = int(body, 16 if hexadecimal else 2 if binary else 8 if octal else 10)
+    if sign == "-":
+        return -number if number <= 2**63 else None
+    return number if number < 2**63 or (not sign and number < 2**64) else None
+
+
+def _finite(digits: str) -> float | str:
+    """ParseFloat: beyond the range it is no number, and the scalar stays a string."""
+    number = float(digits)
+    return digits if math.isinf(number) else number
+
+
+def _json_number(number: float) -> int | float:
+    """As encoding/json writes it: no fraction, no exponent below 1e21, so that it is read again as an integer."""
+    if not math.isfinite(number):
+        raise Unreadable(f"{number} is no number in JSON: kubectl refuses it")
+    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+
+
+def _convert(text: str, value: JsonScalar, tag: str) -> JsonScalar:
+    """The value under an explicit tag that says what it is."""
+    found = "null" if value is None else {bool: "bool", int: "int", float: "float", str: "str"}[type(value)]
+    if tag == _TIMESTAMP and _TIME.fullmatch(text):
+        return text
+    if tag == _TAG + found:
+        return value
+    if tag == _FLOAT and isinstance(value, int) and value < 2**63:
+        return float(value)
+    raise Unreadable(f"cannot decode !!{found} `{text[:60]}` as a !!{_RESOLVED[tag]}")
+
+
+def _base64(text: str) -> str:
+    try:
+        data = base64.b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
+    except (binascii.Error, ValueError):
+        raise Unreadable("!!binary value contains invalid base64 data") from None
+    return data.decode("utf-8", "replace")
+
+
+def _float_key(number: float) -> str:
+    """strconv.FormatFloat(number, 'g', -1, 32), with YAML's names for what is not finite."""
+    if math.isnan(number):
+        return ".nan"
+    try:
+        single = struct.unpack("f", struct.pack("f", number))[0]
+    except OverflowError:
+        single = math.copysign(math.inf, number)
+    if math.isinf(single):
+        return "-.inf" if number < 0 else ".inf"
+    text = next(t for p in range(9) if struct.pack("f", float(t := f"{single:.{p}e}")) == struct.pack("f", single))
+    mantissa, exponent = text.split("e")
+    digits = len(mantissa.lstrip("-").replace(".", ""))
+    if -4 <= int(exponent) < max(21, digits):
+        return f"{float(text):.{max(digits - 1 - int(exponent), 0)}f}"
+    return f"{mantissa}e{int(exponent):+03}"

@@ -1,0 +1,50 @@
+"""Seeing cheaply which kind a document has, so that most documents need not be read."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TYPE_META: Final = re.compile(rb"\n(kind|apiVersion)[ \t]*:([^\n]*)")
+_PLAIN_WORD: Final = re.compile(rb"[ \t]+([A-Za-z][\w./-]*)[ \t]*(?:[ \t]#.*)?\r?")
+_UNUSUAL_ROOT: Final = re.compile(rb"\n(?:[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)")
+_FIRST_LINE: Final = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n)*([A-Za-z][\w.-]*[ \t]*:(?:[ \t]|\r?\n))")
+
+_ALIAS_OR_TAG: Final = re.compile(rb"(?:[\n:,\[{-][ \t]*)[*!]\S|&\S+[ \t]+!")
+_COMPLEX_KEY: Final = re.compile(rb"[\]}][ \t]*:|\n[ \t-]*\?[ \t\r\n]|[,{\[][ \t]*\?[ \t]")
+_NOT_JSON: Final = re.compile(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
+_MANY_BRACKETS: Final = 4000
+
+
+def type_meta(data: bytes) -> tuple[str, str] | None:
+    """(apiVersion, kind) of a document written in the usual way; None where only reading it will tell.
+
+    The usual way: the root is a block mapping in column 1 whose keys have no quotes, anchors or merges, and each
+    of the two stands there once with a plain word as its value.
+    """
+    text = b"\n" + data
+    if not _FIRST_LINE.match(text) or _UNUSUAL_ROOT.search(text):
+        return None
+    found: dict[bytes, str] = {}
+    for match in _TYPE_META.finditer(text):
+        word = _PLAIN_WORD.fullmatch(match[2])
+        if word is None or match[1] in found:
+            return None
+        found[match[1]] = word[1].decode("ascii", "replace")
+    return (found[b"apiVersion"], found[b"kind"]) if len(found) == 2 else None
+
+
+def only_grammar_matters(data: bytes) -> bool:
+    """Whether a document that the parser takes is one that kubectl takes.
+
+    Not so where there are aliases, merges, tags, complex keys, infinities, template braces, or very deep nesting.
+    """
+    risky = (
+        b"<<" in data
+        or b"{{" in data
+        or data.count(b"[") + data.count(b"{") > _MANY_BRACKETS
+        or ((b"*" in data or b"!" in data) and _ALIAS_OR_TAG.search(data))
+        or ((b"?" in data or b"]" in data or b"}" in data) and _COMPLEX_KEY.search(data))
+        or _NOT_JSON.search(data)
+    )
+    return not risky

@@ -1,0 +1,107 @@
+"""Where in YAML text a field of an object stands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from policies.manifests.construct import Entry, entries
+from policies.manifests.documents import Fault
+from policies.manifests.nodes import Collection, Scalar, compose, followed
+
+if TYPE_CHECKING:
+    from policies.findings import Location, Path
+    from policies.manifests.documents import Document
+    from policies.manifests.nodes import Node
+
+_PROPERTIES: Final = re.compile(r"(?:[&!][^\s,\[\]{}]*(?:[ \t]+|\r?\n[ \t]*|(?=[,\[\]{}]|\Z))|!<[^>]*>\s*)*")
+
+
+class Tree:
+    """The nodes of one document: parsed again when a position is first asked for, as few objects ever need one."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+
+    @cached_property
+    def root(self) -> Node | None:
+        """The root node; None where there is none."""
+        try:
+            return compose(self.document)
+        except Fault:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class YamlSource:
+    """An object in a YAML document; `prefix` leads to it from the document's root (an item of a List)."""
+
+    tree: Tree
+    prefix: Path = ()
+
+    def locate(self, path: Path, *, key: bool = False) -> Location:
+        """The span of the value at `path` (of its key, if asked for); of the nearest parent where it is absent.
+
+        Behind an alias it is the anchored value. A value of several lines is shown by its first.
+        """
+        document = self.tree.document
+        node, entry = self.tree.root, None
+        if node is None:
+            return document.location(0)
+        full = (*self.prefix, *path)
+        for depth, step in enumerate(full):
+            child = _child(node, step)
+            if child is None:
+                return self._parent(node, entry)
+            node, entry = child
+            if key and entry and depth == len(full) - 1:
+                return self._span(entry.key_node)
+        return self._parent(node, entry) if _is_empty(node) else self._span(node)
+
+    def _parent(self, node: Node, entry: Entry | None) -> Location:
+        """A value that is not shown itself: its key stands for it."""
+        return self._span(entry.key_node if entry else node)
+
+    def _span(self, node: Node) -> Location:
+        return span(self.tree.document, node)
+
+
+def span(document: Document, node: Node) -> Location:
+    """Where a node stands, without its anchor and tag."""
+    node = followed(node)
+    match = _PROPERTIES.match(document.text, node.start)
+    start = match.end() if match and match.end() < max(node.end, node.start + 1) else node.start
+    return document.location(start, node.end)
+
+
+def node_at(root: Node, path: Path) -> Node | None:
+    """The node at a path from the root, None where there is none."""
+    node: Node = root
+    for step in path:
+        child = _child(node, step)
+        if child is None:
+            return None
+        node = child[0]
+    return node
+
+
+def _is_empty(node: Node) -> bool:
+    return isinstance(node, Scalar) and not node.text and node.start == node.end
+
+
+def _child(node: Node, step: str | int) -> tuple[Node, Entry | None] | None:
+    """The node that a step leads to, and the entry where the step is a key; None where it leads nowhere."""
+    parent = followed(node)
+    if not isinstance(parent, Collection):
+        return None
+    if isinstance(step, int):
+        is_item = not parent.is_mapping and step < len(parent.children)
+        return (parent.children[step], None) if is_item else None
+    found: Entry | None = None
+    if parent.is_mapping:
+        for entry in entries(parent):
+            if entry.key == step:
+                found = entry
+    return (found.value, found) if found else None
