@@ -29,6 +29,15 @@ _READ_BY_RULES: Final = frozenset(
 _STRING_MAPS: Final = frozenset(("labels", "annotations", "nodeSelector", "matchLabels"))
 
 
+def may_surprise(text: str) -> bool:
+    """Whether a scalar without quotes needs a closer look: in some field it might get a remark."""
+    if text in _SWITCHES:
+        return True
+    if len(text) < 2 or text[0] not in "+-0123456789" or (text.isdigit() and text[0] != "0"):
+        return False
+    return any(pattern.fullmatch(text) for pattern in (_OCTAL, _BINARY_OR_GROUPED, _BASE_60, _EXPONENT))
+
+
 def doubtful(root: Node) -> Iterator[tuple[Scalar, str]]:
     """The scalars of a document that may surprise, and what to say of each."""
     stack: list[tuple[Node, str, bool]] = [(root, "", False)]

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SEPARATOR: Final = re.compile(rb"^---([^\n]*)(?:\n|\Z)", re.MULTILINE)
-_BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
 class Fault(Exception):
@@ -24,6 +23,13 @@ class Fault(Exception):
         self.message, self.start, self.end, self.since = message, start, end, since
 
 
+def as_utf8(data: bytes) -> bytes:
+    """The text without its byte order mark, in UTF-8. Source: cli-runtime's FileVisitor, which decodes UTF-16."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
 class Document:
     """One document: its bytes and where in the file they begin (lines and columns before it)."""
 
@@ -32,10 +38,7 @@ class Document:
 
     @cached_property
     def text(self) -> str:
-        """Its characters, without the byte order mark; what is no text is replaced."""
-        for mark, encoding in _BOMS:
-            if self.data.startswith(mark):
-                return self.data[len(mark) :].decode(encoding, "replace")
+        """Its characters; what is no UTF-8 is replaced."""
         return self.data.decode("utf-8", "replace")
 
     def line_of(self, index: int) -> int:

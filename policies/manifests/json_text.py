@@ -8,8 +8,10 @@ import re
 from typing import Any, Final
 
 from policies.manifests.documents import Fault
+from policies.manifests.scalars import as_integer
 
 _SPACE: Final = re.compile(r"\s*")
+_INT64: Final = range(-(2**63), 2**63)
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -18,11 +20,11 @@ def _number(digits: str) -> int | float:
     number = float(digits)
     if math.isinf(number):
         raise ValueError(f"{digits[:40]} does not fit into a number")
-    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+    return as_integer(number)
 
 
 def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) < 30 else _number(digits)
+    return int(digits) if len(digits) < 19 or (len(digits) < 21 and int(digits) in _INT64) else _number(digits)
 
 
 def _no_constant(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from policies.manifests.documents import Document
 
+_ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 _UNREAD: Final = "kubectl reads nothing behind the end marker `...`: begin a new document with ---"
 
 MAX_DEPTH: Final = 256
@@ -64,11 +66,8 @@ def followed(node: Node) -> Scalar | Collection:
     return node.target if isinstance(node, Alias) else node
 
 
-def compose(document: Document) -> Node | None:
-    """The root of the document, None where it is empty. Raises Fault.
-
-    A second document behind `...` is a fault: kubectl would never read it.
-    """
+def compose(document: Document) -> tuple[Node | None, Fault | None]:
+    """The root of the document, None where it is empty, and what is wrong with text behind its end. Raises Fault."""
     next_event: Callable[[], Any] = parser(document.data).get_event
     root: Node | None = None
     last: Any = None
@@ -81,14 +80,23 @@ def compose(document: Document) -> Node | None:
     except yaml.YAMLError as error:
         if not isinstance(last, DocumentEndEvent):
             raise fault_of(error, document) from None
-    if isinstance(last, DocumentStartEvent | DocumentEndEvent):
-        raise Fault(_UNREAD, _index(last))
-    return root
+    if '"' in document.text and "\\/" in document.text:
+        _check_escapes(root, document.text)
+    more = isinstance(last, DocumentStartEvent | DocumentEndEvent)
+    return root, Fault(_UNREAD, last.end_mark.index) if more else None
 
 
-def _index(event: Any) -> int:
-    index: int = event.end_mark.index
-    return index
+def _check_escapes(root: Node | None, text: str) -> None:
+    """libyaml takes the escape `\\/`, kubectl's reader does not."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Collection):
+            stack.extend(node.children)
+        elif isinstance(node, Scalar) and text[node.end - 1 : node.end] == '"':
+            for escape in _ESCAPE.finditer(text, node.start, node.end):
+                if escape[0] == "\\/":
+                    raise Fault("found unknown escape character", *escape.span())
 
 
 def _compose(next_event: Callable[[], Any]) -> Node:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _IN_OTHER_WORDS: Final = {
     "could not find expected ':'": "did not find the ':' of a key",
-    "control characters are not allowed": "this control character is not allowed",
     "mapping values are not allowed in this context": "a key cannot stand here (': ' inside a value needs quotes)",
 }
 
@@ -48,9 +47,10 @@ def _python_parser(data: bytes) -> Any:
 def fault_of(error: YAMLError, document: Document) -> Fault:
     """What the parser found, with positions in characters."""
     if isinstance(error, ReaderError):
-        start = len(document.data[: error.position].decode("utf-8", "replace").removeprefix("\ufeff"))
-        problem = _IN_OTHER_WORDS.get(error.reason, error.reason)
-        return Fault(f"{problem} (0x{_code(error.character):02x})", start, start + 1)
+        start = len(document.data[: error.position].decode("utf-8", "replace"))
+        if error.reason != "control characters are not allowed":
+            return Fault(f"this is not UTF-8: {error.reason}", start, start + 1)
+        return Fault(f"the control character U+{_code(error.character):04X} is not allowed", start, start + 1)
     if not isinstance(error, MarkedYAMLError):
         return Fault(str(error))
     problem = error.problem or "this is not YAML"

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from policies.manifests import remarks, sniff
 from policies.manifests.construct import Construction
-from policies.manifests.documents import Document, Fault, split
+from policies.manifests.documents import Document, Fault, as_utf8, split
 from policies.manifests.json_source import JsonSource, Spans
 from policies.manifests.json_text import JsonReader
 from policies.manifests.nodes import check, compose
 from policies.manifests.objects import Finder
+from policies.manifests.quick import UNUSUAL, quick_value
 from policies.manifests.yaml_source import Tree, YamlSource
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
     `wanted` holds the `group/Kind`s to read; others are only checked for faults and counted. `namespace` stands in for
     namespaced objects that have none. Never raises for what the text holds: a fault is a remark.
     """
-    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    data = as_utf8(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     reader = _FileReader(file, Finder(wanted, namespace))
     if len(data) > MAX_FILE:
         fault = Fault(f"the file has {len(data) >> 20} MiB: more than {MAX_FILE >> 20} MiB are not read")
@@ -100,7 +101,14 @@ class _FileReader:
             check(document)
             finder.skip(type_meta[1])
             return
-        root = compose(document)
+        value = quick_value(document)
+        if value is not UNUSUAL:
+            tree = Tree(document)
+            self._remarks += finder.take(value, lambda prefix: YamlSource(tree, prefix))
+            return
+        root, unread = compose(document)
+        if unread is not None:
+            self.fault(document, unread)
         construction = Construction(root)
         if root is None or construction.value is None:
             return

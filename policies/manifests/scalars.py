@@ -1,4 +1,4 @@
-"""What a scalar without quotes means. Source: go.yaml.in/yaml/v2 resolve.go, then encoding/json, as in kubectl."""
+"""What a scalar means to kubectl. Source: go.yaml.in/yaml/v2 resolve.go, then encoding/json."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STARTS: Final = frozenset("+-.0123456789yYnNtTfFoO~")
 _INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]{0,19}))")
 _SIGN_BEHIND_0B: Final = re.compile(r"0b([-+][01]+)")
 _DECIMAL: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_POINT: Final = re.compile(r"\.[0-9]+([eE][-+]?[0-9]+)?")
+_POINT: Final = re.compile(r"\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?")
 _TIME: Final = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
     r"([Tt][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}([.,][0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})"
@@ -121,7 +121,16 @@ def _json_number(number: float) -> int | float:
     """As encoding/json writes it: no fraction, no exponent below 1e21, so that it is read again as an integer."""
     if not math.isfinite(number):
         raise Unreadable(f"{number} is no number in JSON: kubectl refuses it")
-    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+    return as_integer(number)
+
+
+def as_integer(number: float) -> int | float:
+    """The integer that a number reads as once encoding/json has written it: its shortest digits, then zeros."""
+    if not number.is_integer() or abs(number) >= 1e21:
+        return number
+    digits, exponent = repr(number).split("e") if abs(number) >= 1e16 else (str(int(number)), "0")
+    whole, _, fraction = digits.partition(".")
+    return int(whole + fraction + "0" * (int(exponent) - len(fraction)))
 
 
 def _convert(text: str, value: JsonScalar, tag: str) -> JsonScalar:
@@ -157,6 +166,6 @@ def _float_key(number: float) -> str:
     text = next(t for p in range(9) if struct.pack("f", float(t := f"{single:.{p}e}")) == struct.pack("f", single))
     mantissa, exponent = text.split("e")
     digits = len(mantissa.lstrip("-").replace(".", ""))
-    if -4 <= int(exponent) < max(21, digits):
+    if -4 <= int(exponent) < 6:
         return f"{float(text):.{max(digits - 1 - int(exponent), 0)}f}"
     return f"{mantissa}e{int(exponent):+03}"

@@ -42,6 +42,7 @@ def only_grammar_matters(data: bytes) -> bool:
     risky = (
         b"<<" in data
         or b"{{" in data
+        or b"\\/" in data
         or data.count(b"[") + data.count(b"{") > _MANY_BRACKETS
         or ((b"*" in data or b"!" in data) and _ALIAS_OR_TAG.search(data))
         or ((b"?" in data or b"]" in data or b"}" in data) and _COMPLEX_KEY.search(data))

@@ -29,7 +29,7 @@ class Tree:
     def root(self) -> Node | None:
         """The root node; None where there is none."""
         try:
-            return compose(self.document)
+            return compose(self.document)[0]
         except Fault:
             return None
 
