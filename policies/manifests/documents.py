@@ -78,4 +78,5 @@ def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Do
             shown = rest[:40].decode("utf-8", "replace")
             yield here, Fault(f"only a comment may follow the separator ---, not {shown!r}", 3)
     if not broken:
-        yield Document(data[start:], file, line, column)
+        rest = data[start:] if start else data
+        yield Document(rest if rest.endswith(b"\n") else rest + b"\n", file, line, column)

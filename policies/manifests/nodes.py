@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from yaml.events import (
     AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
     DocumentEndEvent,
     DocumentStartEvent,
     MappingStartEvent,
     ScalarEvent,
     SequenceStartEvent,
+    StreamEndEvent,
 )
 
 from policies.manifests.documents import Fault
 from policies.manifests.parsing import fault_of, parser
+from policies.manifests.sniff import laxer_than_kubectl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,23 +84,32 @@ def compose(document: Document) -> tuple[Node | None, Fault | None]:
     except yaml.YAMLError as error:
         if not isinstance(last, DocumentEndEvent):
             raise fault_of(error, document) from None
-    if '"' in document.text and "\\/" in document.text:
-        _check_escapes(root, document.text)
+    if laxer_than_kubectl(document.data):
+        _check_as_kubectl(document)
     more = isinstance(last, DocumentStartEvent | DocumentEndEvent)
     return root, Fault(_UNREAD, last.end_mark.index) if more else None
 
 
-def _check_escapes(root: Node | None, text: str) -> None:
-    """libyaml takes the escape `\\/`, kubectl's reader does not."""
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Collection):
-            stack.extend(node.children)
-        elif isinstance(node, Scalar) and text[node.end - 1 : node.end] == '"':
-            for escape in _ESCAPE.finditer(text, node.start, node.end):
-                if escape[0] == "\\/":
-                    raise Fault("found unknown escape character", *escape.span())
+def _check_as_kubectl(document: Document) -> None:
+    """What libyaml takes and kubectl's older copy does not: the escape `\\/`, and ? inside of flow collections."""
+    text, flow = document.text, 0
+    next_event: Callable[[], Any] = parser(document.data).get_event
+    event = next_event()
+    while not isinstance(event, DocumentEndEvent | StreamEndEvent):
+        if isinstance(event, CollectionStartEvent) and (flow or event.flow_style):
+            flow += 1
+        elif isinstance(event, CollectionEndEvent) and flow:
+            flow -= 1
+        elif isinstance(event, ScalarEvent):
+            start, end = event.start_mark.index, event.end_mark.index
+            if event.style == '"':
+                for escape in _ESCAPE.finditer(text, start, end):
+                    if escape[0] == "\\/":
+                        raise Fault("the escape \\/ is unknown to kubectl's YAML reader", *escape.span())
+            elif flow and not event.style and "?" in event.value:
+                mark = text.index("?", start)
+                raise Fault("a ? inside of brackets or braces needs quotes in kubectl's YAML reader", mark, mark + 1)
+        event = next_event()
 
 
 def _compose(next_event: Callable[[], Any]) -> Node:

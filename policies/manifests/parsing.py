@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from policies.manifests.documents import Document
 
 _IN_OTHER_WORDS: Final = {
+    "found unexpected ':'": "a ':' inside of brackets or braces needs quotes, or a space behind it",
     "could not find expected ':'": "did not find the ':' of a key",
     "mapping values are not allowed in this context": "a key cannot stand here (': ' inside a value needs quotes)",
 }

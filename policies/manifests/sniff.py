@@ -13,6 +13,7 @@ _FIRST_LINE: Final = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n)*([A-Za-z][\w.-]*[
 _ALIAS_OR_TAG: Final = re.compile(rb"(?:[\n:,\[{-][ \t]*)[*!]\S|&\S+[ \t]+!")
 _COMPLEX_KEY: Final = re.compile(rb"[\]}][ \t]*:|\n[ \t-]*\?[ \t\r\n]|[,{\[][ \t]*\?[ \t]")
 _NOT_JSON: Final = re.compile(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
+_FLOW_QUESTION: Final = re.compile(rb"""[\[{,:][^"'\[\]{},]*\?""")
 _MANY_BRACKETS: Final = 4000
 
 
@@ -34,6 +35,13 @@ def type_meta(data: bytes) -> tuple[str, str] | None:
     return (found[b"apiVersion"], found[b"kind"]) if len(found) == 2 else None
 
 
+def laxer_than_kubectl(data: bytes) -> bool:
+    """Whether libyaml may take what kubectl's older copy of it refuses; `nodes.compose` looks closer then."""
+    if b"\\/" in data:
+        return True
+    return b"?" in data and (b"[" in data or b"{" in data) and _FLOW_QUESTION.search(data) is not None
+
+
 def only_grammar_matters(data: bytes) -> bool:
     """Whether a document that the parser takes is one that kubectl takes.
 
@@ -42,7 +50,7 @@ def only_grammar_matters(data: bytes) -> bool:
     risky = (
         b"<<" in data
         or b"{{" in data
-        or b"\\/" in data
+        or laxer_than_kubectl(data)
         or data.count(b"[") + data.count(b"{") > _MANY_BRACKETS
         or ((b"*" in data or b"!" in data) and _ALIAS_OR_TAG.search(data))
         or ((b"?" in data or b"]" in data or b"}" in data) and _COMPLEX_KEY.search(data))
