@@ -1,5 +1,8 @@
 """YAML and JSON text as kubectl reads it: objects with the position of every field, and what is odd about the text."""
 
-from policies.manifests.reading import Reading, read
+from policies.manifests.documents import Fault
+from policies.manifests.objects import NO_KIND, filled_in, items_of
+from policies.manifests.reading import MAX_FILE, Reading, read
+from policies.manifests.values import Value, values
 
-__all__ = ["Reading", "read"]
+__all__ = ["MAX_FILE", "NO_KIND", "Fault", "Reading", "Value", "filled_in", "items_of", "read", "values"]

@@ -94,7 +94,7 @@ def _check_as_kubectl(document: Document) -> None:
     """What libyaml takes and kubectl's older copy does not: the escape `\\/`, and ? inside of flow collections."""
     text, flow = document.text, 0
     next_event: Callable[[], Any] = parser(document.data).get_event
-    event = next_event()
+    event: Any = next_event()
     while not isinstance(event, DocumentEndEvent | StreamEndEvent):
         if isinstance(event, CollectionStartEvent) and (flow or event.flow_style):
             flow += 1

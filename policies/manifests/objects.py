@@ -65,9 +65,9 @@ class Finder:
             self.objects += 1
             namespace = "" if kind in CLUSTER_SCOPED else _own_namespace(value) or self._namespace
             self.subjects.append(Subject(value, namespace=namespace, source=source(prefix)))
-        elif kind.endswith("List") and isinstance(items := value.get("items"), list):
+        elif (items := items_of(value)) is not None:
             for index, item in enumerate(items):
-                yield from self._take(_filled_in(item, value), source, (*prefix, "items", index))
+                yield from self._take(item, source, (*prefix, "items", index))
         else:
             yield from self._incomplete(value, source(prefix))
             name = value.get("kind") if isinstance(value, dict) else None
@@ -93,9 +93,20 @@ def _own_namespace(value: dict[str, Any]) -> str:
     return namespace if isinstance(namespace, str) else ""
 
 
-def _filled_in(item: Any, parent: dict[str, Any]) -> Any:
+def items_of(value: Any) -> list[Any] | None:
+    """The items of a List or typed list, with their types filled in; None where it is none."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or not kind.endswith("List"):
+        return None
+    items = value.get("items")
+    return [filled_in(item, value) for item in items] if isinstance(items, list) else None
+
+
+def filled_in(item: Any, parent: dict[str, Any]) -> Any:
     """An item of a typed list, which names no type itself. Source: apimachinery unstructured, decodeToList."""
     if not isinstance(item, dict) or item.get("kind") or item.get("apiVersion"):
         return item
-    kind = str(parent["kind"]).removesuffix("List")
-    return {**item, "apiVersion": parent["apiVersion"], "kind": kind} if kind else item
+    kind = parent.get("kind")
+    if not isinstance(kind, str) or not kind.endswith("List") or kind == "List":
+        return item
+    return {**item, "apiVersion": parent.get("apiVersion"), "kind": kind.removesuffix("List")}

@@ -1,0 +1,87 @@
+"""All values of YAML text, one after another: for text that is data, such as the dump of a cluster."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.manifests.construct import Construction
+from policies.manifests.documents import Document, Fault, as_utf8, split
+from policies.manifests.nodes import compose
+from policies.manifests.objects import filled_in, items_of
+from policies.manifests.quick import UNUSUAL, quick_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ITEMS: Final = re.compile(rb"^items:[ \t]*\n(?=- )", re.MULTILINE)
+_ITEM: Final = re.compile(rb"^- .*\n(?:(?:[ \t#].*)?\n)*", re.MULTILINE)
+_LONG: Final = 1 << 20
+
+
+class Value(NamedTuple):
+    """A value and the line, from 1, in which it begins."""
+
+    value: Any
+    line: int
+
+
+def values(data: bytes, file: str) -> Iterator[Value]:
+    """The values of a YAML text, as kubectl reads them, empty documents left out; a long List comes item by item.
+
+    Raises Fault; its positions are lines of the file: `start` is one, from 1.
+    """
+    for piece in split(as_utf8(data), file):
+        document, fault = piece if isinstance(piece, tuple) else (piece, None)
+        try:
+            if fault is not None:
+                raise fault
+            yield from _values(document)
+        except Fault as found:
+            raise Fault(found.message, document.line_of(found.start)) from None
+
+
+def _values(document: Document) -> Iterator[Value]:
+    if len(document.data) > _LONG and (cut := _cut(document)) is not None:
+        try:
+            parent = _value(cut[0])
+            for item in cut[1] if items_of(parent) is not None else ():
+                yield Value(filled_in(_value(item), parent), item.line + 1)
+        except Fault:
+            pass  # An anchor in another item, or a fault indeed: the whole document will tell. What came, comes again.
+        else:
+            if items_of(parent) is not None:
+                return
+    value = _value(document)
+    if value is not None:
+        yield Value(value, document.line + 1)
+
+
+def _cut(document: Document) -> tuple[Document, Iterator[Document]] | None:
+    """A List without its items, and them, where it is written as kubectl prints it: dashes in column 1."""
+    match = _ITEMS.search(document.data)
+    if match is None:
+        return None
+    end = match.end()
+    while (item := _ITEM.match(document.data, end)) is not None:
+        end = item.end()
+    rest = document.data[: match.start()] + b"items: []\n" + document.data[end:]
+    return Document(rest, document.file), _items(document, match.end())
+
+
+def _value(document: Document) -> Any:
+    value = quick_value(document)
+    if value is not UNUSUAL:
+        return value
+    root, unread = compose(document)
+    if unread is not None:
+        raise unread
+    return Construction(root).value
+
+
+def _items(document: Document, start: int) -> Iterator[Document]:
+    line = document.line + document.data.count(b"\n", 0, start)
+    while (match := _ITEM.match(document.data, start)) is not None:
+        yield Document(b"  " + match[0][2:], document.file, line)
+        line += match[0].count(b"\n")
+        start = match.end()

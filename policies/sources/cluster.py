@@ -1,0 +1,138 @@
+"""The state of a cluster out of dumps, and out of what other packages add."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import zlib
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.cluster import Cache
+from policies.manifests import NO_KIND, Fault, items_of, values
+from policies.objects.fields import InvalidObject
+from policies.sources.errors import SourceError
+from policies.sources.files import MANIFESTS, STDIN, STDIN_NAME, find_files, reason
+from policies.sources.json_stream import JsonFault, json_objects
+from policies.sources.text import TextStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from policies.sources.text import Bytes
+
+GROUP: Final = "forewarn.sources"
+"""Entry points for `NAME[:ARGUMENT]`: a function of the argument (may be empty) that yields API objects."""
+
+_SUFFIXES: Final = tuple(suffix + packed for suffix in MANIFESTS for packed in ("", ".gz"))
+_PROGRESS_EVERY: Final = 1000
+
+
+def load_cluster(*sources: str, progress: Callable[[int], None] | None = None) -> Cache:
+    """The state of a cluster: dumps (file, directory, `-`; YAML, JSON, .gz) or sources by name, later over earlier.
+
+    `progress` is told now and then how many objects were read. What plays no part is counted in `Cache.skipped`.
+    Raises SourceError.
+    """
+    loading = _Loading(progress)
+    with _no_collection():
+        for source in sources:
+            loading.source(source)
+    if progress is not None:
+        progress(loading.count)
+    return loading.cache
+
+
+def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
+    """What another package yields for a source; None where none of that name is installed."""
+    name, _, argument = source.partition(":")
+    for entry_point in entry_points(group=GROUP, name=name):
+        objects: Iterable[dict[str, Any]] = entry_point.load()(argument)
+        return objects
+    return None
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the collector of cycles: there are none, and looking for them takes longer than reading."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class _Loading:
+    """A cache that is being filled."""
+
+    def __init__(self, progress: Callable[[int], None] | None) -> None:
+        self.cache, self.count, self._progress = Cache(), 0, progress
+        self._found = False
+
+    def source(self, source: str) -> None:
+        """Take in all of one source. Raises SourceError."""
+        named = None if source == STDIN or os.path.exists(source) else _by_name(source)
+        if named is not None:
+            for obj in named:
+                self._add(obj, source)
+            return
+        self._found = False
+        for file in find_files([source], _SUFFIXES):
+            self._file(file)
+        if not self._found:
+            what = f"no objects in it (of a directory, {', '.join(_SUFFIXES)} are read)"
+            raise SourceError(source, what if os.path.isdir(source) else "no Kubernetes objects in it")
+
+    def _add(self, obj: Any, file: str, line: int = 0) -> None:
+        if not isinstance(obj, dict):
+            self.cache.skipped[NO_KIND] += 1
+            return
+        self._found = True
+        try:
+            self.cache.add(obj)
+        except InvalidObject as error:
+            raise SourceError(file, str(error), line) from None
+        self.count += 1
+        if self._progress is not None and self.count % _PROGRESS_EVERY == 0:
+            self._progress(self.count)
+
+    def _file(self, path: str) -> None:
+        name = STDIN_NAME if path == STDIN else path
+        try:
+            if path == STDIN:
+                self._stream(sys.stdin.buffer, name)
+            else:
+                with open(path, "rb") as stream:
+                    self._stream(stream, name)
+        except JsonFault as error:
+            raise SourceError(name, error.problem, error.line) from None
+        except Fault as error:
+            raise SourceError(name, error.message, error.start) from None
+        except UnicodeError as error:
+            raise SourceError(name, f"this is no text: {error}") from None
+        except (OSError, EOFError, zlib.error, ValueError) as error:
+            raise SourceError(name, reason(error)) from None
+
+    def _stream(self, binary: Bytes, name: str) -> None:
+        text = TextStream(binary)
+        if text.first() in ("{", "["):
+            self._found = True
+            for obj, line in json_objects(text):
+                self._add(obj, name, line)
+        else:
+            for value, line in values(text.read(-1).encode(), name):
+                self._flat(value, name, line)
+
+    def _flat(self, value: Any, name: str, line: int) -> None:
+        """A value, or what it holds where it is a List."""
+        items = items_of(value)
+        if items is None:
+            self._add(value, name, line)
+            return
+        self._found = True
+        for item in items:
+            self._flat(item, name, line)

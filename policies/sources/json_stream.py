@@ -1,0 +1,188 @@
+"""JSON objects out of a stream of text, one at a time: the items of a List are never held together."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from policies.manifests import filled_in, items_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CHUNK: Final = 1 << 20
+_LONGEST: Final = 64 << 20
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_CUT_SHORT: Final = 16
+"""A fault so near to the end of what was read may only mean that more has to be read."""
+
+
+class Text(Protocol):
+    """What text is read from."""
+
+    def read(self, size: int, /) -> str:
+        """At most so many characters; none at the end."""
+
+
+class JsonFault(ValueError):
+    """What is no JSON, and in which line."""
+
+    def __init__(self, problem: str, line: int) -> None:
+        super().__init__(problem)
+        self.problem, self.line = problem, line
+
+
+class Located(NamedTuple):
+    """An object and the line, from 1, in which it begins."""
+
+    value: Any
+    line: int
+
+
+def json_objects(stream: Text) -> Iterator[Located]:
+    """The objects of a stream of JSON values; of Lists and arrays the items. Raises JsonFault."""
+    window = _Window(stream)
+    while (first := window.next_character()) != "":
+        line = window.line()
+        if first == "{":
+            yield from _object(window, line)
+        elif first == "[":
+            for value, item_line in _items(window):
+                yield from _flat(value, item_line)
+        else:
+            raise JsonFault("a Kubernetes object begins with {", line)
+
+
+def _object(window: _Window, line: int) -> Iterator[Located]:
+    """One object whose `items` are handed on as they come; without them, the object itself."""
+    window.take("{")
+    head: dict[str, Any] = {}
+    untyped: list[tuple[str, int]] = []
+    while window.next_character() != "}":
+        key = window.value()
+        if not isinstance(key, str):
+            raise window.fault("a key must be a string")
+        window.take(":")
+        if key == "items" and window.next_character() == "[":
+            head[key] = []
+            for item, item_line in _items(window):
+                if "kind" in head or (isinstance(item, dict) and item.get("kind")):
+                    yield from _flat(filled_in(item, head), item_line)
+                else:
+                    untyped.append((window.text(), item_line))
+        else:
+            head[key] = window.value()
+        window.comma("}")
+    window.take("}")
+    for text, item_line in untyped:
+        yield from _flat(filled_in(json.loads(text), head), item_line)
+    if "items" not in head:
+        yield Located(head, line)
+
+
+def _items(window: _Window) -> Iterator[tuple[Any, int]]:
+    """The items of an array and their lines."""
+    window.take("[")
+    while window.next_character() != "]":
+        line = window.line()
+        yield window.value(), line
+        window.comma("]")
+    window.take("]")
+
+
+def _flat(value: Any, line: int) -> Iterator[Located]:
+    """A value, or what it holds where it is a List itself."""
+    items = items_of(value)
+    if items is None:
+        yield Located(value, line)
+        return
+    for item in items:
+        yield from _flat(item, line)
+
+
+class _Window:
+    """The part of the stream that is being decoded: what is behind it is forgotten, more is read when it is short."""
+
+    def __init__(self, stream: Text) -> None:
+        self._stream, self._buffer, self._position = stream, "", 0
+        self._value_start, self._ended = 0, False
+        self._lines, self._counted = 1, 0
+        self._scan = json.JSONDecoder(parse_constant=_no_constant).scan_once  # type: ignore[attr-defined]
+
+    def line(self) -> int:
+        """The line, from 1, of the position."""
+        self._lines += self._buffer.count("\n", self._counted, self._position)
+        self._counted = self._position
+        return self._lines
+
+    def text(self) -> str:
+        """The text of the value that was decoded last."""
+        return self._buffer[self._value_start : self._position]
+
+    def fault(self, problem: str, at: int | None = None) -> JsonFault:
+        """The fault at a place in the buffer, else at the position."""
+        self._position = max(self._position, self._counted) if at is None else min(at, len(self._buffer))
+        return JsonFault(problem, self.line())
+
+    def next_character(self) -> str:
+        """The next character that is no space, which is not taken; empty at the end."""
+        while True:
+            match = _SPACE.match(self._buffer, self._position)
+            self._position = match.end() if match else self._position
+            if self._position < len(self._buffer) or not self._more():
+                return self._buffer[self._position : self._position + 1]
+
+    def take(self, character: str) -> None:
+        """Take this character. Raises JsonFault where another one stands."""
+        found = self.next_character()
+        if found != character:
+            raise self.fault(f"expected {character} and found {found or 'the end'}")
+        self._position += 1
+
+    def comma(self, end: str) -> None:
+        """Take a comma between members, unless the end is reached. Raises JsonFault."""
+        if self.next_character() != end:
+            self.take(",")
+            if self.next_character() == end:
+                raise self.fault(f"a comma stands before {end}")
+
+    def value(self) -> Any:
+        """Take one value. Raises JsonFault."""
+        self.next_character()
+        while True:
+            size = len(self._buffer)
+            try:
+                value, end = self._scan(self._buffer, self._position)
+            except StopIteration as stop:
+                at, problem = stop.value, "a value is missing"
+            except json.JSONDecodeError as error:
+                at, problem = error.pos, error.msg[:1].lower() + error.msg[1:]
+                if problem.startswith("unterminated"):
+                    at = size
+            except (RecursionError, ValueError) as error:
+                raise self.fault("nested too deeply" if isinstance(error, RecursionError) else str(error)) from None
+            else:
+                if end < size or isinstance(value, str | list | dict) or not self._more():
+                    self._value_start, self._position = self._position, end
+                    return value
+                continue
+            if at < size - _CUT_SHORT or not self._more():
+                raise self.fault(problem, at)
+
+    def _more(self) -> bool:
+        """Read on, at least as much again as is left; False at the end of the stream."""
+        if self._ended:
+            return False
+        left = self._buffer[self._position :]
+        if len(left) > _LONGEST:
+            raise self.fault(f"a value longer than {_LONGEST >> 20} MiB")
+        self.line()
+        read = self._stream.read(max(_CHUNK, len(left)))
+        self._ended = not read
+        self._buffer, self._position, self._counted = left + read, 0, 0
+        return bool(read)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

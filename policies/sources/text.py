@@ -1,0 +1,78 @@
+"""Text out of bytes as they come: packed or not, in UTF-8 or (as PowerShell writes it) UTF-16."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+from typing import IO, TYPE_CHECKING, Final, Protocol, cast
+
+if TYPE_CHECKING:
+    from codecs import IncrementalDecoder
+
+_GZIP: Final = b"\x1f\x8b"
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_BLOCK: Final = 1 << 16
+
+
+class Bytes(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most so many bytes, all of them for -1; none at the end."""
+
+
+class TextStream:
+    """The text of a file or pipe. Raises UnicodeDecodeError, and of packed text OSError, EOFError and zlib.error."""
+
+    def __init__(self, binary: Bytes) -> None:
+        start = binary.read(2)
+        self._binary: Bytes = _Prefixed(start, binary)
+        if start == _GZIP:
+            packed = gzip.GzipFile(fileobj=cast("IO[bytes]", self._binary))
+            start = packed.read(2)
+            self._binary = _Prefixed(start, packed)
+        encoding = "utf-16" if start in _UTF_16 else "utf-8-sig"
+        self._decoder: IncrementalDecoder = codecs.getincrementaldecoder(encoding)()
+        self._seen = ""
+
+    def first(self) -> str:
+        """The first character that is no space; it stays to be read. Empty where there is none."""
+        while not (stripped := self._seen.lstrip()):
+            more = self._decode(_BLOCK)
+            if not more:
+                return ""
+            self._seen += more
+        return stripped[0]
+
+    def read(self, size: int, /) -> str:
+        """About so many characters, all of them for -1; none at the end."""
+        if size < 0:
+            seen, self._seen = self._seen, ""
+            return seen + self._decode(-1)
+        if not self._seen:
+            return self._decode(size)
+        seen, self._seen = self._seen, ""
+        return seen
+
+    def _decode(self, size: int) -> str:
+        while True:
+            data = self._binary.read(size)
+            text = self._decoder.decode(data, not data or size < 0)
+            if text or not data or size < 0:
+                return text
+
+
+class _Prefixed:
+    """Bytes that were read already, and those behind them."""
+
+    def __init__(self, start: bytes, rest: Bytes) -> None:
+        self._start, self._rest = start, rest
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not self._start:
+            return self._rest.read(size)
+        start, self._start = self._start, b""
+        if 0 <= size <= len(start):
+            self._start = start[size:]
+            return start[:size]
+        return start + self._rest.read(size if size < 0 else size - len(start))
