@@ -362,4 +362,6 @@ def _refuse(request: _Request, check: Check) -> None:
 
 def _check_new(request: _Request, exists: bool) -> None:
     if exists and not request.is_update:
-        raise _Refused(409, f"{request.kind.resource} {go_quote(request.name)} already exists")
+        generated = ", the server was not able to generate a unique name for the object"
+        suffix = generated if at(request.obj, "metadata", "generateName") else ""
+        raise _Refused(409, f"{request.kind.resource} {go_quote(request.name)} already exists{suffix}")

@@ -12,12 +12,7 @@ from policies.apis.decode import decode_fault
 from policies.apis.field_errors import FieldError as FieldError
 from policies.apis.field_errors import Named, forbidden, invalid, not_supported, required
 from policies.apis.names import dns1123_subdomain
-from policies.apis.object_meta import (
-    name_is_dns_subdomain,
-    name_is_path_segment,
-    validate_object_meta,
-    validate_object_meta_update,
-)
+from policies.apis.object_meta import validate_object_meta, validate_object_meta_update
 from policies.apis.schema import PRIORITY_CLASS
 from policies.objects.fields import at
 from policies.objects.priority_class import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
@@ -118,7 +113,7 @@ def decode_error(obj: ApiObject) -> FieldError | None:
 
 def validate_priority_class(obj: ApiObject) -> list[FieldError]:
     """All faults of a new class, in upstream's order (`ValidatePriorityClass`). It must decode."""
-    errors = validate_object_meta(obj, namespaced=False, name_faults=name_is_dns_subdomain)
+    errors = validate_object_meta(obj, namespaced=False)
     name, value = at(obj, "metadata", "name") or "", obj.get("value") or 0
     if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         fault = _system_fault(name, value, bool(obj.get("globalDefault")))
@@ -145,8 +140,7 @@ def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> li
 
 def validate_priority_class_object_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
     """All faults of a change, those of the metadata first. Both must decode; raises InvalidObject otherwise."""
-    errors = validate_object_meta(new, namespaced=False, name_faults=name_is_path_segment)
-    errors += validate_object_meta_update(new, old)
+    errors = validate_object_meta_update(new, old, namespaced=False)
     return errors + validate_priority_class_update(PriorityClass.from_api(new), PriorityClass.from_api(old))
 
 

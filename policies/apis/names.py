@@ -43,10 +43,7 @@ def dns1123_label(name: str) -> list[str]:
 
 def dns1123_subdomain(name: str) -> list[str]:
     """What is wrong with a DNS subdomain (most objects)."""
-    faults = _too_long(name, 253)
-    if not _MATCH[_SUBDOMAIN](name):
-        faults.append(_form(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
-    return faults
+    return _subdomain(name)
 
 
 def qualified_name(key: str) -> list[str]:
@@ -57,10 +54,10 @@ def qualified_name(key: str) -> list[str]:
         return [text + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     faults = []
     if slash:
-        faults = [f"prefix part {f}" for f in (dns1123_subdomain(prefix) if prefix else ["must be non-empty"])]
+        faults = [f"prefix part {f}" for f in (_subdomain(prefix, "bytes") if prefix else ["must be non-empty"])]
     if not name:
         faults.append("name part must be non-empty")
-    faults += [f"name part {fault}" for fault in _too_long(name, 63)]
+    faults += [f"name part {fault}" for fault in _too_long(name, 63, "bytes")]
     if not _MATCH[_KEY](name):
         faults.append("name part " + _form(_KEY_WORDS, _KEY, *_KEY_EXAMPLES))
     return faults
@@ -68,7 +65,7 @@ def qualified_name(key: str) -> list[str]:
 
 def label_value(value: str) -> list[str]:
     """What is wrong with a label's value."""
-    faults = _too_long(value, 63)
+    faults = _too_long(value, 63, "bytes")
     if not _MATCH[_VALUE](value):
         faults.append(_form(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
     return faults
@@ -86,9 +83,17 @@ def mask_trailing_dash(prefix: str) -> str:
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
-def _too_long(text: str, limit: int) -> list[str]:
+def _subdomain(name: str, unit: str = "characters") -> list[str]:
+    faults = _too_long(name, 253, unit)
+    if not _MATCH[_SUBDOMAIN](name):
+        faults.append(_form(_SUBDOMAIN_WORDS, _SUBDOMAIN, "example.com"))
+    return faults
+
+
+def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
+    """Bytes are counted; upstream calls them characters in names, bytes in label keys and values."""
     too_long = len(text.encode(errors="surrogatepass")) > limit
-    return [f"must be no more than {limit} characters"] if too_long else []
+    return [f"must be no more than {limit} {unit}"] if too_long else []
 
 
 def _form(words: str, form: str, *examples: str) -> str:

@@ -5,7 +5,6 @@ Map entries are checked by key; upstream's order is Go's random one. Not checked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.apis.field_errors import FieldError, forbidden, go_quote, invalid, required, too_long
@@ -17,68 +16,50 @@ from policies.apis.names import (
     path_segment,
     qualified_name,
 )
-from policies.objects.fields import NOTHING
+from policies.objects.fields import NOTHING, at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from policies.findings import Path
     from policies.objects.fields import ApiObject
 
-NameFaults = Callable[[str, bool], list[str]]
-"""Name, whether it is a prefix (generateName) -> complaints."""
-
 _ANNOTATION_BYTES: Final = 256 * 1024
 _META: Final[Path] = ("metadata",)
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+_STANDARD_FINALIZERS: Final = ("kubernetes", _ORPHAN, _FOREGROUND)
 _IMMUTABLE: Final = ("name", "namespace", "uid")
 
 
-def name_is_dns_subdomain(name: str, prefix: bool) -> list[str]:
-    """Upstream `NameIsDNSSubdomain`."""
-    return dns1123_subdomain(mask_trailing_dash(name) if prefix else name)
+def validate_object_meta(obj: ApiObject, *, namespaced: bool, own_generation: bool = False) -> list[FieldError]:
+    """All faults of a new object's metadata, whose name must be a DNS subdomain (`ValidateObjectMeta`).
 
-
-def name_is_path_segment(name: str, prefix: bool) -> list[str]:
-    """Upstream `validatePathSegment`."""
-    return path_segment(name, prefix=prefix)
-
-
-def validate_object_meta(obj: ApiObject, *, namespaced: bool, name_faults: NameFaults) -> list[FieldError]:
-    """All faults of an object's metadata (`ValidateObjectMeta`). A generated name counts as absent nowhere."""
-    metadata: ApiObject = obj.get("metadata") or NOTHING
-    errors = []
-    generate_name: str = metadata.get("generateName") or ""
-    name: str = metadata.get("name") or ""
-    if generate_name:
-        errors += [invalid((*_META, "generateName"), generate_name, f) for f in name_faults(generate_name, True)]
-    if name:
-        errors += [invalid((*_META, "name"), name, fault) for fault in name_faults(name, False)]
-    elif not generate_name:
-        errors.append(required((*_META, "name"), "name or generateName is required"))
-    if namespaced:
-        errors += _namespace(metadata.get("namespace") or "")
-    generation = metadata.get("generation") or 0
-    if generation < 0:
+    `own_generation`: the client's generation counts, the server sets none.
+    """
+    errors = _validate(obj, namespaced, dns1123_subdomain, lambda prefix: dns1123_subdomain(mask_trailing_dash(prefix)))
+    generation = at(obj, "metadata", "generation") or 0
+    if own_generation and generation < 0:
         errors.append(invalid((*_META, "generation"), generation, "must be greater than or equal to 0"))
-    return errors + _common(metadata) + _finalizers(metadata.get("finalizers") or [])
+    metadata: ApiObject = obj.get("metadata") or NOTHING
+    return errors + _common(metadata) + _finalizers(metadata.get("finalizers") or []) + _kube_finalizers(metadata)
 
 
-def validate_object_meta_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
-    """All faults of a change of metadata (`ValidateObjectMetaUpdate`).
+def validate_object_meta_update(new: ApiObject, old: ApiObject, *, namespaced: bool) -> list[FieldError]:
+    """All faults of a change of metadata (registry/rest `validateCommonFields`, `ValidateObjectMetaUpdate`).
 
     Not checked: what the server itself fills in when it is absent (resourceVersion, times, generation).
     """
     metadata: ApiObject = new.get("metadata") or NOTHING
     before: ApiObject = old.get("metadata") or NOTHING
-    errors = []
+    errors = _validate(new, namespaced, path_segment, lambda prefix: path_segment(prefix, prefix=True))
+    errors += _common(metadata) + _finalizers(metadata.get("finalizers") or [])
     if before.get("deletionTimestamp"):
         errors += _no_new_finalizers(metadata.get("finalizers") or [], before.get("finalizers") or [])
     for key in _IMMUTABLE:
         given, stored = metadata.get(key) or "", before.get(key) or ""
         if given and stored and given != stored:
             errors.append(invalid((*_META, key), given, "field is immutable"))
-    return errors + _common(metadata)
+    return errors + _kube_finalizers(metadata)
 
 
 def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
@@ -88,6 +69,19 @@ def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
         errors += [invalid(path, key, fault) for fault in qualified_name(key)]
         errors += [invalid(path, value, fault) for fault in label_value(value or "")]
     return errors
+
+
+def _validate(
+    obj: ApiObject, namespaced: bool, name_faults: Callable[[str], list[str]], prefix_faults: Callable[[str], list[str]]
+) -> list[FieldError]:
+    """Names and namespace. A generateName without a name is a name to be generated, and no fault."""
+    metadata: ApiObject = obj.get("metadata") or NOTHING
+    prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
+    errors = [invalid((*_META, "generateName"), prefix, fault) for fault in (prefix_faults(prefix) if prefix else ())]
+    errors += [invalid((*_META, "name"), name, fault) for fault in (name_faults(name) if name else ())]
+    if not name and not prefix:
+        errors.append(required((*_META, "name"), "name or generateName is required"))
+    return errors + (_namespace(metadata.get("namespace") or "") if namespaced else [])
 
 
 def _common(metadata: ApiObject) -> list[FieldError]:
@@ -153,14 +147,24 @@ def _owner_as_go(reference: ApiObject) -> dict[str, Any]:
 
 def _finalizers(finalizers: list[str]) -> list[FieldError]:
     path = (*_META, "finalizers")
-    errors = [invalid(path, name, fault) for name in finalizers for fault in qualified_name(name)]
+    errors = [invalid(path, name or "", fault) for name in finalizers for fault in qualified_name(name or "")]
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
         errors.append(invalid(path, finalizers, f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"))
     return errors
 
 
+def _kube_finalizers(metadata: ApiObject) -> list[FieldError]:
+    """What kube-apiserver asks of finalizers on top (pkg/apis/core/validation `validateKubeFinalizerName`)."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid((*_META, "finalizers", index), name or "", detail)
+        for index, name in enumerate(metadata.get("finalizers") or [])
+        if "/" not in (name or "") and name not in _STANDARD_FINALIZERS
+    ]
+
+
 def _no_new_finalizers(new: list[str], old: list[str]) -> list[FieldError]:
-    extra = sorted(set(new) - set(old))
+    extra = sorted({name or "" for name in new} - set(old))
     if not extra:
         return []
     shown = ", ".join(map(go_quote, extra))

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.apis.field_errors import FieldError, duplicate, forbidden, invalid, keyed, not_supported, required
 from policies.apis.names import dns1123_label, dns1123_subdomain
-from policies.apis.object_meta import (
-    name_is_dns_subdomain,
-    name_is_path_segment,
-    validate_labels,
-    validate_object_meta,
-    validate_object_meta_update,
-)
+from policies.apis.object_meta import validate_labels, validate_object_meta, validate_object_meta_update
 from policies.apis.pod_resources import PodResources, container_limits, container_requests, read_pod_resources
 from policies.apis.resources import is_huge_page, validate_requirements
 from policies.objects.fields import NOTHING, at
@@ -31,6 +25,7 @@ if TYPE_CHECKING:
     from policies.findings import Path
     from policies.objects.fields import ApiObject
 
+_CONTAINERS: Final = ("containers", "initContainers")
 _INT32_MAX: Final = 2**31 - 1
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
@@ -53,7 +48,7 @@ _COMPARED: Final[Mapping[str, object]] = {
 
 def validate_pod_create(pod: ApiObject) -> list[FieldError]:
     """All faults of a new pod, in upstream's order (`ValidatePodCreate`). It must decode and have a namespace."""
-    errors = validate_object_meta(pod, namespaced=True, name_faults=name_is_dns_subdomain) + _validate_spec(pod)
+    errors = validate_object_meta(pod, namespaced=True) + _validate_spec(pod)
     if at(pod, "spec", "nodeName") and at(pod, "spec", "schedulingGates"):
         detail = "cannot be set until all schedulingGates have been cleared"
         errors.append(forbidden(("spec", "nodeName"), detail))
@@ -62,14 +57,13 @@ def validate_pod_create(pod: ApiObject) -> list[FieldError]:
 
 def validate_pod_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
     """All faults of a change, in upstream's order (`ValidatePodUpdate`). Both must decode."""
-    errors = validate_object_meta(new, namespaced=True, name_faults=name_is_path_segment)
-    errors += validate_object_meta_update(new, old)
-    errors += validate_object_meta(new, namespaced=True, name_faults=name_is_dns_subdomain) + _validate_spec(new)
-    for kind in ("containers", "initContainers"):
+    errors = validate_object_meta_update(new, old, namespaced=True)
+    errors += validate_object_meta(new, namespaced=True) + _validate_spec(new)
+    for kind in _CONTAINERS:
         given, stored = _list(new, kind), _list(old, kind)
         if len(given) != len(stored):
             return [*errors, forbidden(("spec", kind), "pod updates may not add or remove containers")]
-        errors += _validate_images(given, kind)
+        errors += _validate_images(given, kind, must_be_there=True)
     deadline, stop = _validate_deadline_update(new, old)
     errors += deadline
     if not stop and _has_changed(new, old):
@@ -103,7 +97,8 @@ def _validate_spec(pod: ApiObject) -> list[FieldError]:
         errors.append(required(("spec", "preemptionPolicy")))
     elif preemption is not None and preemption not in _PREEMPTION_POLICIES:
         errors.append(not_supported(("spec", "preemptionPolicy"), preemption, _PREEMPTION_POLICIES))
-    return errors + validate_requirements(resources.overhead, {}, ("spec", "overhead"))
+    errors += validate_requirements(resources.overhead, {}, ("spec", "overhead"))
+    return errors + [fault for kind in _CONTAINERS for fault in _validate_images(_list(pod, kind), kind)]
 
 
 def _validate_containers(pod: ApiObject, resources: PodResources) -> list[FieldError]:
@@ -160,11 +155,11 @@ def _validate_under_pod(resources: PodResources) -> list[FieldError]:
     return errors
 
 
-def _validate_images(containers: list[Any], kind: str) -> list[FieldError]:
+def _validate_images(containers: list[Any], kind: str, *, must_be_there: bool = False) -> list[FieldError]:
     errors = []
     for index, container in enumerate(containers):
         image, path = container.get("image") or "", ("spec", kind, index, "image")
-        if not image:
+        if not image and must_be_there:
             errors.append(required(path))
         elif image != image.strip():
             errors.append(invalid(path, image, "must not have leading or trailing whitespace"))

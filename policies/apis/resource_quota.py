@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.apis.field_errors import FieldError, Named, invalid, keyed, required
-from policies.apis.object_meta import (
-    name_is_dns_subdomain,
-    name_is_path_segment,
-    validate_object_meta,
-    validate_object_meta_update,
-)
+from policies.apis.object_meta import validate_object_meta, validate_object_meta_update
 from policies.apis.resources import is_standard_quota, validate_quantity_value, validate_quota_resource_name
 from policies.objects.fields import at
 from policies.objects.resource_list import resource_list
@@ -50,14 +45,12 @@ _SELECTOR: Final[Path] = ("spec", "scopeSelector", "matchExpressions")
 
 def validate_resource_quota(obj: ApiObject) -> list[FieldError]:
     """All faults of a new quota, in upstream's order. It must decode and have a namespace."""
-    errors = validate_object_meta(obj, namespaced=True, name_faults=name_is_dns_subdomain)
-    return errors + validate_quota_spec(obj)
+    return validate_object_meta(obj, namespaced=True, own_generation=True) + validate_quota_spec(obj)
 
 
 def validate_resource_quota_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
     """All faults of a change, in upstream's order: `scopes` may not change, a scopeSelector may."""
-    errors = validate_object_meta(new, namespaced=True, name_faults=name_is_path_segment)
-    errors += validate_object_meta_update(new, old) + validate_quota_spec(new)
+    errors = validate_object_meta_update(new, old, namespaced=True) + validate_quota_spec(new)
     scopes = at(new, *_SCOPES)
     if set(scopes or ()) != set(at(old, *_SCOPES) or ()):
         errors.append(invalid(_SCOPES, scopes, "field is immutable"))

@@ -71,17 +71,14 @@ def check_request(
         limited_scopes = [scope for entry in limited for scope in evaluator.matching_scopes(entry.match_scopes, obj)]
     except InvalidScope:
         return Check((), tuple(quotas))
-    try:
-        scopes = [scope for quota in quotas for scope in evaluator.matching_scopes(quota.scope_selectors, obj)]
-        interesting = [quota for quota in quotas if evaluator.matches(quota, obj)]
-    except InvalidScope as problem:
-        return _refused(quotas, Fault(FaultKind.INVALID_SCOPE, _scope_problem(quotas, obj, evaluator, problem)))
-    if faults := [fault for quota in interesting for fault in _unmet(quota, obj, evaluator)]:
+    if faults := [fault for quota in quotas for fault in _unmet(quota, obj, evaluator)]:
         return Check(tuple(faults), tuple(quotas))
+    scopes = [scope for quota in quotas for scope in evaluator.matching_scopes(quota.scope_selectors, obj)]
+    interesting = [quota for quota in quotas if evaluator.matches(quota, obj)]
     used = evaluator.usage(obj)
     if negative := sorted(name for name, quantity in used.items() if quantity.nano < 0):
         message = f"quota usage is negative for resource(s): {','.join(negative)}"
-        return _refused(quotas, Fault(FaultKind.NEGATIVE_USAGE, message, resources=tuple(negative)))
+        return Check((Fault(FaultKind.NEGATIVE_USAGE, message, resources=tuple(negative)),), tuple(quotas))
     deltas = _deltas(old, interesting, used, evaluator)
     if not any(deltas.values()):
         return Check((), tuple(quotas))
@@ -115,21 +112,16 @@ def first_refused(
     return fitting + 1, check_request(pod, charged, limited, evaluator=evaluator)
 
 
-def _refused(quotas: Sequence[ResourceQuota], fault: Fault) -> Check:
-    return Check((fault,), tuple(quotas))
-
-
-def _scope_problem(quotas: Sequence[ResourceQuota], obj: ApiObject, evaluator: Evaluator, problem: InvalidScope) -> str:
-    for quota in quotas:
-        try:
-            evaluator.matching_scopes(quota.scope_selectors, obj)
-        except InvalidScope:
-            return f"error matching scopes of quota {quota.name}, err: {problem}"
-    return str(problem)
-
-
 def _unmet(quota: ResourceQuota, obj: ApiObject, evaluator: Evaluator) -> Iterable[Fault]:
-    """What a quota demands before anything is counted."""
+    """What a quota demands before anything is counted; nothing if it does not limit the object."""
+    try:
+        evaluator.matching_scopes(quota.scope_selectors, obj)
+    except InvalidScope as problem:
+        message = f"error matching scopes of quota {quota.name}, err: {problem}"
+        yield Fault(FaultKind.INVALID_SCOPE, message, quota.name)
+        return
+    if not evaluator.matches(quota, obj):
+        return
     restricted = evaluator.matching_resources(quota.hard)
     if missing := evaluator.constraints(obj, restricted):
         yield Fault(FaultKind.MUST_SPECIFY, f"failed quota: {quota.name}: {missing}", quota.name)
