@@ -23,6 +23,7 @@ from policies.apis.resource_quota import validate_resource_quota, validate_resou
 from policies.apis.schema import POD, PRIORITY_CLASS, RESOURCE_QUOTA, Struct
 from policies.objects.fields import NOTHING, at, group_kind
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
+from policies.objects.resource_quota import ResourceQuota
 from policies.objects.subject import Operation
 from policies.options import Options
 from policies.priority import (
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
-    from policies.objects.resource_quota import ResourceQuota
     from policies.objects.subject import Subject
 
 REASONS: Final[Mapping[int, str]] = {
@@ -169,22 +169,43 @@ def dry_run(subject: Subject, cluster: ClusterSnapshot, options: Options = _NO_O
         return refusal.answer
 
 
-def dry_run_in_order(
+def dry_run_apply(
     subjects: Iterable[Subject], cluster: ClusterSnapshot, options: Options = _NO_OPTIONS, *, now: float = 0.0
 ) -> Iterator[tuple[Subject, Answer]]:
-    """The answers to requests in order: each sees the classes and the quota use of those before it."""
-    for subject in subjects:
+    """The answers to objects applied in order: each sees the classes, quotas and quota use of those before it.
+
+    What the cluster has already is updated. As in a cluster, a new quota limits nothing before its status is written.
+    """
+    for given in subjects:
+        exists = given.operation is Operation.CREATE and _is_there(given, cluster)
+        subject = replace(given, operation=Operation.UPDATE) if exists else given
         answer = dry_run(subject, cluster, options, now=now)
         yield subject, answer
         if answer.allowed:
             cluster = _after(subject, answer, cluster)
 
 
+def _is_there(subject: Subject, cluster: ClusterSnapshot) -> bool:
+    kind, ref = _KINDS.get(group_kind(subject.object)), subject.ref
+    key = (ref.namespace or "default", ref.name)
+    if kind is _CLASSES:
+        return ref.name in cluster.priority_classes
+    return (kind is _PODS and key in cluster.pods) or (kind is _QUOTAS and key in cluster.resource_quotas)
+
+
 def _after(subject: Subject, answer: Answer, cluster: ClusterSnapshot) -> ClusterSnapshot:
-    if group_kind(subject.object) == "scheduling.k8s.io/PriorityClass":
+    """The cluster after an accepted request."""
+    kind = _KINDS.get(group_kind(subject.object))
+    if kind is _CLASSES:
         added = PriorityClass.from_api(subject.object)
         return replace(cluster, priority_classes={**cluster.priority_classes, added.name: added})
     charged = {(quota.namespace, quota.name): quota for quota in answer.quotas}
+    if kind is _QUOTAS:
+        new = ResourceQuota.from_api({**subject.object, "status": None})
+        namespace = new.namespace if at(subject.object, "metadata", "namespace") else subject.namespace or "default"
+        old = cluster.resource_quotas.get((namespace, new.name))
+        hard, used = (old.hard, old.used) if old else ({}, {})
+        charged[namespace, new.name] = replace(new, namespace=namespace, hard=hard, used=used)
     return replace(cluster, resource_quotas={**cluster.resource_quotas, **charged}) if charged else cluster
 
 
@@ -225,7 +246,7 @@ def _decode(kind: _Kind, subject: Subject, cluster: ClusterSnapshot, options: Op
 
 
 def _old(kind: _Kind, subject: Subject, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject:
-    old = subject.old if subject.old is not None else _in_cluster(kind, cluster, name, namespace)
+    old = subject.old if subject.old is not None else _in_cluster(kind, subject.object, cluster, name, namespace)
     if old is None:
         raise _Refused(404, f"{kind.resource} {go_quote(name)} not found")
     fault = decode_fault(old, kind.struct)
@@ -240,22 +261,16 @@ def _old(kind: _Kind, subject: Subject, cluster: ClusterSnapshot, name: str, nam
     return old
 
 
-def _in_cluster(kind: _Kind, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject | None:
-    """What is known of the stored object."""
+def _in_cluster(kind: _Kind, obj: ApiObject, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject | None:
+    """What is known of the stored object: of a pod its priority, the rest counts as unchanged."""
     if kind is _CLASSES:
         found = cluster.priority_classes.get(name)
-        return (
-            None
-            if found is None
-            else {
-                "metadata": {"name": name},
-                "value": found.value,
-                "globalDefault": found.global_default,
-                "preemptionPolicy": found.preemption_policy,
-            }
-        )
-    quota = cluster.resource_quotas.get((namespace, name)) if kind is _QUOTAS else None
-    return None if quota is None else quota.to_api()
+        return None if found is None else found.to_api()
+    if kind is _QUOTAS:
+        quota = cluster.resource_quotas.get((namespace, name))
+        return None if quota is None else quota.to_api()
+    pod = cluster.pods.get((namespace, name))
+    return None if pod is None else {**obj, "spec": {**(obj.get("spec") or NOTHING), **pod.to_api()["spec"]}}
 
 
 def _create_class(request: _Request) -> Answer:

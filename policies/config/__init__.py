@@ -6,13 +6,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from policies.config.admission_configuration import load_limited_resources
     from policies.config.load import load_config, read_config
     from policies.config.model import Annotate, Config, ConfigError, Exemption
     from policies.config.search import find_config
 
-__all__ = ["Annotate", "Config", "ConfigError", "Exemption", "find_config", "load_config", "read_config"]
+__all__ = [
+    "Annotate",
+    "Config",
+    "ConfigError",
+    "Exemption",
+    "find_config",
+    "load_config",
+    "load_limited_resources",
+    "read_config",
+]
 
-_HOMES: Final = {"load_config": "load", "read_config": "load", "find_config": "search"}
+_HOMES: Final = {
+    "load_config": "load",
+    "read_config": "load",
+    "find_config": "search",
+    "load_limited_resources": "admission_configuration",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,216 @@
+"""`forewarn dry-run`: what kube-apiserver itself would answer to manifests, or to recorded requests."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from time import time
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.cluster import Cache
+from policies.config import ConfigError, load_limited_resources
+from policies.dry_run import dry_run, dry_run_apply
+from policies.findings import plural
+from policies.objects.fields import InvalidObject, group_kind
+from policies.objects.subject import Operation, Subject
+from policies.options import Options
+from policies.sources import SourceError, find_files, load_cluster, read_file
+from policies.terminal import columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.dry_run import Answer
+
+ACCEPTED, REFUSED, USAGE, FAILED = range(4)
+_JUDGED: Final = ("/Pod", "/ResourceQuota", "scheduling.k8s.io/PriorityClass")
+_UNREADABLE: Final = ("parse-error", "template-braces")
+
+
+class BadCase(ValueError):
+    """A line of a batch that is no case."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; exit status 0: accepted, 1: something refused, 2: wrong usage, 3: could not do the job."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if bool(given.batch) == bool(given.filename):
+        parser.error("one of -f and --batch is needed")
+    try:
+        limited = load_limited_resources(given.admission_config) if given.admission_config else ()
+    except ConfigError as fault:
+        return _complain(fault, USAGE)
+    options = replace(Options(), limited_resources=limited)
+    try:
+        if given.batch:
+            return _batch(given.batch, options)
+        cluster = load_cluster(*given.cluster).snapshot() if given.cluster else Cache().snapshot()
+    except SourceError as fault:
+        return _complain(fault, FAILED)
+    return _files(given.filename, given.namespace, cluster, options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn dry-run",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="What kube-apiserver itself would answer, offline: PriorityClasses, Pods and ResourceQuotas in the "
+        "order of the files, as kubectl apply sends them. Other kinds are accepted without a look.",
+        epilog="Exit status: 0 accepted, 1 refused, 2 wrong usage or configuration, 3 could not do the job.",
+    )
+    add = parser.add_argument
+    add("-f", "--filename", action="append", metavar="FILE", help="a file, a directory, or - (repeatable)")
+    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
+    add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
+    add("--batch", metavar="CASES", help="recorded requests, one JSON object a line (.gz too, - for standard input)")
+    return parser
+
+
+def _files(paths: Sequence[str], namespace: str, cluster: ClusterSnapshot, options: Options) -> int:
+    from policies.manifests import read
+
+    subjects: list[tuple[str, Subject]] = []
+    status, unjudged = ACCEPTED, 0
+    for path in find_files(paths):
+        try:
+            reading = read(read_file(path), path, _JUDGED, namespace=namespace)
+        except SourceError as fault:
+            status = _complain(fault, FAILED)
+            continue
+        for remark in reading.remarks:
+            if remark.rule in _UNREADABLE:
+                status = _complain(f"{remark.location}: {remark.message}", FAILED)
+        subjects += [(path, subject) for subject in reading.subjects]
+        unjudged += sum(reading.skipped.values())
+    answers = dry_run_apply((subject for _, subject in subjects), cluster, options, now=time())
+    for (path, _), (subject, answer) in zip(subjects, answers, strict=True):
+        if answer.allowed:
+            print(f"{_name(subject)} {_verb(answer)} (dry run)")  # noqa: T201
+        else:
+            print(_refusal(path, subject, answer), file=sys.stderr)  # noqa: T201
+            status = max(status, REFUSED)
+    if unjudged:
+        note = f"forewarn dry-run: {plural(unjudged, 'object')} of other kinds accepted without a look"
+        print(note, file=sys.stderr)  # noqa: T201
+    if not subjects and not unjudged and status == ACCEPTED:
+        return _complain("no objects to apply", FAILED)
+    return status
+
+
+def _name(subject: Subject) -> str:
+    """`priorityclass.scheduling.k8s.io/gold`, as kubectl names objects."""
+    group, _, kind = group_kind(subject.object).rpartition("/")
+    name = subject.ref.name.removesuffix("*") or "unknown"
+    return f"{kind.lower()}{'.' + group if group else ''}/{name}"
+
+
+def _verb(answer: Answer) -> str:
+    return "created" if answer.code == 201 else "configured"
+
+
+def _refusal(path: str, subject: Subject, answer: Answer) -> str:
+    """As kubectl prints it: a 422's faults one by one, anything else with the file that it came from."""
+    if answer.errors:
+        kind, _, rest = answer.message.partition(" is invalid: ")
+        faults = list(dict.fromkeys(map(str, answer.errors)))
+        kind = f"{kind.partition(' ')[0].partition('.')[0]} {kind.partition(' ')[2]}"
+        listing = "".join(f"\n* {fault}" for fault in faults)
+        return f"The {kind} is invalid: {rest if len(faults) == 1 else listing}"
+    verb = "creating" if subject.operation is Operation.CREATE else "applying patch to"
+    return f'Error from server ({answer.reason}): error when {verb} "{path}": {answer.message}'
+
+
+def _batch(path: str, options: Options) -> int:
+    """One answer a line; a line that is no case is answered with an error, and the run goes on."""
+    status = ACCEPTED
+    with _open(path) as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            answer = _answer(line, number, options)
+            sys.stdout.write(json.dumps(answer) + "\n")
+            if "error" in answer:
+                status = REFUSED
+    return status
+
+
+def _answer(line: bytes, number: int, options: Options) -> dict[str, Any]:
+    case: Any = None
+    try:
+        try:
+            case = json.loads(line, parse_float=Literal, parse_constant=_not_json)
+        except (ValueError, RecursionError) as problem:
+            raise BadCase(f"not JSON: {problem}") from None
+        subject, cluster = _case(case)
+    except (BadCase, InvalidObject) as fault:
+        identity = case.get("id") if isinstance(case, dict) else None
+        return {"id": identity, "error": f"line {number}: {fault}"}
+    return {"id": case.get("id"), **dry_run(subject, cluster, options, now=time()).to_dict()}
+
+
+def _case(case: Any) -> tuple[Subject, ClusterSnapshot]:
+    """The request of a case, and the cluster that it comes to."""
+    if not isinstance(case, dict):
+        raise BadCase("a case must be an object")
+    operation = case.get("operation", "CREATE")
+    if operation not in list(Operation):
+        raise BadCase(f"operation must be one of {', '.join(Operation)}")
+    for key in ("object", "oldObject", "cluster"):
+        if not isinstance(case.get(key) or {}, dict):
+            raise BadCase(f"{key} must be an object")
+    if not (case.get("object") or case.get("oldObject")):
+        raise BadCase("object is missing")
+    cache = Cache()
+    for kind, objects in (case.get("cluster") or {}).items():
+        if not isinstance(objects, list) or not all(isinstance(obj, dict) for obj in objects):
+            raise BadCase(f"cluster.{kind} must be a list of objects")
+        for obj in objects:
+            cache.add(obj)
+    return Subject(case.get("object") or {}, Operation(operation), case.get("oldObject")), cache.snapshot()
+
+
+class Literal(float):
+    """A JSON number that prints as it was written: error texts and quantities show it."""
+
+    def __new__(cls, text: str) -> Literal:
+        """From the text of the number."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    __str__ = __repr__
+
+
+def _not_json(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+@contextmanager
+def _open(path: str) -> Iterator[Iterable[bytes]]:
+    """The lines of a file (.gz too) or of standard input. Raises SourceError."""
+    if path == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as stream:
+            yield stream
+    except (OSError, EOFError) as error:
+        raise SourceError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _complain(fault: object, status: int) -> int:
+    print(f"forewarn dry-run: {fault}", file=sys.stderr)  # noqa: T201
+    return status

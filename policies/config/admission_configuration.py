@@ -1,0 +1,98 @@
+"""Reads kube-apiserver's own AdmissionConfiguration, for what it limits by default.
+
+Source: apiserver `pkg/admission/config.go`, `pkg/admission/plugin/resourcequota/config.go`. Strict, as upstream is:
+an unknown field is a fault. Stricter in one thing: an operator that does not exist is refused here, where upstream
+starts all the same and from then on checks no quota at all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from policies.config.document import Entry, parse
+from policies.config.model import ConfigError
+from policies.options import LimitedResource, ScopeSelector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OUTER: Final = ("apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1")
+_INNER: Final[Mapping[str, str]] = {
+    "apiserver.config.k8s.io/v1": "ResourceQuotaConfiguration",
+    "resourcequota.admission.k8s.io/v1beta1": "Configuration",
+    "resourcequota.admission.k8s.io/v1alpha1": "Configuration",
+}
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
+    """The limitedResources of an AdmissionConfiguration file; a `path` in it is relative to it. Raises ConfigError."""
+    file = Path(path)
+    entry = parse(_bytes(file), str(path))
+    fields = dict(entry.items(("apiVersion", "kind", "plugins")))
+    _expect(entry, fields, "kind", ("AdmissionConfiguration",))
+    _expect(entry, fields, "apiVersion", _OUTER)
+    for plugin in fields["plugins"].elements() if "plugins" in fields else ():
+        given = dict(plugin.items(("name", "path", "configuration")))
+        if "name" in given and given["name"].text() == "ResourceQuota":
+            return _plugin(given, file.parent)
+    return ()
+
+
+def _plugin(given: Mapping[str, Entry], folder: Path) -> tuple[LimitedResource, ...]:
+    """Only the first entry of this name counts, and what stands in it before what it points to."""
+    if "configuration" in given:
+        return _configuration(given["configuration"])
+    if "path" in given:
+        file = folder / given["path"].text()
+        return _configuration(parse(_bytes(file), str(file)))
+    return ()
+
+
+def _configuration(entry: Entry) -> tuple[LimitedResource, ...]:
+    fields = dict(entry.items(("apiVersion", "kind", "limitedResources")))
+    version = _expect(entry, fields, "apiVersion", tuple(_INNER))
+    _expect(entry, fields, "kind", (_INNER[version],))
+    return tuple(map(_limited_resource, fields["limitedResources"].elements())) if "limitedResources" in fields else ()
+
+
+def _limited_resource(entry: Entry) -> LimitedResource:
+    fields = dict(entry.items(("apiGroup", "resource", "matchContains", "matchScopes")))
+    resource = fields["resource"].text() if "resource" in fields else ""
+    if not resource:
+        raise entry.fault("resource is missing: name what is limited, as in pods")
+    return LimitedResource(
+        resource,
+        match_contains=fields["matchContains"].texts() if "matchContains" in fields else (),
+        match_scopes=tuple(map(_scope, fields["matchScopes"].elements())) if "matchScopes" in fields else (),
+        api_group=fields["apiGroup"].text() if "apiGroup" in fields else "",
+    )
+
+
+def _scope(entry: Entry) -> ScopeSelector:
+    fields = dict(entry.items(("scopeName", "operator", "values")))
+    for key in ("scopeName", "operator"):
+        if key not in fields:
+            raise entry.fault(f"{key} is missing")
+    return ScopeSelector(
+        fields["scopeName"].text(),
+        fields["operator"].word(_OPERATORS, "operator"),
+        fields["values"].texts() if "values" in fields else (),
+    )
+
+
+def _expect(entry: Entry, fields: Mapping[str, Entry], key: str, known: tuple[str, ...]) -> str:
+    """The value of a header field, one of these."""
+    if key not in fields:
+        raise entry.fault(f"{key} is missing: must be {' or '.join(known)}")
+    if fields[key].text() not in known:
+        raise fields[key].fault(f'must be {" or ".join(known)}, not "{fields[key].text()}"')
+    return fields[key].text()
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
