@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+)
+
+// emptyClient is only what the scheduler's constructor asks for: nothing is listed from it or written to it.
+var emptyClient = sync.OnceValue(func() *fake.Clientset { return fake.NewClientset() })
+
+// cluster is kube-scheduler, not started, after it has seen all objects of a case.
+type cluster struct {
+	framework  framework.Framework
+	nodes      []fwk.NodeInfo
+	preemption *defaultpreemption.DefaultPreemption
+	informers  informers.SharedInformerFactory
+}
+
+// newCluster wires a scheduler with the default configuration and fills what it would have watched.
+//
+// The informers do not run: their stores are filled here, in the order of the case, so that the answer to a case never
+// depends on the order in which watch events arrive.
+func newCluster(ctx context.Context, c *preemptionCase) (*cluster, error) {
+	factory := scheduler.NewInformerFactory(emptyClient(), 0)
+	sched, err := scheduler.New(ctx, emptyClient(), factory, nil, silentRecorder, scheduler.WithParallelism(1))
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	if err := fillStores(factory, c); err != nil {
+		return nil, err
+	}
+	logger := klog.FromContext(ctx)
+	for _, node := range c.Nodes {
+		sched.Cache.AddNode(logger, node)
+	}
+	for _, pod := range c.Pods {
+		if err := addPod(ctx, sched, pod); err != nil {
+			return nil, err
+		}
+	}
+
+	profile, ok := sched.Profiles[v1.DefaultSchedulerName]
+	if !ok {
+		return nil, errors.New("scheduler: no default profile")
+	}
+	snapshot, ok := profile.SnapshotSharedLister().(*internalcache.Snapshot)
+	if !ok {
+		return nil, fmt.Errorf("scheduler: unexpected snapshot type %T", profile.SnapshotSharedLister())
+	}
+	if err := sched.Cache.UpdateSnapshot(logger, snapshot); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	made := &cluster{framework: profile, informers: factory}
+	if made.nodes, err = nodesInOrder(snapshot, c.Nodes); err != nil {
+		return nil, err
+	}
+	for _, plugin := range profile.PreEnqueuePlugins() {
+		if found, ok := plugin.(*defaultpreemption.DefaultPreemption); ok {
+			made.preemption = found
+		}
+	}
+	if made.preemption == nil {
+		return nil, errors.New("scheduler: the default profile has no DefaultPreemption")
+	}
+	return made, nil
+}
+
+// addPod does what the scheduler's event handlers do with a pod that is already there.
+func addPod(ctx context.Context, sched *scheduler.Scheduler, pod *v1.Pod) error {
+	switch {
+	case finished(pod):
+		return nil
+	case pod.Spec.NodeName != "":
+		return sched.Cache.AddPod(klog.FromContext(ctx), pod)
+	case pod.Status.NominatedNodeName != "":
+		sched.SchedulingQueue.Add(ctx, pod)
+	}
+	return nil
+}
+
+// finished tells which pods the scheduler's informer leaves out.
+func finished(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+func nodesInOrder(snapshot *internalcache.Snapshot, nodes []*v1.Node) ([]fwk.NodeInfo, error) {
+	ordered := make([]fwk.NodeInfo, 0, len(nodes))
+	for _, node := range nodes {
+		info, err := snapshot.NodeInfos().Get(node.Name)
+		if err != nil {
+			return nil, fmt.Errorf("snapshot: %w", err)
+		}
+		ordered = append(ordered, info)
+	}
+	return ordered, nil
+}
+
+func silentRecorder(string) events.EventRecorderLogger {
+	return &events.FakeRecorder{}
+}
+
+func fillStores(factory informers.SharedInformerFactory, c *preemptionCase) error {
+	core, apps, storage := factory.Core().V1(), factory.Apps().V1(), factory.Storage().V1()
+	pods := []*v1.Pod{c.Pod}
+	for _, pod := range c.Pods {
+		if !finished(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	return errors.Join(
+		fill(core.Nodes().Informer(), c.Nodes),
+		fill(core.Pods().Informer(), pods),
+		fill(core.Namespaces().Informer(), c.Namespaces),
+		fill(core.Services().Informer(), c.Services),
+		fill(core.ReplicationControllers().Informer(), c.ReplicationControllers),
+		fill(core.PersistentVolumeClaims().Informer(), c.PVCs),
+		fill(core.PersistentVolumes().Informer(), c.PVs),
+		fill(apps.ReplicaSets().Informer(), c.ReplicaSets),
+		fill(apps.StatefulSets().Informer(), c.StatefulSets),
+		fill(storage.StorageClasses().Informer(), c.StorageClasses),
+		fill(storage.CSINodes().Informer(), c.CSINodes),
+		fill(storage.CSIDrivers().Informer(), c.CSIDrivers),
+		fill(storage.VolumeAttachments().Informer(), c.VolumeAttachments),
+		fill(factory.Policy().V1().PodDisruptionBudgets().Informer(), c.PDBs),
+	)
+}
+
+func fill[T any](informer cache.SharedIndexInformer, objects []T) error {
+	for _, object := range objects {
+		if err := informer.GetIndexer().Add(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}

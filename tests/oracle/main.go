@@ -1,0 +1,92 @@
+// Oracle answers test cases with the code of Kubernetes itself.
+//
+// Each sub-command reads cases as JSON lines and prints one answer a line, in the order of the cases.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+
+	"k8s.io/klog/v2"
+)
+
+// command answers one kind of cases. answer never fails: what went wrong is part of what it returns.
+type command struct {
+	name   string
+	help   string
+	answer func(line []byte, o options) response
+}
+
+// options are the flags that change an answer.
+type options struct {
+	withoutNominated bool
+}
+
+func commands() []command {
+	return []command{
+		{"preemption", "what one scheduling cycle of kube-scheduler does with a pod", answerPreemption},
+	}
+}
+
+func usage(out io.Writer) {
+	fmt.Fprintln(out, "usage: oracle COMMAND [--workers N] [--without-nominated] [CASES|-]")
+	fmt.Fprintln(out, "\nCASES is a file of JSON lines, gzipped or not; answers go to standard output.")
+	for _, c := range commands() {
+		fmt.Fprintf(out, "  %-12s %s\n", c.name, c.help)
+	}
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		usage(stderr)
+		return 2
+	}
+	known := commands()
+	at := slices.IndexFunc(known, func(c command) bool { return c.name == args[0] })
+	if at < 0 {
+		usage(stderr)
+		return 2
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "cases answered at the same time")
+	var o options
+	flags.BoolVar(&o.withoutNominated, "without-nominated", false, "leave out pods that are nominated to a node but not bound")
+	if err := flags.Parse(args[1:]); err != nil {
+		return 2
+	}
+	silenceUpstream()
+
+	cases, err := openCases(flags.Arg(0), stdin)
+	if err != nil {
+		fmt.Fprintln(stderr, "oracle:", err)
+		return 3
+	}
+	defer cases.Close()
+	answer := func(line []byte) response { return known[at].answer(line, o) }
+	failed, err := answerAll(cases, stdout, *workers, answer)
+	if err != nil {
+		fmt.Fprintln(stderr, "oracle:", err)
+		return 3
+	}
+	if failed > 0 {
+		fmt.Fprintf(stderr, "oracle: %d cases could not be answered\n", failed)
+		return 1
+	}
+	return 0
+}
+
+// silenceUpstream drops the scheduler's log: what matters is in the answers.
+func silenceUpstream() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	klog.SetLogger(klog.Logger{})
+}
