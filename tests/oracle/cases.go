@@ -25,6 +25,7 @@ type preemptionCase struct {
 	StorageClasses         []*storagev1.StorageClass       `json:"storageClasses"`
 	CSINodes               []*storagev1.CSINode            `json:"csiNodes"`
 	CSIDrivers             []*storagev1.CSIDriver          `json:"csiDrivers"`
+	CSIStorageCapacities   []*storagev1.CSIStorageCapacity `json:"csiStorageCapacities"`
 	VolumeAttachments      []*storagev1.VolumeAttachment   `json:"volumeAttachments"`
 	Services               []*v1.Service                   `json:"services"`
 	ReplicationControllers []*v1.ReplicationController     `json:"replicationControllers"`

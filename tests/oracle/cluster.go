@@ -134,6 +134,7 @@ func fillStores(factory informers.SharedInformerFactory, c *preemptionCase) erro
 		fill(storage.StorageClasses().Informer(), c.StorageClasses),
 		fill(storage.CSINodes().Informer(), c.CSINodes),
 		fill(storage.CSIDrivers().Informer(), c.CSIDrivers),
+		fill(storage.CSIStorageCapacities().Informer(), c.CSIStorageCapacities),
 		fill(storage.VolumeAttachments().Informer(), c.VolumeAttachments),
 		fill(factory.Policy().V1().PodDisruptionBudgets().Informer(), c.PDBs),
 	)

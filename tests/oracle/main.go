@@ -29,6 +29,7 @@ type options struct {
 func commands() []command {
 	return []command{
 		{"preemption", "what one scheduling cycle of kube-scheduler does with a pod", answerPreemption},
+		{"validate", "whether kube-apiserver would store the objects of a preemption case", answerValidation},
 	}
 }
 

@@ -75,6 +75,8 @@ func schedule(c *preemptionCase) (*preemptionAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	nominated := statuses.Get(cy.pod.Status.NominatedNodeName)
+	cy.answer.Eligible, cy.answer.IneligibleReason = cy.preemption.PodEligibleToPreemptOthers(ctx, cy.pod, nominated)
 	if len(feasible) > 0 {
 		return cy.answer, cy.score(ctx, feasible)
 	}
@@ -148,10 +150,8 @@ func (cy *cycle) score(ctx context.Context, feasible []fwk.NodeInfo) error {
 	return nil
 }
 
-// postFilter asks DefaultPreemption whether the pod may preempt, and dry-runs it on every potential node.
+// postFilter dry-runs DefaultPreemption on every potential node.
 func (cy *cycle) postFilter(ctx context.Context, statuses *framework.NodeToStatus) error {
-	nominated := statuses.Get(cy.pod.Status.NominatedNodeName)
-	cy.answer.Eligible, cy.answer.IneligibleReason = cy.preemption.PodEligibleToPreemptOthers(ctx, cy.pod, nominated)
 	if !cy.answer.Eligible {
 		return nil
 	}

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Print random preemption cases, one JSON object a line; the seed goes to stderr.
+
+generate.py --seed 1 --count 3000 [--kinds fit,pdb] > cases.jsonl
+generate.py --list-kinds
+"""
+
+import argparse
+import json
+import secrets
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tests.oracle.generator.kinds import KINDS, make_case
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="default: drawn")
+    parser.add_argument("--count", type=int, default=100, help="number of cases (default 100)")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds to print, separated by commas (default all)")
+    parser.add_argument("--list-kinds", action="store_true", help="print the kinds and stop")
+    options = parser.parse_args(arguments)
+    options.kinds = options.kinds.split(",")
+    if unknown := set(options.kinds) - set(KINDS):
+        parser.error(f"unknown kinds: {', '.join(sorted(unknown))} (--list-kinds prints those there are)")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    options = parse_arguments(arguments)
+    if options.list_kinds:
+        print("\n".join(KINDS))
+        return 0
+    print(f"seed {options.seed}", file=sys.stderr)
+    for number in range(options.count):
+        case = make_case(options.seed, number, options.kinds[number % len(options.kinds)])
+        print(json.dumps(case, separators=(",", ":")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,128 @@
+"""The kinds of cases: which features change which shape of cluster. The id of a case begins with its kind."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import lifecycle, placement, resources, storage, topology
+from .dice import Dice, Obj
+from .world import Shape, World, build
+
+Feature = Callable[[World], None]
+
+PLAIN = Shape()
+ROOMY = Shape(load=(0.05, 0.6), need=(0.05, 0.4), nodes=(3, 10))
+CALM = Shape(load=(0.3, 0.9), need=(0.1, 0.6))
+LEVEL = Shape(ladder=(0, 100), preemptor=(1000,), load=(0.85, 1.0))
+
+
+@dataclass(frozen=True)
+class Kind:
+    features: tuple[Feature, ...] = ()
+    shape: Shape = PLAIN
+    mixes: tuple[int, int] = (0, 0)
+
+
+KINDS: dict[str, Kind] = {
+    "fit": Kind(),
+    "big": Kind(shape=Shape(nodes=(10, 30))),
+    "score": Kind((placement.affinity_node, topology.spread, placement.images), ROOMY),
+    "score-affinity": Kind((topology.preferred_affinity, placement.taints), ROOMY),
+    "score-mixed": Kind(shape=ROOMY, mixes=(1, 4)),
+    "pdb": Kind((lifecycle.budgets,)),
+    "antiaffinity": Kind((topology.anti_affinity,), CALM),
+    "affinity_pod": Kind((topology.affinity_pod,), CALM),
+    "spread": Kind((topology.spread,), CALM),
+    "spread-bare": Kind((topology.spread, topology.unlabelled_nodes, placement.taints), CALM),
+    "negative": Kind((lifecycle.negative,)),
+    "extreme": Kind((lifecycle.extreme,)),
+    "taints": Kind((placement.taints,)),
+    "affinity_node": Kind((placement.affinity_node,)),
+    "names": Kind((placement.node_names,)),
+    "ports": Kind((placement.ports,), CALM),
+    "score-empty": Kind((resources.best_effort, resources.nothing), ROOMY),
+    "images": Kind((placement.images,), ROOMY),
+    "nominated": Kind((lifecycle.nominated,)),
+    "nominated-mixed": Kind((lifecycle.nominated,), mixes=(1, 3)),
+    "containers": Kind((resources.containers,)),
+    "sidecars": Kind((resources.sidecars,)),
+    "overhead": Kind((resources.overhead, resources.containers)),
+    "podlevel": Kind((resources.pod_level, resources.overhead)),
+    "podlevel-helpers": Kind((resources.containers, resources.sidecars, resources.pod_level)),
+    "resize": Kind((resources.resize,)),
+    "resize-podlevel": Kind((resources.sidecars, resources.pod_level, resources.resize)),
+    "extended": Kind((resources.extended,)),
+    "hugepages": Kind((resources.hugepages,), CALM),
+    "ephemeral": Kind((resources.ephemeral_storage,)),
+    "besteffort": Kind((resources.best_effort,)),
+    "zero": Kind((resources.nothing, resources.poor_nodes)),
+    "crowd": Kind((resources.crowd,), Shape(nodes=(1, 4))),
+    "crowd-pdb": Kind((resources.crowd, lifecycle.budgets, lifecycle.flat), Shape(nodes=(1, 4))),
+    "terminating": Kind((lifecycle.terminating,)),
+    "terminating-spread": Kind((topology.spread, topology.anti_affinity, lifecycle.terminating), CALM),
+    "never": Kind((lifecycle.never,)),
+    "flat": Kind((lifecycle.flat,), LEVEL),
+    "ties": Kind((lifecycle.ties,), LEVEL),
+    "ties-twins": Kind((lifecycle.twins,), LEVEL),
+    "ties-pdb": Kind((lifecycle.ties, lifecycle.budgets), LEVEL),
+    "nostart": Kind((lifecycle.without_start,)),
+    "nostart-flat": Kind((lifecycle.flat, lifecycle.without_start), LEVEL),
+    "static": Kind((lifecycle.mirror_pods,)),
+    "strangers": Kind((lifecycle.strangers,)),
+    "same_names": Kind((lifecycle.same_names, lifecycle.budgets)),
+    "volumes": Kind((storage.volumes,)),
+    "volumes-old": Kind((topology.old_labels, storage.volumes), CALM),
+    "disks": Kind((storage.disks,), CALM),
+    "csi": Kind((storage.attach_limits,), CALM),
+    "csi-migrated": Kind((storage.migrated_disks,), CALM),
+    "capacity": Kind((storage.capacity,), CALM),
+    "statefulset": Kind((storage.stateful,)),
+    "inline": Kind((storage.inline_claims,)),
+    "services": Kind((topology.services,), ROOMY),
+    "services-full": Kind((topology.services, lifecycle.budgets)),
+    "mixed": Kind(mixes=(2, 4)),
+}
+
+# In this order, because some features read what others wrote; each pair may meet in a mixed case.
+MIXABLE: tuple[Feature, ...] = (
+    lifecycle.negative,
+    lifecycle.flat,
+    resources.extended,
+    resources.hugepages,
+    resources.containers,
+    resources.sidecars,
+    resources.overhead,
+    resources.pod_level,
+    resources.ephemeral_storage,
+    placement.taints,
+    placement.affinity_node,
+    placement.ports,
+    placement.images,
+    topology.affinity_pod,
+    topology.anti_affinity,
+    topology.preferred_affinity,
+    topology.spread,
+    topology.services,
+    storage.volumes,
+    storage.disks,
+    storage.attach_limits,
+    storage.inline_claims,
+    lifecycle.budgets,
+    lifecycle.terminating,
+    lifecycle.without_start,
+    lifecycle.mirror_pods,
+    resources.resize,
+)
+
+
+def make_case(seed: int, number: int, name: str) -> Obj:
+    """One case; the same seed, number and kind always give the same one."""
+    dice = Dice(f"{seed}/{number}/{name}")
+    kind = KINDS[name]
+    world = build(dice, kind.shape)
+    chosen = [*kind.features]
+    if kind.mixes != (0, 0):
+        drawn = dice.some(range(len(MIXABLE)), *kind.mixes)
+        chosen += [MIXABLE[i] for i in sorted(drawn)]
+    for feature in chosen:
+        feature(world)
+    return world.to_case(f"{name}-{number:05d}")
