@@ -63,7 +63,7 @@ KINDS: dict[str, Kind] = {
     "flat": Kind((lifecycle.flat,), LEVEL),
     "ties": Kind((lifecycle.ties,), LEVEL),
     "ties-twins": Kind((lifecycle.twins,), LEVEL),
-    "ties-pdb": Kind((lifecycle.ties, lifecycle.budgets), LEVEL),
+    "ties-pdb": Kind((lifecycle.ties, lifecycle.budgets, lifecycle.undisrupted), LEVEL),
     "nostart": Kind((lifecycle.without_start,)),
     "nostart-flat": Kind((lifecycle.flat, lifecycle.without_start), LEVEL),
     "static": Kind((lifecycle.mirror_pods,)),

@@ -92,12 +92,27 @@ def flat(world: World) -> None:
 
 
 def ties(world: World) -> None:
-    """Pods of equal priority that started in the same second."""
+    """Pods of equal priority that started in the same second; on a node they are alike, so their order is not seen."""
     moments = [timestamp(world.moment()) for _ in range(world.dice.number(1, 2))]
     flat(world)
+    models: dict[tuple[str, int, str], Obj] = {}
     for pod in world.bound():
         if world.dice.chance(0.8):
             pod["status"]["startTime"] = world.dice.pick(moments)
+        place = (pod["spec"]["nodeName"], pod["spec"]["priority"], pod["status"]["startTime"])
+        _imitate(pod, models.setdefault(place, pod))
+
+
+def _imitate(pod: Obj, model: Obj) -> None:
+    pod["spec"]["containers"][0]["resources"] = model["spec"]["containers"][0]["resources"]
+    pod["metadata"]["namespace"] = model["metadata"]["namespace"]
+    pod["metadata"]["labels"] = model["metadata"]["labels"]
+
+
+def undisrupted(world: World) -> None:
+    """Budgets that name no pod: pods that are alike would differ by it."""
+    for budget in world.extra.get("pdbs", []):
+        budget["status"].pop("disruptedPods", None)
 
 
 def twins(world: World) -> None:

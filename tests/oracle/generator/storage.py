@@ -389,7 +389,7 @@ def inline_claims(world: World) -> None:
             continue
         claim = _claim(world, "late", 1)
         claim["metadata"] |= {"name": f"{pod['metadata']['name']}-scratch", "namespace": pod["metadata"]["namespace"]}
-        if world.dice.chance(0.93):
+        if pod is not world.pod or world.dice.chance(0.93):
             owned_by(claim, "v1", "Pod", pod["metadata"]["name"])
             claim["metadata"]["ownerReferences"][0]["uid"] = pod["metadata"]["uid"]
         if pod is not world.pod or world.dice.chance(0.4):
