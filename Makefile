@@ -24,6 +24,10 @@ test: .venv/dev ## every test but the slow and the end-to-end ones
 test-slow: .venv/dev ## minutes of random clusters and objects
 	$(BIN)/python -m pytest -q -n auto -m slow
 
+oracle: ## .cache/oracle, kube-scheduler's own code to compare with (needs Go; see tests/oracle/README.md)
+	mkdir -p .cache
+	cd tests/oracle && go vet . && go test . && go build -o ../../.cache/oracle .
+
 format: .venv/dev ## rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -38,4 +42,4 @@ check: .venv/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install test test-slow format docs check
+.PHONY: help install test test-slow oracle format docs check

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 
 	"k8s.io/klog/v2"
@@ -39,6 +40,7 @@ func usage(out io.Writer) {
 	for _, c := range commands() {
 		fmt.Fprintf(out, "  %-12s %s\n", c.name, c.help)
 	}
+	fmt.Fprintf(out, "  %-12s %s\n", "version", "the Kubernetes release whose code answers")
 }
 
 func main() {
@@ -49,6 +51,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		usage(stderr)
 		return 2
+	}
+	if args[0] == "version" {
+		fmt.Fprintln(stdout, "Kubernetes", kubernetesVersion())
+		return 0
 	}
 	known := commands()
 	at := slices.IndexFunc(known, func(c command) bool { return c.name == args[0] })
@@ -83,6 +89,18 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// kubernetesVersion is what go.mod said when the program was built.
+func kubernetesVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == "k8s.io/kubernetes" {
+				return module.Version
+			}
+		}
+	}
+	return "unknown"
 }
 
 // silenceUpstream drops the scheduler's log: what matters is in the answers.

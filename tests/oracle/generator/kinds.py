@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import lifecycle, placement, resources, storage, topology
+from . import attachments, lifecycle, placement, resources, storage, topology
 from .dice import Dice, Obj
 from .world import Shape, World, build
 
@@ -29,8 +29,10 @@ KINDS: dict[str, Kind] = {
     "score-affinity": Kind((topology.preferred_affinity, placement.taints), ROOMY),
     "score-mixed": Kind(shape=ROOMY, mixes=(1, 4)),
     "pdb": Kind((lifecycle.budgets,)),
+    "pdb-many": Kind((lifecycle.overlapping_budgets, lifecycle.flat), LEVEL),
     "antiaffinity": Kind((topology.anti_affinity,), CALM),
     "affinity_pod": Kind((topology.affinity_pod,), CALM),
+    "affinity_pod-first": Kind((topology.loners, topology.unlabelled_nodes), CALM),
     "spread": Kind((topology.spread,), CALM),
     "spread-bare": Kind((topology.spread, topology.unlabelled_nodes, placement.taints), CALM),
     "negative": Kind((lifecycle.negative,)),
@@ -40,6 +42,8 @@ KINDS: dict[str, Kind] = {
     "names": Kind((placement.node_names,)),
     "ports": Kind((placement.ports,), CALM),
     "score-empty": Kind((resources.best_effort, resources.nothing), ROOMY),
+    "score-zero": Kind((resources.best_effort, resources.poor_nodes), ROOMY),
+    "score-volumes": Kind((storage.volumes, topology.preferred_affinity), ROOMY),
     "images": Kind((placement.images,), ROOMY),
     "nominated": Kind((lifecycle.nominated,)),
     "nominated-mixed": Kind((lifecycle.nominated,), mixes=(1, 3)),
@@ -72,9 +76,9 @@ KINDS: dict[str, Kind] = {
     "volumes": Kind((storage.volumes,)),
     "volumes-old": Kind((topology.old_labels, storage.volumes), CALM),
     "disks": Kind((storage.disks,), CALM),
-    "csi": Kind((storage.attach_limits,), CALM),
-    "csi-migrated": Kind((storage.migrated_disks,), CALM),
-    "capacity": Kind((storage.capacity,), CALM),
+    "csi": Kind((attachments.attach_limits,), CALM),
+    "csi-migrated": Kind((attachments.migrated_disks,), CALM),
+    "capacity": Kind((attachments.capacity,), CALM),
     "statefulset": Kind((storage.stateful,)),
     "inline": Kind((storage.inline_claims,)),
     "services": Kind((topology.services,), ROOMY),
@@ -104,7 +108,7 @@ MIXABLE: tuple[Feature, ...] = (
     topology.services,
     storage.volumes,
     storage.disks,
-    storage.attach_limits,
+    attachments.attach_limits,
     storage.inline_claims,
     lifecycle.budgets,
     lifecycle.terminating,

@@ -6,32 +6,46 @@ from .world import NAMESPACES, NOW, PRIORITIES, World, new_pod
 
 
 def budgets(world: World) -> None:
-    """PodDisruptionBudgets, several on one pod, some empty, some with pods that are being disrupted already."""
+    """PodDisruptionBudgets, some empty, some with pods that are being disrupted already."""
+    for _ in range(world.dice.number(1, 6)):
+        _budget(world, world.dice.weighted({"default": 3, "prod": 2, "dev": 1}), selector(world.dice))
+
+
+def overlapping_budgets(world: World) -> None:
+    """Several budgets for the same pods."""
+    for pod in world.bound():
+        pod["metadata"]["namespace"] = "prod" if world.dice.chance(0.9) else "dev"
+        pod["metadata"]["labels"]["team"] = world.dice.pick(("a", "b"))
+    for team in ("a", "b", "a", "b")[: world.dice.number(2, 4)]:
+        _budget(world, "prod", {"matchLabels": {"team": team}})
+    for _ in range(world.dice.number(1, 3)):
+        _budget(world, "prod", selector(world.dice))
+
+
+def _budget(world: World, namespace: str, labels: Obj) -> None:
     dice = world.dice
-    for _ in range(dice.number(1, 6)):
-        name, namespace = world.fresh_name("pdb"), dice.weighted({"default": 3, "prod": 2, "dev": 1})
-        allowed = dice.weighted({0: 4, 1: 3, 2: 2, 5: 1})
-        status: Obj = {
-            "disruptionsAllowed": allowed,
-            "currentHealthy": 3,
-            "desiredHealthy": 3 - min(3, allowed),
-            "expectedPods": 3,
-        }
-        if dice.chance(0.25):
-            mine = [p["metadata"]["name"] for p in world.pods if p["metadata"]["namespace"] == namespace]
-            status["disruptedPods"] = {pod: timestamp(NOW + 7000) for pod in dice.some(mine, 0, 2)}
-        spec: Obj = {"maxUnavailable": allowed}
-        if dice.chance(0.95):
-            spec["selector"] = selector(dice)
-        metadata = {"name": name, "namespace": namespace}
-        budget = {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": metadata,
-            "spec": spec,
-            "status": status,
-        }
-        world.add("pdbs", budget)
+    allowed = dice.weighted({0: 4, 1: 3, 2: 2, 5: 1})
+    status: Obj = {
+        "disruptionsAllowed": allowed,
+        "currentHealthy": 3,
+        "desiredHealthy": 3 - min(3, allowed),
+        "expectedPods": 3,
+    }
+    if dice.chance(0.25):
+        mine = [p["metadata"]["name"] for p in world.pods if p["metadata"]["namespace"] == namespace]
+        status["disruptedPods"] = {pod: timestamp(NOW + 7000) for pod in dice.some(mine, 0, 2)}
+    spec: Obj = {"maxUnavailable": allowed}
+    if dice.chance(0.95):
+        spec["selector"] = labels
+    metadata = {"name": world.fresh_name("pdb"), "namespace": namespace}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata,
+        "spec": spec,
+        "status": status,
+    }
+    world.add("pdbs", budget)
 
 
 def nominated(world: World) -> None:

@@ -84,17 +84,16 @@ def node_names(world: World) -> None:
     names = [n["metadata"]["name"] for n in world.nodes] + ["gone"]
     terms = []
     for _ in range(dice.number(1, 3)):
-        field = {
-            "key": "metadata.name",
-            "operator": dice.pick(("In", "In", "In", "NotIn")),
-            "values": [dice.pick(names)],
-        }
-        term: Obj = {"matchFields": [field]}
+        term: Obj = {"matchFields": [_name_field(dice, names) for _ in range(dice.weighted({1: 4, 2: 1}))]}
         if dice.chance(0.3):
             term["matchExpressions"] = [_expression(dice)]
         terms.append(term)
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     world.pod["spec"].setdefault("affinity", {})["nodeAffinity"] = affinity
+
+
+def _name_field(dice: Dice, names: list[str]) -> Obj:
+    return {"key": "metadata.name", "operator": dice.pick(("In", "In", "In", "NotIn")), "values": [dice.pick(names)]}
 
 
 def _node_term(world: World) -> Obj:
@@ -143,18 +142,24 @@ def _ports(dice: Dice, low: int, high: int) -> list[Obj]:
 
 
 def images(world: World) -> None:
-    """Images that nodes hold already, named with and without tag or digest."""
-    dice = world.dice
+    """Images that nodes hold already, named with and without tag or digest, of containers and of volumes."""
+    dice, spec = world.dice, world.pod["spec"]
     sizes = {image: dice.number(5, 1500) * 1_000_000 for image in IMAGES}
+    if dice.chance(0.3):
+        sizes["registry.example/big"] = 9_000_000_000
     for node in world.nodes:
         held = [_held(dice, image, sizes[image]) for image in dice.some(IMAGES, 0, 4)]
         if held:
             node["status"]["images"] = held
-    containers = [*world.pod["spec"]["containers"], *world.pod["spec"].get("initContainers", [])]
-    for container in containers:
-        container["image"] = dice.pick(IMAGES)
     if dice.chance(0.4):
-        world.pod["spec"]["containers"].append({"name": "e", "image": dice.pick(IMAGES), "resources": {}})
+        spec["containers"].append({"name": "e", "image": "img", "resources": {}})
+    if dice.chance(0.3):
+        spec.setdefault("initContainers", []).append({"name": "fetch", "image": "img", "resources": {}})
+    for container in [*spec["containers"], *spec.get("initContainers", [])]:
+        container["image"] = dice.pick(IMAGES)
+    if dice.chance(0.2):
+        volume = {"name": "model", "image": {"reference": dice.pick(IMAGES[1:]), "pullPolicy": "IfNotPresent"}}
+        spec.setdefault("volumes", []).append(volume)
 
 
 def _held(dice: Dice, image: str, size: int) -> Obj:

@@ -5,6 +5,7 @@ from .topology import owned_by
 from .world import HOSTNAME, NOW, REGION, ZONE, World
 
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+OLD_REGION = "failure-domain.beta.kubernetes.io/region"
 DRIVERS = ("ebs.csi.example.com", "nfs.csi.example.com")
 GIBIBYTES = (1, 2, 5, 10)
 STATES = {
@@ -26,7 +27,7 @@ STATES = {
 def volumes(world: World) -> None:
     """Claims of the incoming pod in every state, and pods that share some of them."""
     dice = world.dice
-    _classes(world)
+    classes(world)
     for _ in range(dice.number(1, 2)):
         claim = _claim_in_some_state(world)
         mount(world.pod, claim)
@@ -41,7 +42,7 @@ def _namesake(world: World, claim: Obj) -> None:
     """A claim of the same name in another namespace, with pods that use it."""
     strangers = [p for p in world.bound() if p["metadata"]["namespace"] != claim["metadata"]["namespace"]]
     namespace = world.dice.pick(strangers)["metadata"]["namespace"] if strangers else "dev"
-    twin = _claim(world, "late", 1)
+    twin = claim_of_class(world, "late", 1)
     twin["metadata"] |= {"name": claim["metadata"]["name"], "namespace": namespace}
     bind_claim(world, twin, {})
     for pod in strangers:
@@ -49,17 +50,17 @@ def _namesake(world: World, claim: Obj) -> None:
             mount(pod, twin)
 
 
-def _classes(world: World) -> None:
-    _class(world, "local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer")
-    _class(world, "late", DRIVERS[0], "WaitForFirstConsumer")
-    _class(world, "now", DRIVERS[0], "Immediate")
+def classes(world: World) -> None:
+    storage_class(world, "local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer")
+    storage_class(world, "late", DRIVERS[0], "WaitForFirstConsumer")
+    storage_class(world, "now", DRIVERS[0], "Immediate")
     zones = world.dice.some(("z1", "z2", "z3"), 1, 2)
-    narrow = _class(world, "narrow", DRIVERS[0], "WaitForFirstConsumer")
+    narrow = storage_class(world, "narrow", DRIVERS[0], "WaitForFirstConsumer")
     if "allowedTopologies" not in narrow:
         narrow["allowedTopologies"] = [{"matchLabelExpressions": [{"key": ZONE, "values": zones}]}]
 
 
-def _class(world: World, name: str, provisioner: str, mode: str) -> Obj:
+def storage_class(world: World, name: str, provisioner: str, mode: str) -> Obj:
     for known in world.extra.get("storageClasses", []):
         if known["metadata"]["name"] == name:
             return known
@@ -79,18 +80,18 @@ def _claim_in_some_state(world: World) -> Obj:
     state = dice.weighted(STATES)
     size = dice.pick(GIBIBYTES)
     if state == "missing":
-        return _claim(world, "late", size, keep=False)
+        return claim_of_class(world, "late", size, keep=False)
     if state in ("late", "now", "narrow"):
-        return _claim(world, state, size)
+        return claim_of_class(world, state, size)
     if state == "selected":
-        claim = _claim(world, "late", size)
+        claim = claim_of_class(world, "late", size)
         node = dice.pick(world.nodes)["metadata"]["name"]
         claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": node}
         return claim
     if state == "local":
         _local_volumes(world)
-        return _claim(world, "local", size)
-    claim = _claim(world, dice.pick(("local", "late", "now", "")), size)
+        return claim_of_class(world, "local", size)
+    claim = claim_of_class(world, dice.pick(("local", "late", "now", "")), size)
     if state == "pod":
         claim["spec"]["accessModes"] = ["ReadWriteOncePod"]
     volume = bind_claim(world, claim, _where(world))
@@ -112,7 +113,7 @@ def _spoil(world: World, state: str, claim: Obj, volume: Obj) -> None:
         claim["status"] = {"phase": "Pending"}
 
 
-def _claim(world: World, class_: str, gibibytes: int, keep: bool = True) -> Obj:
+def claim_of_class(world: World, class_: str, gibibytes: int, keep: bool = True) -> Obj:
     name = world.fresh_name("claim")
     made: Obj = {
         "apiVersion": "v1",
@@ -136,7 +137,7 @@ def _where(world: World) -> Obj:
     if shape == "labels":
         return {"labels": {ZONE: dice.pick(("z1", "z2", "z3"))}}
     if shape == "old-labels":
-        return {"labels": {OLD_ZONE: dice.pick(("z1", "z2", "z3"))}}
+        return {"labels": {OLD_ZONE: dice.pick(("z1", "z2", "z3")), OLD_REGION: "r1"}}
     if shape == "several":
         return {"labels": {ZONE: "z1__z2", REGION: "r1"}}
     if shape == "affinity":
@@ -239,107 +240,9 @@ def _disk(dice: Dice) -> Obj:
     return {"rbd": {"monitors": dice.some(("mon1:6789", "mon2:6789", "mon3:6789"), 1, 2), **image, **extra}}
 
 
-def attach_limits(world: World) -> None:
-    """Nodes that may attach few volumes of a CSI driver, and attachments that count without a pod."""
-    dice = world.dice
-    _classes(world)
-    for node in world.nodes:
-        if dice.chance(0.85):
-            _csi_node(world, node, dice.number(1, 4))
-    for pod in world.bound():
-        for _ in range(dice.weighted({0: 3, 1: 3, 2: 1})):
-            _attach(world, pod, dice.pick(DRIVERS))
-    for _ in range(dice.number(1, 2)):
-        claim = _csi_claim(world, world.pod, DRIVERS[0] if dice.chance(0.7) else DRIVERS[1])
-        mount(world.pod, claim)
-
-
-def _csi_node(world: World, node: Obj, count: int) -> None:
-    name = node["metadata"]["name"]
-    drivers = []
-    for driver in DRIVERS:
-        entry: Obj = {"name": driver, "nodeID": name, "topologyKeys": [HOSTNAME]}
-        if world.dice.chance(0.85):
-            entry["allocatable"] = {"count": count}
-        drivers.append(entry)
-    metadata = {"name": name, "uid": f"uid-csi-{name}"}
-    world.add(
-        "csiNodes",
-        {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": metadata, "spec": {"drivers": drivers}},
-    )
-
-
-def _csi_claim(world: World, pod: Obj, driver: str) -> Obj:
-    claim = _claim(world, "late" if driver == DRIVERS[0] else "now", 1)
-    claim["metadata"]["namespace"] = pod["metadata"]["namespace"]
-    volume = bind_claim(world, claim, {})
-    volume["spec"]["csi"] = {"driver": driver, "volumeHandle": f"handle-{volume['metadata']['name']}"}
-    return claim
-
-
-def _attach(world: World, pod: Obj, driver: str) -> None:
-    claim = _csi_claim(world, pod, driver)
-    mount(pod, claim)
-    if world.dice.chance(0.5):
-        name = world.fresh_name("attachment")
-        spec = {
-            "attacher": driver,
-            "nodeName": pod["spec"]["nodeName"],
-            "source": {"persistentVolumeName": claim["spec"]["volumeName"]},
-        }
-        made = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": name}, "spec": spec}
-        world.add("volumeAttachments", {**made, "status": {"attached": True}})
-
-
-def migrated_disks(world: World) -> None:
-    """Disks that pods name in the old way and a CSI driver attaches, with its limit."""
-    dice, driver = world.dice, "ebs.csi.aws.com"
-    for node in world.nodes:
-        name = node["metadata"]["name"]
-        entry = {"name": driver, "nodeID": name, "topologyKeys": [ZONE], "allocatable": {"count": dice.number(1, 3)}}
-        metadata: Obj = {"name": name, "uid": f"uid-csi-{name}"}
-        if dice.chance(0.85):
-            metadata["annotations"] = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
-        spec = {"drivers": [entry]}
-        world.add(
-            "csiNodes", {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": metadata, "spec": spec}
-        )
-    for pod in world.everyone():
-        if pod is world.pod or dice.chance(0.5):
-            disk = {
-                "awsElasticBlockStore": {"volumeID": f"vol-{dice.number(1, 9)}", "fsType": "ext4", "readOnly": True}
-            }
-            pod["spec"].setdefault("volumes", []).append({"name": "old", **disk})
-
-
-def capacity(world: World) -> None:
-    """A driver that reports how much room it has in each zone, and claims that wait for their pod."""
-    dice, driver = world.dice, DRIVERS[0]
-    _classes(world)
-    spec = {"attachRequired": True, "volumeLifecycleModes": ["Persistent"], "storageCapacity": dice.chance(0.85)}
-    metadata: Obj = {"name": driver}
-    world.add(
-        "csiDrivers", {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": metadata, "spec": spec}
-    )
-    for zone in dice.some(("z1", "z2", "z3"), 1, 3):
-        made: Obj = {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "CSIStorageCapacity",
-            "metadata": {"name": world.fresh_name("room"), "namespace": "default"},
-            "storageClassName": "late",
-            "nodeTopology": {"matchLabels": {ZONE: zone}},
-            "capacity": f"{dice.pick(GIBIBYTES)}Gi",
-        }
-        if dice.chance(0.3):
-            made["maximumVolumeSize"] = f"{dice.pick(GIBIBYTES)}Gi"
-        world.add("csiStorageCapacities", made)
-    for _ in range(dice.number(1, 2)):
-        mount(world.pod, _claim(world, "late", dice.pick(GIBIBYTES)))
-
-
 def stateful(world: World) -> None:
     """A StatefulSet with a claim for each of its pods; the incoming pod is one of them."""
-    _classes(world)
+    classes(world)
     name, namespace = "store", world.pod["metadata"]["namespace"]
     labels = {"app": "store"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "img"}]}}
@@ -364,7 +267,7 @@ def _member(world: World, pod: Obj, owner: str, ordinal: int, labels: dict[str, 
     pod["metadata"]["name"] = f"{owner}-{ordinal}"
     pod["metadata"]["labels"] = {**labels, "apps.kubernetes.io/pod-index": str(ordinal)}
     owned_by(pod, "apps/v1", "StatefulSet", owner)
-    claim = _claim(world, world.dice.pick(("late", "local")), 1)
+    claim = claim_of_class(world, world.dice.pick(("late", "local")), 1)
     claim["metadata"]["name"] = f"data-{owner}-{ordinal}"
     if "nodeName" in pod["spec"] or world.dice.chance(0.7):
         bind_claim(world, claim, _where(world) if pod is world.pod else {})
@@ -373,7 +276,7 @@ def _member(world: World, pod: Obj, owner: str, ordinal: int, labels: dict[str, 
 
 def inline_claims(world: World) -> None:
     """Generic ephemeral volumes: the claim belongs to the pod and is named after it."""
-    _classes(world)
+    classes(world)
     for pod in [world.pod, *world.dice.some(world.bound(), 0, 4)]:
         template = {
             "spec": {
@@ -387,7 +290,7 @@ def inline_claims(world: World) -> None:
         pod["spec"].setdefault("volumes", []).append(volume)
         if pod is world.pod and world.dice.chance(0.15):
             continue
-        claim = _claim(world, "late", 1)
+        claim = claim_of_class(world, "late", 1)
         claim["metadata"] |= {"name": f"{pod['metadata']['name']}-scratch", "namespace": pod["metadata"]["namespace"]}
         if pod is not world.pod or world.dice.chance(0.93):
             owned_by(claim, "v1", "Pod", pod["metadata"]["name"])

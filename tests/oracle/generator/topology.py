@@ -21,6 +21,19 @@ def anti_affinity(world: World) -> None:
     _sprinkle(world, "podAntiAffinity", 0.2)
 
 
+def loners(world: World) -> None:
+    """The incoming pod wants to be near pods like itself, and may be the first of them."""
+    labels = world.pod["metadata"]["labels"]
+    labels["app"] = "solo"
+    terms = [{"labelSelector": {"matchLabels": {"app": "solo"}}, "topologyKey": world.dice.pick(KEYS)}]
+    if world.dice.chance(0.4):
+        terms.append({"labelSelector": selector(world.dice), "topologyKey": world.dice.pick(KEYS)})
+    world.pod["spec"].setdefault("affinity", {})["podAffinity"] = {REQUIRED: terms}
+    for pod in world.dice.some(world.bound(), 0, 1):
+        if world.dice.chance(0.4):
+            pod["metadata"]["labels"]["app"] = "solo"
+
+
 def preferred_affinity(world: World) -> None:
     for pod in world.everyone():
         if pod is world.pod or world.dice.chance(0.25):
@@ -75,11 +88,12 @@ def merge_label_key(label_selector: Obj, pod: Obj, key: str, operator: str) -> N
 
 def selector(dice: Dice) -> Obj:
     """A label selector; now and then the empty one, which matches everything."""
-    shape = dice.weighted({"app": 8, "tier": 2, "in": 2, "notin": 1, "exists": 1, "absent": 1, "empty": 1})
+    shape = dice.weighted({"app": 8, "tier": 2, "in": 2, "notin": 1, "exists": 1, "absent": 1, "empty": 1, "nobody": 1})
     simple: dict[str, Obj] = {
         "app": {"matchLabels": {"app": dice.pick(APPS)}},
         "tier": {"matchLabels": {"tier": dice.pick(TIERS)}},
         "empty": {},
+        "nobody": {"matchLabels": {"app": "nobody"}},
     }
     if shape in simple:
         return simple[shape]
@@ -135,6 +149,8 @@ def unlabelled_nodes(world: World) -> None:
     for node in world.dice.some(world.nodes, 1, 2):
         for key in world.dice.some((ZONE, REGION, HOSTNAME), 1, 2):
             node["metadata"]["labels"].pop(key, None)
+        if world.dice.chance(0.1):
+            node["metadata"]["labels"] = {}
 
 
 def old_labels(world: World) -> None:

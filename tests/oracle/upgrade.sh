@@ -1,0 +1,24 @@
+#!/bin/sh
+# Move the oracle to another Kubernetes release: upgrade.sh 1.36.3
+# Writes go.mod anew from the release's own one, whose staging modules are published under v0.* versions, and go.sum.
+set -eu
+version=${1:?usage: upgrade.sh VERSION, such as 1.36.3}
+staging=v0.${version#1.}
+cd "$(dirname "$0")"
+
+upstream=$(cd / && go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's/.*"GoMod": "\(.*\)".*/\1/p')
+test -n "$upstream" || { echo "upgrade.sh: there is no Kubernetes $version" >&2; exit 1; }
+{
+    echo 'module example.com/forewarn/oracle'
+    echo
+    grep -E '^(go|godebug) ' "$upstream"
+    echo
+    echo "require k8s.io/kubernetes v$version"
+    echo
+    echo 'replace ('
+    sed -n "s,^	\(k8s.io/[^ ]*\) => \./staging.*,	\1 => \1 $staging,p" "$upstream"
+    echo ')'
+} >go.mod.new
+mv go.mod.new go.mod
+rm -f go.sum
+go mod tidy
