@@ -66,9 +66,11 @@ def host_ports(pod: Obj) -> list[tuple[str, str, int]]:
     """schedutil.GetHostPorts: address, protocol and port, with the defaults of HostPortInfo.sanitize."""
     found = []
     for container in [c for c in init_containers(pod) if restartable(c)] + containers(pod):
-        for port in container.get("ports") or []:
-            if port.get("hostPort", 0) > 0:
-                found.append((port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"]))
+        found += [
+            (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])
+            for port in container.get("ports") or []
+            if port.get("hostPort", 0) > 0
+        ]
     return found
 
 
@@ -167,6 +169,7 @@ class Cluster:
     storage_classes: dict[str, Obj]
     csi_nodes: dict[str, Obj]
     csi_drivers: dict[str, Obj]
+    storage_capacities: list[Obj]
     volume_attachments: list[Obj]
     services: list[Obj]
     owners: dict[str, dict[str, Obj]]
@@ -194,6 +197,7 @@ class Cluster:
             storage_classes=by_name(case.get("storageClasses")),
             csi_nodes=by_name(case.get("csiNodes")),
             csi_drivers=by_name(case.get("csiDrivers")),
+            storage_capacities=case.get("csiStorageCapacities") or [],
             volume_attachments=case.get("volumeAttachments") or [],
             services=case.get("services") or [],
             owners={

@@ -96,9 +96,9 @@ def restartable(container: Obj) -> bool:
 
 
 def affinity(pod: Obj, kind: str, strength: str) -> list[Obj] | None:
-    """The terms of spec.affinity.KIND.STRENGTHDuringSchedulingIgnoredDuringExecution; None where the field is absent."""
+    """The terms of spec.affinity.KIND.STRENGTHDuringSchedulingIgnoredDuringExecution, or None."""
     group = (spec(pod).get("affinity") or {}).get(kind) or {}
-    return group.get(f"{strength}DuringSchedulingIgnoredDuringExecution")  # type: ignore[no-any-return]
+    return group.get(f"{strength}DuringSchedulingIgnoredDuringExecution")
 
 
 def controller_of(obj: Obj) -> Obj | None:

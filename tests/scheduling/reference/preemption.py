@@ -1,13 +1,16 @@
 """DefaultPreemption: who may preempt, the dry run on every potential node, and the node that is picked."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tests.scheduling.reference.framework import CannotAnswer, Cycle
 from tests.scheduling.reference.node_info import NodeInfo, PodInfo
 from tests.scheduling.reference.objects import SUCCESS, Obj, Status, labels, meta, name, namespace, spec, status
 from tests.scheduling.reference.objects import unresolvable as unresolvable_status
 from tests.scheduling.reference.selectors import InvalidSelector, label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Stands for time.Now(), which is later than every start time (they are RFC 3339 in UTC, so they compare as text).
 NOW = "9999"
@@ -55,10 +58,9 @@ def why_not_eligible(cycle: Cycle, nominated_status: Status) -> str | None:
     nominated = status(pod.pod).get("nominatedNodeName") or ""
     if not nominated or nominated_status.code == "UnschedulableAndUnresolvable":
         return None
-    for node in cycle.cluster.nodes:
-        if node.name == nominated:
-            if any(p.priority < pod.priority and terminating_by_preemption(p.pod) for p in node.pods):
-                return "not eligible due to a terminating pod on the nominated node."
+    there = [p for node in cycle.cluster.nodes if node.name == nominated for p in node.pods]
+    if any(p.priority < pod.priority and terminating_by_preemption(p.pod) for p in there):
+        return "not eligible due to a terminating pod on the nominated node."
     return None
 
 
@@ -128,7 +130,8 @@ def select_victims_on_node(cycle: Cycle, node: NodeInfo) -> tuple[list[PodInfo],
 def filter_pods_with_pdb_violation(pods: list[PodInfo], pdbs: list[Obj]) -> tuple[list[PodInfo], list[PodInfo]]:
     """filterPodsWithPDBViolation: every matching budget is charged, for pods in the order they are given."""
     allowed = [status(pdb).get("disruptionsAllowed") or 0 for pdb in pdbs]
-    violating, others = [], []
+    violating: list[PodInfo] = []
+    others: list[PodInfo] = []
     for pod in pods:
         violated = False
         for i, pdb in enumerate(pdbs if labels(pod.pod) else []):

@@ -128,9 +128,7 @@ def is_scalar(name: str) -> bool:
     """schedutil.IsScalarResourceName."""
     native = "/" not in name or "kubernetes.io/" in name
     extended = not native and not name.startswith("requests.")
-    return (
-        extended or name.startswith("hugepages-") or "kubernetes.io/" in name or name.startswith("attachable-volumes-")
-    )
+    return extended or "kubernetes.io/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
 
 
 @dataclass

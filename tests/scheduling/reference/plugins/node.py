@@ -118,7 +118,7 @@ class NodeAffinity(Plugin):
 
 def _required(pod: Obj) -> Obj | None:
     given = (spec(pod).get("affinity") or {}).get("nodeAffinity") or {}
-    return given.get("requiredDuringSchedulingIgnoredDuringExecution")  # type: ignore[no-any-return]
+    return given.get("requiredDuringSchedulingIgnoredDuringExecution")
 
 
 class NodePorts(Plugin):
@@ -131,7 +131,7 @@ class NodePorts(Plugin):
         for address, protocol, port in pod.host_ports:
             for used_address, used_protocol, used_port in node.used_ports:
                 same = (protocol, port) == (used_protocol, used_port)
-                if same and (address == used_address or "0.0.0.0" in (address, used_address)):  # noqa: S104
+                if same and (address == used_address or "0.0.0.0" in (address, used_address)):
                     return unschedulable("node(s) didn't have free ports for the requested pod ports")
         return SUCCESS
 

@@ -60,7 +60,9 @@ def insufficient_resources(wanted: Resource, node: NodeInfo) -> list[tuple[str, 
         ),
     ]
     for resource, amount in sorted(wanted.scalar.items()):
-        rows.append((resource, amount, node.allocatable.scalar.get(resource, 0), node.requested.scalar.get(resource, 0)))
+        rows.append(
+            (resource, amount, node.allocatable.scalar.get(resource, 0), node.requested.scalar.get(resource, 0))
+        )
     for resource, amount, allocatable, requested in rows:
         if amount > 0 and amount > allocatable - requested:
             short.append((f"Insufficient {resource}", amount > allocatable))

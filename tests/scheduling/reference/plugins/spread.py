@@ -285,5 +285,3 @@ def default_selector(cluster: Cluster, pod: Obj) -> Selector:
     except InvalidSelector:
         return selector
     return selector if other is None else Selector((selector.requirements or ()) + other)
-
-

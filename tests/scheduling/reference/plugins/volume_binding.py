@@ -20,12 +20,14 @@ from tests.scheduling.reference.objects import (
     uid,
     unresolvable,
     volumes,
+    whole,
 )
 from tests.scheduling.reference.plugins.volumes import claim_name, is_for_pod, storage_class_of
 from tests.scheduling.reference.selectors import InvalidSelector, label_selector, term_matches
 
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+NOT_ENOUGH = "node(s) did not have enough free storage"
 NOT_EXISTING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
@@ -116,12 +118,11 @@ class VolumeBinding(Plugin):
             if not reaches(volume, node.node):
                 reasons.append(NODE_CONFLICT)
                 break
-        if not self._can_bind(state.delayed, node):
-            reasons.append(BIND_CONFLICT)
-        reasons.sort(key=[NODE_CONFLICT, BIND_CONFLICT, NOT_EXISTING].index)
+        reasons += self._why_not_bound(state.delayed, node)
+        reasons.sort(key=[NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH, NOT_EXISTING].index)
         return unresolvable(*reasons) if reasons else SUCCESS
 
-    def _can_bind(self, claims: list[Obj], node: NodeInfo) -> bool:
+    def _why_not_bound(self, claims: list[Obj], node: NodeInfo) -> list[str]:
         to_provision, to_match = [], []
         for claim in claims:
             selected = annotations(claim).get("volume.kubernetes.io/selected-node")
@@ -130,7 +131,7 @@ class VolumeBinding(Plugin):
             elif selected == node.name:
                 to_provision.append(claim)
             else:
-                return False
+                return [BIND_CONFLICT]
         chosen: set[str] = set()
         for claim in sorted(to_match, key=_size):
             volume = self._matching_volume(claim, node, chosen)
@@ -138,7 +139,11 @@ class VolumeBinding(Plugin):
                 to_provision.append(claim)
             else:
                 chosen.add(name(volume))
-        return all(self._can_provision(claim, node) for claim in to_provision)
+        for claim in to_provision:
+            reason = self._why_not_provisioned(claim, node)
+            if reason is not None:
+                return [reason]
+        return []
 
     def _matching_volume(self, claim: Obj, node: NodeInfo, chosen: set[str]) -> Obj | None:
         """FindMatchingVolume: one bound to the claim beforehand, else the smallest that will do."""
@@ -167,19 +172,33 @@ class VolumeBinding(Plugin):
                 smallest = volume
         return smallest
 
-    def _can_provision(self, claim: Obj, node: NodeInfo) -> bool:
-        """checkVolumeProvisions, without CSIStorageCapacity."""
+    def _why_not_provisioned(self, claim: Obj, node: NodeInfo) -> str | None:
+        """checkVolumeProvisions for one claim."""
         found = self.cluster.storage_classes.get(storage_class_of(claim))
         if found is None:
             raise CannotAnswer(f"failed to find storage class {storage_class_of(claim)}")
         provisioner = found.get("provisioner", "")
         if not provisioner or provisioner == "kubernetes.io/no-provisioner":
-            return False
-        driver = self.cluster.csi_drivers.get(provisioner)
-        if driver is not None and spec(driver).get("storageCapacity"):
-            raise CannotAnswer("CSIStorageCapacity is not part of the reference")
+            return BIND_CONFLICT
         terms = found.get("allowedTopologies") or []
-        return not terms or any(_topology_matches(term, node.node) for term in terms)
+        if terms and not any(_topology_matches(term, node.node) for term in terms):
+            return BIND_CONFLICT
+        return None if self._has_capacity(provisioner, claim, found, node) else NOT_ENOUGH
+
+    def _has_capacity(self, provisioner: str, claim: Obj, storage_class: Obj, node: NodeInfo) -> bool:
+        """hasEnoughCapacity: only drivers that publish their capacity are asked."""
+        driver = self.cluster.csi_drivers.get(provisioner)
+        asked = (spec(claim).get("resources") or {}).get("requests") or {}
+        if "storage" not in asked or driver is None or not spec(driver).get("storageCapacity"):
+            return True
+        for capacity in self.cluster.storage_capacities:
+            limit = capacity.get("maximumVolumeSize", capacity.get("capacity"))
+            topology = capacity.get("nodeTopology")
+            if capacity.get("storageClassName") != name(storage_class) or limit is None or topology is None:
+                continue
+            if whole(quantity(limit)) >= whole(_size(claim)) and label_selector(topology).matches(labels(node.node)):
+                return True
+        return False
 
 
 def _why_unusable(pod: Obj, claim: Obj | None, wanted: str, *, ephemeral: bool) -> str | None:

@@ -83,7 +83,7 @@ def is_volume_conflict(volume: Obj, pod: Obj) -> bool:
 
 def _same_rbd(mine: Obj, theirs: Obj) -> bool:
     shared = set(mine.get("monitors") or []) & set(theirs.get("monitors") or [])
-    pools = mine.get("pool", "rbd"), theirs.get("pool", "rbd")
+    pools = mine.get("pool", ""), theirs.get("pool", "")
     return bool(shared) and pools[0] == pools[1] and mine.get("image") == theirs.get("image")
 
 
@@ -175,7 +175,9 @@ class NodeVolumeLimits(Plugin):
                 found[f"{attacher}/{csi.get('volumeHandle', '')}"] = attacher
         return found
 
-    def _add_attachable(self, pod: Obj, csi_node: Obj | None, result: dict[str, str], *, new_pod: bool) -> Status | None:
+    def _add_attachable(
+        self, pod: Obj, csi_node: Obj | None, result: dict[str, str], *, new_pod: bool
+    ) -> Status | None:
         """filterAttachableVolumes: by volume, its driver. A status where the pod's own claim is missing."""
         for volume in volumes(pod):
             wanted = claim_name(volume)
@@ -316,5 +318,3 @@ def _topologies(volume: Obj) -> list[tuple[str, set[str]]]:
             if all(zones):
                 result.append((label, set(zones)))
     return result
-
-
