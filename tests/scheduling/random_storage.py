@@ -1,0 +1,163 @@
+"""Random volumes: disks in pods, claims of every kind, their volumes and classes, and what a node can attach."""
+
+from typing import Any
+
+from tests.scheduling.random_pods import Dice, Obj
+
+DRIVER = "csi.example.com"
+
+
+def add_volume(pod: Obj, source: Obj) -> None:
+    found = pod["spec"].setdefault("volumes", [])
+    found.append({"name": f"v{len(found)}", **source})
+
+
+def disk(dice: Dice) -> Obj:
+    """A disk that few pods may share."""
+    read_only = {"readOnly": True} if dice.percent(40) else {}
+    which = dice.one(("d1", "d2"))
+    return dice.one(
+        (
+            {"gcePersistentDisk": {"pdName": which, **read_only}},
+            {"awsElasticBlockStore": {"volumeID": which, **read_only}},
+            {
+                "iscsi": {
+                    "targetPortal": "10.0.0.9:3260",
+                    "iqn": f"iqn.2026-01.example:{which}",
+                    "lun": 0,
+                    "iscsiInterface": "default",
+                    **read_only,
+                }
+            },
+            {
+                "rbd": {
+                    "monitors": dice.some(["m1", "m2"], most=2),
+                    "image": which,
+                    "pool": "rbd",
+                    "user": "admin",
+                    "keyring": "/etc/ceph/keyring",
+                    **read_only,
+                }
+            },
+        )
+    )
+
+
+def add_disks(dice: Dice, case: dict[str, Any]) -> None:
+    add_volume(case["pod"], disk(dice))
+    for pod in case["pods"]:
+        if dice.percent(30):
+            add_volume(pod, disk(dice))
+
+
+def add_storage(dice: Dice, case: dict[str, Any]) -> None:
+    """Claims for the pod and for others, in its namespace and under the same names in another."""
+    case["storageClasses"] = [storage_class(dice, name) for name in ("late", "now")]
+    case["pvcs"], case["pvs"] = [], []
+    home = case["pod"]["metadata"]["namespace"]
+    for i in range(dice.rng.randint(1, 3)):
+        for namespace in (home, "dev"):
+            claim, volume = claim_object(dice, f"claim{i}", namespace)
+            case["pvcs"].append(claim)
+            case["pvs"] += volume
+    for i in range(dice.rng.randint(0, 2)):
+        case["pvs"].append(volume_object(dice, f"free{i}"))
+    mine = [f"claim{i}" for i in range(4) if dice.percent(50)]
+    for name in mine:
+        if dice.percent(97) and not any(c["metadata"]["name"] == name for c in case["pvcs"]):
+            continue
+        add_volume(case["pod"], {"persistentVolumeClaim": {"claimName": name}})
+    known = {(c["metadata"]["namespace"], c["metadata"]["name"]) for c in case["pvcs"]}
+    for pod in case["pods"]:
+        name = f"claim{dice.rng.randrange(3)}"
+        if dice.percent(35) and (pod["metadata"]["namespace"], name) in known:
+            add_volume(pod, {"persistentVolumeClaim": {"claimName": name}})
+    if dice.percent(50):
+        case["csiNodes"] = [csi_node(dice, node) for node in case["nodes"] if dice.percent(80)]
+
+
+def storage_class(dice: Dice, name: str) -> Obj:
+    mode = "WaitForFirstConsumer" if name == "late" else "Immediate"
+    made: Obj = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": "kubernetes.io/no-provisioner" if dice.percent(30) else DRIVER,
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": mode,
+    }
+    if name == "late" and dice.percent(30):
+        zone = {"key": "topology.kubernetes.io/zone", "values": ["z1", "z2"]}
+        made["allowedTopologies"] = [{"matchLabelExpressions": [zone]}]
+    return made
+
+
+def claim_object(dice: Dice, name: str, namespace: str) -> tuple[Obj, list[Obj]]:
+    """A claim, and its volume when it is bound; seldom one that still waits to be bound at once."""
+    mode = dice.one(("ReadWriteOncePod", "ReadWriteOnce"))
+    bound = dice.percent(70)
+    storage = "now" if dice.percent(15 if bound else 5) else "late"
+    claim: Obj = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}"},
+        "spec": {
+            "accessModes": [mode],
+            "resources": {"requests": {"storage": dice.one(("1Gi", "5Gi"))}},
+            "storageClassName": storage,
+            "volumeMode": "Filesystem",
+        },
+        "status": {"phase": "Bound" if bound else "Pending"},
+    }
+    if not bound:
+        return claim, []
+    volume = volume_object(dice, f"pv-{namespace}-{name}")
+    volume["spec"]["accessModes"] = [mode]
+    volume["spec"]["claimRef"] = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "name": name,
+        "namespace": namespace,
+    }
+    volume["spec"]["claimRef"]["uid"] = claim["metadata"]["uid"]
+    volume["status"]["phase"] = "Bound"
+    claim["spec"]["volumeName"] = volume["metadata"]["name"]
+    claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    return claim, [volume] if dice.percent(97) else []
+
+
+def volume_object(dice: Dice, name: str) -> Obj:
+    made: Obj = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": dice.one(("2Gi", "3Gi", "10Gi"))},
+            "csi": {"driver": DRIVER, "volumeHandle": f"handle-{name}"},
+            "persistentVolumeReclaimPolicy": "Delete",
+            "storageClassName": "late",
+            "volumeMode": "Filesystem",
+        },
+        "status": {"phase": "Available"},
+    }
+    if dice.percent(30):
+        zones = dice.some(["z1", "z2", "z3"], most=2)
+        expression = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": zones}
+        made["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    if dice.percent(20):
+        made["metadata"]["labels"] = {"topology.kubernetes.io/zone": dice.one(("z1", "z2", "z1__z2"))}
+    return made
+
+
+def csi_node(dice: Dice, node: Obj) -> Obj:
+    name = node["metadata"]["name"]
+    driver: Obj = {"name": DRIVER, "nodeID": name, "topologyKeys": []}
+    if dice.percent(80):
+        driver["allocatable"] = {"count": dice.rng.randint(0, 3)}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": {"name": name},
+        "spec": {"drivers": [driver]},
+    }
