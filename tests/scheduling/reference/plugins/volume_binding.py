@@ -22,6 +22,7 @@ from tests.scheduling.reference.objects import (
     volumes,
     whole,
 )
+from tests.scheduling.reference.plugins.migration import translated
 from tests.scheduling.reference.plugins.volumes import claim_name, is_for_pod, storage_class_of
 from tests.scheduling.reference.selectors import InvalidSelector, label_selector, term_matches
 
@@ -115,7 +116,7 @@ class VolumeBinding(Plugin):
             if volume is None:
                 reasons.append(NOT_EXISTING)
                 break
-            if not reaches(volume, node.node):
+            if not reaches(translated(volume, self.cluster.csi_nodes.get(node.name)), node.node):
                 reasons.append(NODE_CONFLICT)
                 break
         reasons += self._why_not_bound(state.delayed, node)

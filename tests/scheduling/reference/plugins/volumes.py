@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.scheduling.reference.framework import CannotAnswer, Plugin
+from tests.scheduling.reference.framework import Plugin
 from tests.scheduling.reference.node_info import NodeInfo, PodInfo
 from tests.scheduling.reference.objects import (
     SKIP,
@@ -20,28 +20,12 @@ from tests.scheduling.reference.objects import (
     unschedulable,
     volumes,
 )
+from tests.scheduling.reference.plugins.migration import MIGRATED_DRIVERS, as_csi, is_migratable
 
 RWOP_IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
 DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
-MIGRATED_DRIVERS = {
-    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
-    "kubernetes.io/azure-disk": "disk.csi.azure.com",
-    "kubernetes.io/cinder": "cinder.csi.openstack.org",
-    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
-    "kubernetes.io/portworx-volume": "pxd.portworx.com",
-}
-# Sources that have a translation to CSI; those of azureFile and vsphereVolume are never counted here.
-MIGRATABLE = (
-    "awsElasticBlockStore",
-    "azureDisk",
-    "azureFile",
-    "cinder",
-    "gcePersistentDisk",
-    "portworxVolume",
-    "vsphereVolume",
-)
 
 
 def claim_name(volume: Obj) -> str | None:
@@ -130,8 +114,7 @@ class NodeVolumeLimits(Plugin):
 
     def pre_filter(self, pod: PodInfo) -> tuple[Status, Any]:
         for volume in volumes(pod.pod):
-            kinds = ("persistentVolumeClaim", "ephemeral", *MIGRATABLE)
-            if any(volume.get(kind) is not None for kind in kinds):
+            if claim_name(volume) is not None or volume.get("ephemeral") is not None or is_migratable(volume):
                 return SUCCESS, None
         return SKIP, None
 
@@ -185,7 +168,9 @@ class NodeVolumeLimits(Plugin):
             if ephemeral:
                 wanted = f"{name(pod)}-{volume.get('name', '')}"
             if wanted is None:
-                self._add_inline(volume, csi_node, result)
+                inline = as_csi(volume, {}) if csi_node is not None else None
+                if inline is not None:
+                    result["/".join(inline)] = inline[0]
                 continue
             if not wanted:
                 return Status("Error", ("PersistentVolumeClaim had no name",))
@@ -202,25 +187,6 @@ class NodeVolumeLimits(Plugin):
                 result[f"{driver}/{handle}"] = driver
         return None
 
-    def _add_inline(self, volume: Obj, csi_node: Obj | None, result: dict[str, str]) -> None:
-        """checkAttachableInlineVolume, for the sources that are counted when the node has a CSINode."""
-        if csi_node is None:
-            return
-        kinds = {
-            "gcePersistentDisk": ("kubernetes.io/gce-pd", "pdName"),
-            "awsElasticBlockStore": ("kubernetes.io/aws-ebs", "volumeID"),
-            "cinder": ("kubernetes.io/cinder", "volumeID"),
-            "azureDisk": ("kubernetes.io/azure-disk", "diskURI"),
-        }
-        for kind, (plugin, field) in kinds.items():
-            source = volume.get(kind)
-            if source is not None:
-                handle = str(source.get(field, ""))
-                if kind == "gcePersistentDisk":
-                    handle = f"projects/UNSPECIFIED/zones/UNSPECIFIED/disks/{handle}"
-                driver = MIGRATED_DRIVERS[plugin]
-                result[f"{driver}/{handle}"] = driver
-
     def _driver_of(self, csi_node: Obj | None, claim: Obj) -> tuple[str, str]:
         """getCSIDriverInfo."""
         volume = self.cluster.volumes.get(spec(claim).get("volumeName") or "")
@@ -229,9 +195,8 @@ class NodeVolumeLimits(Plugin):
         csi = spec(volume).get("csi")
         if csi is not None:
             return csi.get("driver", ""), csi.get("volumeHandle", "")
-        if csi_node is not None and any(spec(volume).get(kind) is not None for kind in MIGRATABLE):
-            raise CannotAnswer("in-tree PersistentVolumes are not part of the reference")
-        return "", ""
+        migrated = as_csi(spec(volume), labels(volume)) if csi_node is not None else None
+        return migrated or ("", "")
 
     def _driver_of_class(self, csi_node: Obj | None, claim: Obj) -> tuple[str, str]:
         """getCSIDriverInfoFromSC: a volume that is not there yet counts under a name of its own."""
