@@ -6,6 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
+_INT64: Final = range(-(2**63), 2**63)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 
@@ -27,7 +31,16 @@ class Requirement(NamedTuple):
             return labels.get(self.key) in self.values
         if self.operator == "NotIn":
             return labels.get(self.key) not in self.values
+        if self.operator in ("Gt", "Lt"):
+            return self._compares(labels.get(self.key))
         return (self.key in labels) == (self.operator == "Exists")
+
+    def _compares(self, text: str | None) -> bool:
+        """Gt and Lt of node selectors: both sides are whole numbers, or nothing matches."""
+        have, want = _int64(text), _int64(next(iter(self.values)))
+        if have is None or want is None:
+            return False
+        return have > want if self.operator == "Gt" else have < want
 
 
 class LabelSelector(NamedTuple):
@@ -58,21 +71,34 @@ def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | 
     expressions = selector.get("matchExpressions") or ()
     if not isinstance(expressions, list | tuple):
         raise InvalidSelector("matchExpressions must be a list")
-    requirements += [_expression(expression) for expression in expressions]
+    requirements += [parse_requirement(expression) for expression in expressions]
     return LabelSelector(tuple(sorted(requirements, key=lambda r: r.key)))
 
 
-def _expression(expression: Any) -> Requirement:
+def parse_requirement(expression: Any, operators: tuple[str, ...] = LABEL_OPERATORS) -> Requirement:
+    """Read one of `matchExpressions`. Raises InvalidSelector. Source: apimachinery `labels.NewRequirement`."""
     if not isinstance(expression, Mapping):
         raise InvalidSelector("matchExpressions must hold objects")
     key, operator, values = expression.get("key", ""), expression.get("operator", ""), expression.get("values") or ()
-    if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+    if operator not in operators:
         raise InvalidSelector(f'"{operator}" is not a valid label selector operator')
+    if not isinstance(values, list | tuple):
+        raise InvalidSelector("values must be a list")
     if operator in ("In", "NotIn") and not values:
         raise InvalidSelector(f"values: for operator {operator} there must be at least one value")
     if operator in ("Exists", "DoesNotExist") and values:
         raise InvalidSelector(f"values: for operator {operator} there must be none")
+    if operator in ("Gt", "Lt") and (len(values) != 1 or _int64(values[0]) is None):
+        raise InvalidSelector(f"values: for operator {operator} there must be exactly one integer")
     return Requirement(_key(key), operator, frozenset(map(_value, values)))
+
+
+def _int64(text: object) -> int | None:
+    """A whole number as Go's ParseInt reads it, None where it is none."""
+    if not isinstance(text, str) or _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if number in _INT64 else None
 
 
 def _mapping(selector: Mapping[str, Any], name: str) -> Mapping[str, Any]:
