@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.objects.fields import int32, sequence, text, timestamp
+from policies.objects.fields import at, int32, sequence, string_map, text, timestamp
+from policies.objects.items import items
+from policies.objects.pod_spec import NO_SPEC, PodSpec, read_pod_resource, read_pod_spec, shared_labels
+from policies.objects.resources import NOTHING_OCCUPIED, PodResource
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policies.objects.fields import ApiObject
+
+TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class Owner(NamedTuple):
@@ -18,14 +25,17 @@ class Owner(NamedTuple):
     kind: str
     name: str
     uid: str
+    api_version: str = ""
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Owner | None:
         """The controller of this object, None where it has none. Source: apimachinery `GetControllerOf`."""
         for reference in sequence(obj, "metadata", "ownerReferences"):
             if isinstance(reference, dict) and reference.get("controller"):
-                kind, name, uid = (intern(text(reference, key)) for key in ("kind", "name", "uid"))
-                return cls(kind, name, uid)
+                kind, name, uid, version = (
+                    intern(text(reference, key)) for key in ("kind", "name", "uid", "apiVersion")
+                )
+                return cls(kind, name, uid, version)
         return None
 
 
@@ -43,10 +53,18 @@ class Pod:
     preemption_policy: str = ""
     start_time: int | None = None
     owner: Owner | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    spec: PodSpec = NO_SPEC
+    occupies: PodResource = NOTHING_OCCUPIED
+    nominated_node_name: str = ""
+    terminating: bool = False
+    preempted: bool = False
+    """Its first DisruptionTarget condition says that the scheduler preempts it."""
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Pod:
         """Read an API object. Raises InvalidObject."""
+        spec = read_pod_spec(obj)
         return cls(
             namespace=intern(text(obj, "metadata", "namespace", default="default")),
             name=text(obj, "metadata", "name"),
@@ -58,6 +76,12 @@ class Pod:
             preemption_policy=intern(text(obj, "spec", "preemptionPolicy")),
             start_time=timestamp(obj, "status", "startTime"),
             owner=Owner.from_api(obj),
+            labels=shared_labels(string_map(obj, "metadata", "labels")),
+            spec=spec,
+            occupies=read_pod_resource(obj, spec),
+            nominated_node_name=intern(text(obj, "status", "nominatedNodeName")),
+            terminating=at(obj, "metadata", "deletionTimestamp") is not None,
+            preempted=_preempted(obj),
         )
 
     def to_api(self) -> ApiObject:
@@ -72,3 +96,32 @@ class Pod:
     def terminal(self) -> bool:
         """Whether it has run to its end: it holds no resources and the scheduler does not see it."""
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def effective_priority(self) -> int:
+        """The priority, 0 where it was never resolved. Source: component-helpers `PodPriority`."""
+        return self.priority or 0
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def identity(self) -> str:
+        """What tells it from every other pod: the uid, or namespace and name where it has none yet."""
+        return self.uid or self.key
+
+    def bound_to(self, node_name: str, node_labels: Mapping[str, str]) -> Pod:
+        """The pod as it would be on a node: the API server copies the node's zone and region to its labels."""
+        topology = {key: node_labels[key] for key in TOPOLOGY_LABELS if key in node_labels}
+        labels = shared_labels({**self.labels, **topology})
+        return replace(self, node_name=node_name, nominated_node_name="", labels=labels)
+
+
+def _preempted(obj: ApiObject) -> bool:
+    """Source: upstream `podTerminatingByPreemption`, less the deletion timestamp."""
+    for condition in items(obj, "status", "conditions"):
+        if condition.get("type") == "DisruptionTarget":
+            return bool(condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler")
+    return False

@@ -1,0 +1,142 @@
+"""In-tree volumes that CSI drivers have taken over. Source: csi-translation-lib `plugins/*.go`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from policies.objects.fields import ApiObject, text
+from policies.objects.node_selector import NodeSelector, NodeSelectorTerm
+from policies.selectors import Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ZONE: Final = "topology.kubernetes.io/zone"
+BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+_EBS_ID: Final = re.compile(r"vol-[^/]*")
+_UNSPECIFIED: Final = "UNSPECIFIED"
+
+
+@dataclass(frozen=True, slots=True)
+class MigratedVolume:
+    """An in-tree volume as its driver knows it. An empty handle: upstream cannot translate it."""
+
+    plugin: str
+    driver: str
+    handle: str
+    topology_key: str
+
+
+class _Translation(NamedTuple):
+    plugin: str
+    driver: str
+    topology_key: str
+    id_field: str
+    handle: Callable[[str, Mapping[str, str]], str]
+
+
+def migrated_volume(source: ApiObject, labels: Mapping[str, str]) -> MigratedVolume | None:
+    """The volume that `source` (of a pod's volume or a PersistentVolume) names in the old way, None for any other.
+
+    `labels`: those of the PersistentVolume.
+    """
+    for kind, known in _TRANSLATIONS.items():
+        if source.get(kind) is not None:
+            handle = known.handle(text(source, kind, known.id_field), labels)
+            if kind == "azureDisk" and text(source, kind, "kind", default="Managed").lower() != "managed":
+                handle = ""
+            return MigratedVolume(known.plugin, known.driver, handle, known.topology_key)
+    return None
+
+
+def driver_of_provisioner(provisioner: str) -> str | None:
+    """The CSI driver behind an in-tree provisioner: empty where migration is not for this one, None for any other."""
+    if provisioner in ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"):
+        return ""
+    return next((known.driver for known in _TRANSLATIONS.values() if known.plugin == provisioner), None)
+
+
+def translated_topology(
+    affinity: NodeSelector | None, labels: Mapping[str, str], volume: MigratedVolume
+) -> NodeSelector | None:
+    """A PersistentVolume's node affinity in the driver's terms. Source: `translateTopologyFromInTreeToCSI`."""
+    if not volume.topology_key:
+        return affinity
+    terms = affinity.terms if affinity else ()
+    zone, region = _topology_labels(terms, labels)
+    if any(e.key == zone and e.values for term in terms for e in term.expressions):
+        terms = _renamed(terms, zone, volume.topology_key)
+    elif zone in labels:
+        zones = frozenset(name.strip() for name in labels[zone].split("__")) - {""}
+        if zones:
+            needed = Requirement(volume.topology_key, "In", zones)
+            terms = tuple(
+                replace(term, expressions=(*term.expressions, needed)) for term in terms or (NodeSelectorTerm(),)
+            )
+    if region == BETA_REGION:
+        terms = _renamed(terms, region, REGION)
+    return NodeSelector(terms) if affinity or terms else None
+
+
+def _topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> tuple[str, str]:
+    """Source: `getTopologyLabel`."""
+    keys = {e.key for term in terms for e in term.expressions}
+    for present in (keys, labels):
+        for zone, region in ((ZONE, REGION), (BETA_ZONE, BETA_REGION)):
+            if zone in present:
+                return zone, region
+    return ZONE, REGION
+
+
+def _renamed(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
+    return tuple(
+        replace(term, expressions=tuple(replace(e, key=new) if e.key == old else e for e in term.expressions))
+        for term in terms
+    )
+
+
+def _as_it_is(volume_id: str, labels: Mapping[str, str]) -> str:  # noqa: ARG001  (the table's signature)
+    return volume_id
+
+
+def _ebs_volume(volume_id: str, labels: Mapping[str, str]) -> str:  # noqa: ARG001
+    """Source: `KubernetesVolumeIDToEBSVolumeID`."""
+    if not volume_id.startswith("aws://"):
+        return volume_id
+    name = urlsplit(volume_id).path.strip("/")
+    return name if _EBS_ID.fullmatch(name) else ""
+
+
+def _gce_disk(name: str, labels: Mapping[str, str]) -> str:
+    """Source: `TranslateInTreePVToCSI` of gce_pd.go."""
+    zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split("__")
+    if len(zones) == 1:
+        return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{name}"
+    regions = {zone.rpartition("-")[0] if zone.count("-") == 2 else "" for zone in zones}
+    if len(regions) != 1 or "" in regions:
+        return ""
+    return f"projects/{_UNSPECIFIED}/regions/{regions.pop()}/disks/{name}"
+
+
+_TRANSLATIONS: Final = {
+    "gcePersistentDisk": _Translation(
+        "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone", "pdName", _gce_disk
+    ),
+    "awsElasticBlockStore": _Translation(
+        "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone", "volumeID", _ebs_volume
+    ),
+    "azureDisk": _Translation("kubernetes.io/azure-disk", "disk.csi.azure.com", "", "diskURI", _as_it_is),
+    "cinder": _Translation(
+        "kubernetes.io/cinder",
+        "cinder.csi.openstack.org",
+        "topology.cinder.csi.openstack.org/zone",
+        "volumeID",
+        _as_it_is,
+    ),
+    "portworxVolume": _Translation("kubernetes.io/portworx-volume", "pxd.portworx.com", "", "volumeID", _as_it_is),
+}

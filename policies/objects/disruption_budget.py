@@ -1,0 +1,54 @@
+"""PodDisruptionBudget, as preemption reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.objects.fields import at, int32, mapping, text
+from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.objects.fields import ApiObject
+
+
+@dataclass(frozen=True, slots=True)
+class PodDisruptionBudget:
+    """A budget in a cluster. `selector` None: nil, or not to be read; it matches nothing.
+
+    `stale`: its status was written for an older generation of it.
+    """
+
+    namespace: str
+    name: str
+    selector: LabelSelector | None = None
+    disruptions_allowed: int = 0
+    disrupted_pods: frozenset[str] = frozenset()
+    stale: bool = False
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> PodDisruptionBudget:
+        """Read an API object. Raises InvalidObject."""
+        selector = None
+        if at(obj, "spec", "selector") is not None:
+            try:
+                selector = parse_label_selector(mapping(obj, "spec", "selector"))
+            except InvalidSelector:
+                selector = None  # upstream passes over it too
+        observed, generation = at(obj, "status", "observedGeneration"), at(obj, "metadata", "generation")
+        return cls(
+            namespace=text(obj, "metadata", "namespace", default="default"),
+            name=text(obj, "metadata", "name"),
+            selector=selector,
+            disruptions_allowed=int32(obj, "status", "disruptionsAllowed") or 0,
+            disrupted_pods=frozenset(mapping(obj, "status", "disruptedPods")),
+            stale=isinstance(generation, int) and (observed if isinstance(observed, int) else 0) < generation,
+        )
+
+    def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether preemption counts it for a pod. Up to 1.36 empty selectors and pods without labels never match."""
+        if namespace != self.namespace or self.selector is None or self.selector.empty or not labels:
+            return False
+        return self.selector.matches(labels)

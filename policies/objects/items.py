@@ -1,0 +1,42 @@
+"""Lists of objects inside an API object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from policies.objects.fields import InvalidObject, json_type, ref_of, sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.objects.fields import ApiObject
+
+
+def items(obj: ApiObject, *path: str | int) -> Iterator[ApiObject]:
+    """The objects of a list field, in order; absent and null read as empty. Raises InvalidObject."""
+    for index, item in enumerate(sequence(obj, *path)):
+        if not isinstance(item, Mapping):
+            raise InvalidObject(f"must be an object, not {json_type(item)}", (*path, index), ref_of(obj))
+        yield item
+
+
+def strings(obj: ApiObject, *path: str | int) -> tuple[str, ...]:
+    """A list of strings; absent and null read as empty. Raises InvalidObject."""
+    values: Sequence[Any] = sequence(obj, *path)
+    for index, value in enumerate(values):
+        if not isinstance(value, str):
+            raise InvalidObject(f"must be a string, not {json_type(value)}", (*path, index), ref_of(obj))
+    return tuple(values)
+
+
+@contextmanager
+def within(root: ApiObject, *path: str | int) -> Iterator[None]:
+    """Errors on a part of `root`, which know neither object nor place, get both."""
+    try:
+        yield
+    except InvalidObject as error:
+        if error.ref is not None and error.ref.name:
+            raise
+        raise InvalidObject(error.problem, (*path, *error.path), ref_of(root)) from None

@@ -1,0 +1,55 @@
+"""Node, as far as the scheduler reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.objects.fields import boolean, string_map, text
+from policies.objects.items import items, strings, within
+from policies.objects.pod_spec import shared_labels
+from policies.objects.resources import Resource, as_resource, read_resource_list
+from policies.objects.taints import Taint, read_taints
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.objects.fields import ApiObject
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node in a cluster. `images`: name to bytes."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    allocatable: Resource
+    images: Mapping[str, int]
+    declared_features: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> Node:
+        """Read an API object. Raises InvalidObject."""
+        with within(obj, "spec", "taints"):
+            taints = read_taints(obj)
+        return cls(
+            name=text(obj, "metadata", "name"),
+            labels=shared_labels(string_map(obj, "metadata", "labels")),
+            taints=taints,
+            unschedulable=boolean(obj, "spec", "unschedulable"),
+            allocatable=as_resource(read_resource_list(obj, ("status", "allocatable"), obj)),
+            images=_images(obj),
+            declared_features=frozenset(strings(obj, "status", "declaredFeatures")),
+        )
+
+
+def _images(node: ApiObject) -> dict[str, int]:
+    images: dict[str, int] = {}
+    with within(node, "status", "images"):
+        for image in items(node, "status", "images"):
+            size = image.get("sizeBytes")
+            for name in strings(image, "names"):
+                images.setdefault(name, size if isinstance(size, int) else 0)
+    return images

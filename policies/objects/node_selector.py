@@ -1,0 +1,141 @@
+"""Node selectors: of a pod's node affinity, and of persistent volumes.
+
+Source: component-helpers `scheduling/corev1/nodeaffinity/nodeaffinity.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.objects.fields import ApiObject, at, int32, string_map
+from policies.objects.items import items, strings
+from policies.selectors import NODE_OPERATORS, InvalidSelector, Requirement, parse_requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    """A condition on a field of a node; only `metadata.name` has a value."""
+
+    key: str
+    operator: str
+    value: str
+
+    def matches(self, name: str) -> bool:
+        """Whether it holds for the node of this name."""
+        return ((name if self.key == "metadata.name" else "") == self.value) == (self.operator == "In")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm:
+    """Conditions that hold together. `error`: the term cannot be read, and matches nothing.
+
+    `names`: what `metadata.name In` leaves, None where the term does not say; PreFilter reads it even of a faulty term.
+    """
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[FieldRequirement, ...] = ()
+    error: str = ""
+    names: frozenset[str] | None = None
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether it matches a node. Without a name only labels are looked at (persistent volumes)."""
+        if self.error:
+            return False
+        return all(e.matches(labels) for e in self.expressions) and (
+            not name or all(f.matches(name) for f in self.fields)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelector:
+    """Terms of which one must match. Empty terms match nothing; they are in `terms` for PreFilter alone."""
+
+    terms: tuple[NodeSelectorTerm, ...]
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether any term matches."""
+        return any((t.expressions or t.fields) and t.matches(labels, name) for t in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredSchedulingTerm:
+    """A term and what a node that matches it is worth."""
+
+    weight: int
+    term: NodeSelectorTerm
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAffinity:
+    """What a pod asks of a node's labels and name. `node_selector` None: absent; `required` None: absent."""
+
+    node_selector: Mapping[str, str] | None = None
+    required: NodeSelector | None = None
+    preferred: tuple[PreferredSchedulingTerm, ...] | None = None
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Upstream `RequiredNodeAffinity.Match`."""
+        for key, value in (self.node_selector or {}).items():
+            if labels.get(key) != value:
+                return False
+        return self.required is None or self.required.matches(labels, name)
+
+    @classmethod
+    def from_api(cls, pod: ApiObject) -> NodeAffinity:
+        """Read a pod's `spec`. Raises InvalidObject."""
+        path = ("spec", "affinity", "nodeAffinity")
+        required = at(pod, *path, "requiredDuringSchedulingIgnoredDuringExecution")
+        preferred = at(pod, *path, "preferredDuringSchedulingIgnoredDuringExecution")
+        return cls(
+            node_selector=None
+            if at(pod, "spec", "nodeSelector") is None
+            else dict(string_map(pod, "spec", "nodeSelector")),
+            required=None
+            if required is None
+            else read_node_selector(pod, *path, "requiredDuringSchedulingIgnoredDuringExecution"),
+            preferred=None if preferred is None else tuple(_preferred(pod, path)),
+        )
+
+
+def read_node_selector(obj: ApiObject, *path: str | int) -> NodeSelector:
+    """A `v1.NodeSelector` at a path. Raises InvalidObject for what is no selector at all."""
+    return NodeSelector(tuple(_term(term) for term in items(obj, *path, "nodeSelectorTerms")))
+
+
+def _preferred(pod: ApiObject, path: tuple[str, ...]) -> list[PreferredSchedulingTerm]:
+    terms = []
+    for entry in items(pod, *path, "preferredDuringSchedulingIgnoredDuringExecution"):
+        term = _term(at(entry, "preference") or {})
+        weight = int32(entry, "weight") or 0
+        if weight and (term.expressions or term.fields or term.error):
+            terms.append(PreferredSchedulingTerm(weight, term))
+    return terms
+
+
+def _term(term: ApiObject) -> NodeSelectorTerm:
+    try:
+        expressions = tuple(parse_requirement(e, NODE_OPERATORS) for e in items(term, "matchExpressions"))
+        fields = tuple(_field(f) for f in items(term, "matchFields"))
+    except InvalidSelector as error:
+        return NodeSelectorTerm(error=str(error), names=_names(term))
+    return NodeSelectorTerm(expressions, fields, names=_names(term))
+
+
+def _field(requirement: ApiObject) -> FieldRequirement:
+    key, operator, values = requirement.get("key", ""), requirement.get("operator", ""), strings(requirement, "values")
+    if operator not in ("In", "NotIn") or len(values) != 1:
+        raise InvalidSelector("matchFields takes In and NotIn, with one value")
+    return FieldRequirement(str(key), str(operator), values[0])
+
+
+def _names(term: ApiObject) -> frozenset[str] | None:
+    names: frozenset[str] | None = None
+    for requirement in items(term, "matchFields"):
+        if requirement.get("key") == "metadata.name" and requirement.get("operator") == "In":
+            values: frozenset[Any] = frozenset(strings(requirement, "values"))
+            names = values if names is None else names & values
+    return names

@@ -1,0 +1,281 @@
+"""What the scheduler reads of a pod's spec, and what a pod occupies: read once per distinct text, then shared.
+
+Pods of one workload are alike: of 150,000 pods a few thousand specs differ in what is read here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+from policies.objects.fields import NOTHING, ApiObject, at, boolean, int32, sequence, text
+from policies.objects.items import items, within
+from policies.objects.node_selector import NodeAffinity
+from policies.objects.pod_affinity import NO_POD_AFFINITY, PodAffinity
+from policies.objects.pod_volumes import Volume, read_volumes
+from policies.objects.resources import (
+    ContainerRequests,
+    PodRequests,
+    PodResource,
+    Resource,
+    ResourceList,
+    as_resource,
+    largest_of,
+    pod_resource,
+    read_resource_list,
+)
+from policies.objects.taints import Toleration, read_tolerations
+from policies.objects.topology_spread import TopologySpreadConstraint, read_topology_spread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Shared(Generic[K, V]):
+    """Equal values made once. Forgets everything when it holds `limit` of them, so that it cannot grow for ever."""
+
+    def __init__(self, limit: int = 65536) -> None:
+        self._values: dict[K, V] = {}
+        self._limit = limit
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value of a key, made when it is not there."""
+        value = self._values.get(key)
+        if value is None:
+            value = make()
+            if len(self._values) >= self._limit:
+                self._values = {}
+            self._values[key] = value
+        return value
+
+
+class HostPort(NamedTuple):
+    """A port of the node that a pod takes."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """What the scheduler reads of a spec. `request`: of a pod that is not placed yet (its status plays no part)."""
+
+    requests: PodRequests = field(default_factory=PodRequests)
+    request: Resource = field(default_factory=Resource)
+    host_ports: tuple[HostPort, ...] = ()
+    images: tuple[str, ...] = ()
+    container_count: int = 0
+    tolerations: tuple[Toleration, ...] = ()
+    node_affinity: NodeAffinity = field(default_factory=NodeAffinity)
+    pod_affinity: PodAffinity = NO_POD_AFFINITY
+    topology_spread: tuple[TopologySpreadConstraint, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    scheduler_name: str = ""
+    gated: bool = False
+    claims_devices: bool = False
+    required_features: frozenset[str] = frozenset()
+    termination_grace_period: int = 30
+
+
+NO_SPEC: Final = PodSpec()
+_SPECS: Final[Shared[str, PodSpec]] = Shared()
+_RESOURCES: Final[Shared[str, PodResource]] = Shared()
+_LABELS: Final[Shared[tuple[tuple[str, str], ...], dict[str, str]]] = Shared()
+
+
+def shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Equal labels, one mapping: what matches one of them matches all, so that answers can be kept by identity."""
+    return _LABELS.get(tuple(labels.items()), lambda: dict(labels))
+
+
+def read_pod_spec(pod: ApiObject) -> PodSpec:
+    """The spec of a pod. Raises InvalidObject."""
+    return _SPECS.get(_spec_text(pod), lambda: _read(pod))
+
+
+def read_pod_resource(pod: ApiObject, spec: PodSpec) -> PodResource:
+    """What a pod on a node occupies, an in-place resize of it included. Raises InvalidObject."""
+    if not _resize_matters(pod):
+        return _RESOURCES.get(repr((spec.requests,)), lambda: pod_resource(spec.requests))
+    status = pod["status"]
+    parts = [
+        status.get(key) for key in ("containerStatuses", "initContainerStatuses", "resources", "allocatedResources")
+    ]
+    kept = repr((spec.requests, [_resources_of(p) for p in parts[:2]], parts[2:], _infeasible(pod)))
+    return _RESOURCES.get(kept, lambda: pod_resource(_requests(pod, status=status)))
+
+
+def _spec_text(pod: ApiObject) -> str:
+    """What is read of the spec, as text: the key under which a spec is shared."""
+    spec = pod.get("spec")
+    if not isinstance(spec, dict):
+        return repr(spec)
+    containers = [_container_key(c) for c in spec.get("containers") or ()]
+    inits = [_container_key(c) for c in spec.get("initContainers") or ()]
+    return repr(
+        (containers, inits, [spec.get(key) for key in _SPEC_KEYS], [_volume_key(v) for v in spec.get("volumes") or ()])
+    )
+
+
+_SPEC_KEYS: Final = (
+    "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "overhead", "resources", "schedulerName",
+    "schedulingGates", "resourceClaims", "hostNetwork", "hostUsers", "terminationGracePeriodSeconds",
+)  # fmt: skip
+_CONTAINER_KEYS: Final = ("name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules")
+_PLAIN_VOLUMES: Final = frozenset({"name", "configMap", "secret", "emptyDir", "projected", "hostPath", "downwardAPI"})
+
+
+def _container_key(container: Any) -> Any:
+    return [container.get(key) for key in _CONTAINER_KEYS] if isinstance(container, dict) else container
+
+
+def _volume_key(volume: Any) -> Any:
+    return None if isinstance(volume, dict) and volume.keys() <= _PLAIN_VOLUMES else volume
+
+
+def _read(pod: ApiObject) -> PodSpec:
+    requests = _requests(pod)
+    containers = list(items(pod, "spec", "containers"))
+    inits = list(items(pod, "spec", "initContainers"))
+    with within(pod, "spec", "affinity"):
+        node_affinity, pod_affinity = NodeAffinity.from_api(pod), PodAffinity.from_api(pod)
+    with within(pod, "spec", "tolerations"):
+        tolerations = read_tolerations(pod)
+    with within(pod, "spec", "topologySpreadConstraints"):
+        topology_spread = read_topology_spread(pod)
+    with within(pod, "spec", "volumes"):
+        volumes = read_volumes(pod)
+    grace = at(pod, "spec", "terminationGracePeriodSeconds")
+    return PodSpec(
+        requests=requests,
+        request=as_resource(requests.total(use_status=False)),
+        host_ports=_host_ports(pod, inits, containers),
+        images=tuple(str(c.get("image") or "") for c in (*inits, *containers)),
+        container_count=len(inits) + len(containers),
+        tolerations=tolerations,
+        node_affinity=node_affinity,
+        pod_affinity=pod_affinity,
+        topology_spread=topology_spread,
+        volumes=volumes,
+        scheduler_name=text(pod, "spec", "schedulerName"),
+        gated=bool(sequence(pod, "spec", "schedulingGates")),
+        claims_devices=bool(sequence(pod, "spec", "resourceClaims")),
+        required_features=_required_features(pod, (*inits, *containers)),
+        termination_grace_period=grace if isinstance(grace, int) and grace >= 0 else 30,
+    )
+
+
+def _restartable(container: ApiObject) -> bool:
+    return container.get("restartPolicy") == "Always"
+
+
+def _host_ports(pod: ApiObject, inits: list[ApiObject], containers: list[ApiObject]) -> tuple[HostPort, ...]:
+    """Source: upstream `GetHostPorts`; on the host's network every port is one of the host's (API defaulting)."""
+    host_network = boolean(pod, "spec", "hostNetwork")
+    ports = []
+    for container in [*(c for c in inits if _restartable(c)), *containers]:
+        with within(pod, "spec", "containers", str(container.get("name", "")), "ports"):
+            for port in items(container, "ports"):
+                number = int32(port, "hostPort") or (int32(port, "containerPort") if host_network else 0) or 0
+                if number > 0:
+                    ip = text(port, "hostIP") or "0.0.0.0"
+                    ports.append(HostPort(ip, text(port, "protocol") or "TCP", number))
+    return tuple(ports)
+
+
+def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> frozenset[str]:
+    """Source: component-helpers `nodedeclaredfeatures`, `InferForScheduling` of each feature."""
+    features = set()
+    for container in containers:
+        if any(rule.get("action") == "RestartAllContainers" for rule in items(container, "restartPolicyRules")):
+            features.add("RestartAllContainersOnContainerExits")
+    if boolean(pod, "spec", "hostNetwork") and at(pod, "spec", "hostUsers") is False:
+        features.add("UserNamespacesHostNetworkSupport")
+    return frozenset(features)
+
+
+def _requests(pod: ApiObject, status: ApiObject | None = None) -> PodRequests:
+    """The requests of the spec; with a status also what an in-place resize makes of them."""
+    infeasible = status is not None and _infeasible(pod)
+    running = {} if status is None else _running(pod)
+    pod_level = read_resource_list(pod, ("spec", "resources", "requests"), pod)
+    pod_level_effective = None
+    if status is not None and status.get("resources") is not None:
+        lists = [
+            {} if infeasible else pod_level,
+            read_resource_list(pod, ("status", "resources", "requests"), pod),
+            read_resource_list(pod, ("status", "allocatedResources"), pod),
+        ]
+        pod_level_effective = largest_of(lists)
+    return PodRequests(
+        containers=tuple(_container(pod, "containers", i, running, infeasible) for i in _indexes(pod, "containers")),
+        init_containers=tuple(
+            _container(pod, "initContainers", i, running, infeasible) for i in _indexes(pod, "initContainers")
+        ),
+        pod_level=pod_level,
+        pod_level_effective=pod_level_effective,
+        overhead=read_resource_list(pod, ("spec", "overhead"), pod),
+    )
+
+
+def _indexes(pod: ApiObject, kind: str) -> range:
+    return range(len(list(items(pod, "spec", kind))))
+
+
+def _container(
+    pod: ApiObject, kind: str, index: int, running: dict[str, list[ResourceList]], infeasible: bool
+) -> ContainerRequests:
+    container = at(pod, "spec", kind, index) or NOTHING
+    requests = read_resource_list(container, ("resources", "requests"), pod, ("spec", kind, index))
+    found = running.get(str(container.get("name")))
+    effective = requests
+    if found is not None:
+        effective = largest_of(found if infeasible else [requests, *found])
+    return ContainerRequests(requests, effective, restartable_init=kind == "initContainers" and _restartable(container))
+
+
+def _running(pod: ApiObject) -> dict[str, list[ResourceList]]:
+    """Container name -> [actuated, allocated] requests, for those whose status tells."""
+    found = {}
+    for kind in ("containerStatuses", "initContainerStatuses"):
+        for index, entry in enumerate(items(pod, "status", kind)):
+            if entry.get("resources") is not None:
+                base = ("status", kind, index)
+                found[str(entry.get("name"))] = [
+                    read_resource_list(entry, ("resources", "requests"), pod, base),
+                    read_resource_list(entry, ("allocatedResources",), pod, base),
+                ]
+    return found
+
+
+def _resize_matters(pod: ApiObject) -> bool:
+    """Whether the status holds resources that may differ from the spec's."""
+    status = pod.get("status")
+    if not isinstance(status, dict):
+        return False
+    if status.get("resources") is not None:
+        return True
+    return any(
+        isinstance(entry, dict) and entry.get("resources") is not None
+        for kind in ("containerStatuses", "initContainerStatuses")
+        for entry in status.get(kind) or ()
+    )
+
+
+def _resources_of(entries: Any) -> list[Any]:
+    return [
+        (e.get("name"), e.get("resources"), e.get("allocatedResources")) if isinstance(e, dict) else e
+        for e in entries or ()
+    ]
+
+
+def _infeasible(pod: ApiObject) -> bool:
+    """Source: component-helpers `IsPodResizeInfeasible`: the first such condition decides."""
+    for condition in items(pod, "status", "conditions"):
+        if condition.get("type") == "PodResizePending":
+            return bool(condition.get("reason") == "Infeasible")
+    return False

@@ -1,0 +1,80 @@
+"""The volumes of a pod, as far as they say where it can run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from policies.objects.csi_migration import MigratedVolume, migrated_volume
+from policies.objects.fields import at, boolean, text
+from policies.objects.items import items, strings
+
+if TYPE_CHECKING:
+    from policies.objects.fields import ApiObject
+
+DISK_IDS: Final = {
+    "gcePersistentDisk": ("pdName",),
+    "awsElasticBlockStore": ("volumeID",),
+    "iscsi": ("iqn",),
+    "rbd": ("pool", "image"),
+}
+"""Volume source -> what makes two disks the same one (rbd: also a common monitor)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk that not every two pods can share."""
+
+    kind: str
+    id: tuple[str, ...]
+    read_only: bool = False
+    monitors: frozenset[str] = frozenset()
+
+    def conflicts(self, other: Disk) -> bool:
+        """Whether two pods on one node cannot both have it. Source: upstream `isVolumeConflict`."""
+        if self.kind != other.kind or self.id != other.id:
+            return False
+        if self.kind == "rbd" and not self.monitors & other.monitors:
+            return False
+        return self.kind == "awsElasticBlockStore" or not (self.read_only and other.read_only)
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """One of a pod's volumes. `claim_name` is set for claims; an ephemeral one has it of the pod's and its own name."""
+
+    name: str = ""
+    claim_name: str | None = None
+    ephemeral: bool = False
+    disk: Disk | None = None
+    migrated: MigratedVolume | None = None
+    image: str = ""
+
+    def claim_of(self, pod_name: str) -> str | None:
+        """The name of the claim behind it, None where there is none."""
+        return f"{pod_name}-{self.name}" if self.ephemeral else self.claim_name
+
+
+def read_volumes(pod: ApiObject) -> tuple[Volume, ...]:
+    """`spec.volumes`, less those that play no part. Raises InvalidObject."""
+    return tuple(v for v in map(_volume, items(pod, "spec", "volumes")) if v != Volume(v.name))
+
+
+def _volume(volume: ApiObject) -> Volume:
+    name = text(volume, "name")
+    if volume.get("persistentVolumeClaim") is not None:
+        return Volume(name, claim_name=text(volume, "persistentVolumeClaim", "claimName"))
+    if volume.get("ephemeral") is not None:
+        return Volume(name, ephemeral=True)
+    image = text(volume, "image", "reference")
+    return Volume(name, disk=_disk(volume), migrated=migrated_volume(volume, {}), image=image)
+
+
+def _disk(volume: ApiObject) -> Disk | None:
+    for kind, fields in DISK_IDS.items():
+        source = at(volume, kind)
+        if source is not None:
+            ids = tuple(text(volume, kind, field, default="rbd" if field == "pool" else "") for field in fields)
+            monitors = frozenset(strings(volume, kind, "monitors")) if kind == "rbd" else frozenset()
+            return Disk(kind, ids, boolean(volume, kind, "readOnly"), monitors)
+    return None

@@ -1,0 +1,256 @@
+"""Claims, volumes and what is known of the drivers that provide them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from policies.objects.csi_migration import MigratedVolume, migrated_volume, translated_topology
+from policies.objects.fields import ApiObject, at, int32, mapping, string_map, text
+from policies.objects.items import items, strings, within
+from policies.objects.node_selector import NodeSelector, read_node_selector
+from policies.objects.pod import Owner
+from policies.objects.resources import read_resource_list
+from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentVolumeClaim:
+    """A claim. `request` None: no size asked for; sizes are in billionths of a byte. `selected_node` None: not yet."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    volume_name: str = ""
+    storage_class: str = ""
+    access_modes: tuple[str, ...] = ()
+    request: int | None = None
+    phase: str = ""
+    bind_completed: bool = False
+    selected_node: str | None = None
+    deleting: bool = False
+    selector: LabelSelector | None = None
+    selector_error: str = ""
+    volume_mode: str = "Filesystem"
+    attributes_class: str = ""
+    owner_uid: str = ""
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> PersistentVolumeClaim:
+        """Read an API object. Raises InvalidObject."""
+        annotations = string_map(obj, "metadata", "annotations")
+        owner = Owner.from_api(obj)
+        selector, error = _selector(at(obj, "spec", "selector"))
+        return cls(
+            namespace=text(obj, "metadata", "namespace", default="default"),
+            name=text(obj, "metadata", "name"),
+            uid=text(obj, "metadata", "uid"),
+            volume_name=text(obj, "spec", "volumeName"),
+            storage_class=annotations.get(BETA_STORAGE_CLASS, text(obj, "spec", "storageClassName")),
+            access_modes=strings(obj, "spec", "accessModes"),
+            request=read_resource_list(obj, ("spec", "resources", "requests"), obj).get("storage"),
+            phase=text(obj, "status", "phase"),
+            bind_completed=BIND_COMPLETED in annotations,
+            selected_node=annotations.get(SELECTED_NODE),
+            deleting=at(obj, "metadata", "deletionTimestamp") is not None,
+            selector=selector,
+            selector_error=error,
+            volume_mode=text(obj, "spec", "volumeMode", default="Filesystem"),
+            attributes_class=text(obj, "spec", "volumeAttributesClassName"),
+            owner_uid=owner.uid if owner else "",
+        )
+
+    @property
+    def fully_bound(self) -> bool:
+        """Source: upstream `isPVCFullyBound`."""
+        return bool(self.volume_name) and self.bind_completed
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentVolume:
+    """A volume. `claim` None: nobody's; `csi`: (driver, handle)."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    capacity: int = 0
+    access_modes: tuple[str, ...] = ()
+    claim: tuple[str, str, str] | None = None
+    storage_class: str = ""
+    node_affinity: NodeSelector | None = None
+    phase: str = ""
+    volume_mode: str = "Filesystem"
+    attributes_class: str = ""
+    deleting: bool = False
+    csi: tuple[str, str] | None = None
+    migrated: MigratedVolume | None = None
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> PersistentVolume:
+        """Read an API object. Raises InvalidObject."""
+        annotations = string_map(obj, "metadata", "annotations")
+        claim = at(obj, "spec", "claimRef")
+        affinity = at(obj, "spec", "nodeAffinity", "required")
+        with within(obj, "spec", "nodeAffinity", "required"):
+            node_affinity = None if affinity is None else read_node_selector(obj, "spec", "nodeAffinity", "required")
+        return cls(
+            name=text(obj, "metadata", "name"),
+            labels=string_map(obj, "metadata", "labels"),
+            capacity=read_resource_list(obj, ("spec", "capacity"), obj).get("storage", 0),
+            access_modes=strings(obj, "spec", "accessModes"),
+            claim=None if claim is None else _reference(obj),
+            storage_class=annotations.get(BETA_STORAGE_CLASS, text(obj, "spec", "storageClassName")),
+            node_affinity=node_affinity,
+            phase=text(obj, "status", "phase"),
+            volume_mode=text(obj, "spec", "volumeMode", default="Filesystem"),
+            attributes_class=text(obj, "spec", "volumeAttributesClassName"),
+            deleting=at(obj, "metadata", "deletionTimestamp") is not None,
+            csi=_csi(obj),
+            migrated=migrated_volume(mapping(obj, "spec"), string_map(obj, "metadata", "labels")),
+        )
+
+    def bound_to(self, claim: PersistentVolumeClaim) -> bool:
+        """Source: component-helpers `IsVolumeBoundToClaim`."""
+        if self.claim is None or self.claim[:2] != (claim.namespace, claim.name):
+            return False
+        return not self.claim[2] or self.claim[2] == claim.uid
+
+    def reachable_from(self, labels: Mapping[str, str], migrated_plugins: frozenset[str] = frozenset()) -> bool:
+        """Whether a node with these labels can mount it. Source: component-helpers `CheckNodeAffinity`.
+
+        `migrated_plugins`: in-tree plugins whose volumes are the CSI driver's on this node.
+        """
+        affinity = self.node_affinity
+        if self.migrated and self.migrated.plugin in migrated_plugins:
+            affinity = translated_topology(affinity, self.labels, self.migrated)
+        return affinity is None or affinity.matches(labels, "")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """A class of volumes. `allowed_topologies`: terms of (label, values); empty: everywhere."""
+
+    name: str
+    provisioner: str = ""
+    binding_mode: str | None = None
+    allowed_topologies: tuple[tuple[tuple[str, frozenset[str]], ...], ...] = ()
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> StorageClass:
+        """Read an API object; the API server's default binding mode is Immediate. Raises InvalidObject."""
+        with within(obj, "allowedTopologies"):
+            topologies = tuple(
+                tuple((text(e, "key"), frozenset(strings(e, "values"))) for e in items(term, "matchLabelExpressions"))
+                for term in items(obj, "allowedTopologies")
+            )
+        return cls(
+            name=text(obj, "metadata", "name"),
+            provisioner=text(obj, "provisioner"),
+            binding_mode=text(obj, "volumeBindingMode", default="Immediate"),
+            allowed_topologies=topologies,
+        )
+
+    def allows(self, labels: Mapping[str, str]) -> bool:
+        """Source: upstream `MatchTopologySelectorTerms`."""
+        if not self.allowed_topologies:
+            return True
+        return any(term and all(labels.get(key) in values for key, values in term) for term in self.allowed_topologies)
+
+
+@dataclass(frozen=True, slots=True)
+class CSINode:
+    """What the drivers on a node can attach: driver to number of volumes, where it says."""
+
+    name: str
+    limits: Mapping[str, int]
+    migrated_plugins: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> CSINode:
+        """Read an API object. Raises InvalidObject."""
+        limits = {}
+        with within(obj, "spec", "drivers"):
+            for driver in items(obj, "spec", "drivers"):
+                count = int32(driver, "allocatable", "count")
+                if count is not None:
+                    limits[text(driver, "name")] = count
+        migrated = string_map(obj, "metadata", "annotations").get(MIGRATED_PLUGINS, "")
+        return cls(text(obj, "metadata", "name"), limits, frozenset(migrated.split(",")) - {""})
+
+
+@dataclass(frozen=True, slots=True)
+class CSIDriver:
+    """A driver, and whether it tells how much room its storage has."""
+
+    name: str
+    storage_capacity: bool = False
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> CSIDriver:
+        """Read an API object. Raises InvalidObject."""
+        return cls(text(obj, "metadata", "name"), at(obj, "spec", "storageCapacity") is True)
+
+
+@dataclass(frozen=True, slots=True)
+class CSIStorageCapacity:
+    """How much room a class of storage has for the nodes that `nodes` selects; `limit` in billionths of a byte."""
+
+    storage_class: str
+    limit: int | None
+    nodes: LabelSelector | None
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> CSIStorageCapacity:
+        """Read an API object. Raises InvalidObject."""
+        sizes = read_resource_list(
+            {"sizes": {k: obj[k] for k in ("capacity", "maximumVolumeSize") if obj.get(k)}}, ("sizes",), obj
+        )
+        nodes, _ = _selector(obj.get("nodeTopology"))
+        return cls(text(obj, "storageClassName"), sizes.get("maximumVolumeSize", sizes.get("capacity")), nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeAttachment:
+    """A volume that is, or shall be, attached to a node."""
+
+    node_name: str
+    attacher: str
+    volume_name: str
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> VolumeAttachment:
+        """Read an API object. Raises InvalidObject."""
+        return cls(
+            node_name=text(obj, "spec", "nodeName"),
+            attacher=text(obj, "spec", "attacher"),
+            volume_name=text(obj, "spec", "source", "persistentVolumeName"),
+        )
+
+
+def _selector(selector: ApiObject | None) -> tuple[LabelSelector | None, str]:
+    try:
+        return parse_label_selector(selector), ""
+    except InvalidSelector as error:
+        return None, str(error)
+
+
+def _reference(obj: ApiObject) -> tuple[str, str, str]:
+    return (
+        text(obj, "spec", "claimRef", "namespace"),
+        text(obj, "spec", "claimRef", "name"),
+        text(obj, "spec", "claimRef", "uid"),
+    )
+
+
+def _csi(obj: ApiObject) -> tuple[str, str] | None:
+    if at(obj, "spec", "csi") is None:
+        return None
+    return text(obj, "spec", "csi", "driver"), text(obj, "spec", "csi", "volumeHandle")

@@ -1,0 +1,75 @@
+"""Taints of nodes and the tolerations of pods. Source: api `core/v1/toleration.go`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.objects.fields import sequence, text
+from policies.objects.items import items
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.objects.fields import ApiObject
+
+NO_SCHEDULE: Final = "NoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+
+
+class Taint(NamedTuple):
+    """A taint of a node."""
+
+    key: str
+    value: str
+    effect: str
+
+    @property
+    def keeps_pods_away(self) -> bool:
+        """Whether it is more than a preference."""
+        return self.effect in (NO_SCHEDULE, NO_EXECUTE)
+
+
+class Toleration(NamedTuple):
+    """A toleration of a pod; an empty key or effect stands for all of them."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Upstream `ToleratesTaint`. Gt and Lt are alpha and off: they tolerate nothing."""
+        if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
+            return False
+        if self.operator in ("", "Equal"):
+            return self.value == taint.value
+        return self.operator == "Exists"
+
+
+def tolerations_tolerate_taint(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    """Whether any of them tolerates the taint."""
+    return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """The first taint that keeps the pod away. Source: upstream `FindMatchingUntoleratedTaint`."""
+    for taint in taints:
+        if taint.keeps_pods_away and not tolerations_tolerate_taint(tolerations, taint):
+            return taint
+    return None
+
+
+def read_taints(node: ApiObject) -> tuple[Taint, ...]:
+    """`spec.taints`. Raises InvalidObject."""
+    return tuple(Taint(text(t, "key"), text(t, "value"), text(t, "effect")) for t in items(node, "spec", "taints"))
+
+
+def read_tolerations(pod: ApiObject) -> tuple[Toleration, ...]:
+    """`spec.tolerations`. Raises InvalidObject."""
+    if not sequence(pod, "spec", "tolerations"):
+        return ()
+    return tuple(
+        Toleration(text(t, "key"), text(t, "operator"), text(t, "value"), text(t, "effect"))
+        for t in items(pod, "spec", "tolerations")
+    )

@@ -1,0 +1,67 @@
+"""Topology spread constraints of a pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.objects.fields import int32, text
+from policies.objects.items import items, strings
+from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.objects.fields import ApiObject
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySpreadConstraint:
+    """How evenly matching pods must lie. A nil selector (None) matches nothing; `error`: it cannot be read."""
+
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+    selector: LabelSelector | None = None
+    min_domains: int = 1
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
+    error: str = ""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the selector matches these labels."""
+        return self.selector is not None and self.selector.matches(labels)
+
+
+def read_topology_spread(pod: ApiObject) -> tuple[TopologySpreadConstraint, ...]:
+    """`spec.topologySpreadConstraints`. Raises InvalidObject."""
+    return tuple(_constraint(c) for c in items(pod, "spec", "topologySpreadConstraints"))
+
+
+def with_match_label_keys(
+    selector: LabelSelector | None, keys: tuple[str, ...], labels: Mapping[str, str]
+) -> LabelSelector | None:
+    """The selector, and that pods carry what this pod carries under `keys`. Source: `mergeLabelSetWithSelector`."""
+    own = tuple(Requirement(key, "In", frozenset([labels[key]])) for key in keys if key in labels)
+    return LabelSelector(own + selector.requirements) if own and selector is not None else selector
+
+
+def _constraint(constraint: ApiObject) -> TopologySpreadConstraint:
+    selector, error = None, ""
+    try:
+        selector = parse_label_selector(constraint.get("labelSelector"))
+    except InvalidSelector as problem:
+        error = str(problem)
+    min_domains = int32(constraint, "minDomains")
+    return TopologySpreadConstraint(
+        max_skew=int32(constraint, "maxSkew") or 0,
+        topology_key=text(constraint, "topologyKey"),
+        when_unsatisfiable=text(constraint, "whenUnsatisfiable"),
+        selector=selector,
+        min_domains=1 if min_domains is None else min_domains,
+        node_affinity_policy=text(constraint, "nodeAffinityPolicy", default="Honor"),
+        node_taints_policy=text(constraint, "nodeTaintsPolicy", default="Ignore"),
+        match_label_keys=strings(constraint, "matchLabelKeys"),
+        error=error,
+    )
