@@ -1,0 +1,119 @@
+"""One object in, one object out -> the next Snapshot: only changed nodes are rebuilt, when it is asked for.
+
+Imports numpy only when a Snapshot is built. Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from policies.tables import FrozenTable, Table
+
+if TYPE_CHECKING:
+    from policies.objects.pod import Pod
+    from policies.scheduling.objects import Objects
+    from policies.scheduling.snapshot import Snapshot
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+class LazySnapshot:
+    """A Snapshot that is built when it is first asked for, from an older one where there is one."""
+
+    __slots__ = ("_base", "_built", "_dirty", "_lock", "objects")
+
+    def __init__(self, objects: Objects, base: Snapshot | None = None, dirty: frozenset[str] | None = None) -> None:
+        self.objects = objects
+        self._base, self._dirty = base, dirty
+        self._built: Snapshot | None = None
+        self._lock = Lock()
+
+    @property
+    def built(self) -> Snapshot | None:
+        """The Snapshot, if it has been asked for."""
+        return self._built
+
+    def get(self) -> Snapshot:
+        """The Snapshot. Safe from any thread."""
+        if self._built is None:
+            from policies.scheduling.snapshot import Snapshot
+
+            with self._lock:
+                if self._built is None:
+                    self._built = Snapshot.build(self.objects, self._base, self._dirty)
+                    self._base = None
+        return self._built
+
+
+class PodsByNode:
+    """Which pods are on, and nominated to, which node; and which nodes have changed since a Snapshot was built."""
+
+    def __init__(self) -> None:
+        self._by_node: Table[str, tuple[Pod, ...]] = Table()
+        self._nominated: Table[str, tuple[Pod, ...]] = Table()
+        self._last: LazySnapshot | None = None
+        self._base: Snapshot | None = None
+        self._since_base: set[str] = set()
+        self._since_last: set[str] = set()
+
+    def change_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod came (`old` None), changed, or went (`new` None)."""
+        if old is not None:
+            self._take(old)
+        if new is None or new.terminal:
+            return
+        if new.node_name:
+            _append(self._by_node, new.node_name, new)
+            self.change_node(new.node_name)
+        elif new.nominated_node_name and new.spec.scheduler_name in ("", DEFAULT_SCHEDULER):
+            _append(self._nominated, new.nominated_node_name, new)
+
+    def change_node(self, name: str) -> None:
+        """A node came, changed or went."""
+        self._since_base.add(name)
+        self._since_last.add(name)
+
+    def tables(self) -> tuple[FrozenTable[str, tuple[Pod, ...]], FrozenTable[str, tuple[Pod, ...]]]:
+        """(pods by node, nominated pods by node), for good."""
+        return self._by_node.freeze(), self._nominated.freeze()
+
+    def next_snapshot(self, objects: Objects) -> LazySnapshot:
+        """The Snapshot of these objects, to be built from the last one that was."""
+        if self._last is not None:
+            if _same(self._last.objects, objects):
+                return self._last
+            if self._last.built is not None:
+                self._base, self._since_base = self._last.built, self._since_last
+        self._since_last = set()
+        dirty = None if self._base is None else frozenset(self._since_base)
+        self._last = LazySnapshot(objects, self._base, dirty)
+        return self._last
+
+    def _take(self, pod: Pod) -> None:
+        if pod.node_name:
+            self.change_node(pod.node_name)
+        for table, name in ((self._by_node, pod.node_name), (self._nominated, pod.nominated_node_name)):
+            pods = table.get(name) if name else None
+            if pods:
+                _remove(table, name, pods, pod)
+
+
+def _append(table: Table[str, tuple[Pod, ...]], name: str, pod: Pod) -> None:
+    table.put(name, (*(table.get(name) or ()), pod))
+
+
+def _remove(table: Table[str, tuple[Pod, ...]], name: str, pods: tuple[Pod, ...], pod: Pod) -> None:
+    """As upstream: the last one takes the place of the one that goes."""
+    for index, present in enumerate(pods):
+        if present is pod:
+            left = [*pods[:-1]] if index == len(pods) - 1 else [*pods[:index], pods[-1], *pods[index + 1 : -1]]
+            if left:
+                table.put(name, tuple(left))
+            else:
+                table.pop(name)
+            return
+
+
+def _same(first: Objects, second: Objects) -> bool:
+    return all(getattr(first, name) is getattr(second, name) for name in first.__slots__)

@@ -1,0 +1,109 @@
+"""NodeInfo: a node and what its pods occupy. Source: kubernetes `pkg/scheduler/framework/types.go`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.objects.pod_spec import HostPort
+
+
+class NodeInfo:
+    """A node with its pods. Those of a Snapshot are never changed: whoever plays with pods works on a `clone`.
+
+    `requested`, `non_zero_requested`: cpu in thousandths, memory and the rest in units.
+    `used_ports` is a set as upstream's is: of two pods with one port, the first that goes frees it.
+    """
+
+    __slots__ = (
+        "ephemeral_storage",
+        "memory",
+        "milli_cpu",
+        "node",
+        "non_zero_cpu",
+        "non_zero_memory",
+        "pods",
+        "pods_with_affinity",
+        "pods_with_required_anti_affinity",
+        "scalars",
+        "used_ports",
+    )
+
+    def __init__(self, node: Node, pods: Iterable[Pod] = ()) -> None:
+        self.node = node
+        self.pods: list[Pod] = []
+        self.pods_with_affinity: list[Pod] = []
+        self.pods_with_required_anti_affinity: list[Pod] = []
+        self.milli_cpu = self.memory = self.ephemeral_storage = 0
+        self.non_zero_cpu = self.non_zero_memory = 0
+        self.scalars: dict[str, int] = {}
+        self.used_ports: set[HostPort] = set()
+        for pod in pods:
+            self.add_pod(pod)
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    def clone(self) -> NodeInfo:
+        """A NodeInfo that can be changed (upstream `Snapshot`)."""
+        copy = NodeInfo.__new__(NodeInfo)
+        copy.node = self.node
+        copy.pods = self.pods.copy()
+        copy.pods_with_affinity = self.pods_with_affinity.copy()
+        copy.pods_with_required_anti_affinity = self.pods_with_required_anti_affinity.copy()
+        copy.milli_cpu, copy.memory, copy.ephemeral_storage = self.milli_cpu, self.memory, self.ephemeral_storage
+        copy.non_zero_cpu, copy.non_zero_memory = self.non_zero_cpu, self.non_zero_memory
+        copy.scalars = self.scalars.copy()
+        copy.used_ports = self.used_ports.copy()
+        return copy
+
+    def add_pod(self, pod: Pod) -> None:
+        """Upstream `AddPodInfo`."""
+        self.pods.append(pod)
+        affinity = pod.spec.pod_affinity
+        if affinity.present:
+            self.pods_with_affinity.append(pod)
+            if affinity.has_required_anti_affinity:
+                self.pods_with_required_anti_affinity.append(pod)
+        self._update(pod, 1)
+        if pod.spec.host_ports:
+            self.used_ports.update(pod.spec.host_ports)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """Upstream `RemovePod`; the last pod takes its place. Raises KeyError where it is not there."""
+        _swap_out(self.pods, pod)
+        affinity = pod.spec.pod_affinity
+        if affinity.present:
+            _swap_out(self.pods_with_affinity, pod)
+            if affinity.has_required_anti_affinity:
+                _swap_out(self.pods_with_required_anti_affinity, pod)
+        self._update(pod, -1)
+        if pod.spec.host_ports:
+            self.used_ports.difference_update(pod.spec.host_ports)
+
+    def _update(self, pod: Pod, sign: int) -> None:
+        occupies = pod.occupies
+        resource = occupies.resource
+        self.milli_cpu += sign * resource.milli_cpu
+        self.memory += sign * resource.memory
+        self.ephemeral_storage += sign * resource.ephemeral_storage
+        self.non_zero_cpu += sign * occupies.non_zero_cpu
+        self.non_zero_memory += sign * occupies.non_zero_memory
+        for name, amount in resource.scalars.items():
+            self.scalars[name] = self.scalars.get(name, 0) + sign * amount
+
+
+def _swap_out(pods: list[Pod], pod: Pod) -> None:
+    identity = pod.identity
+    for index, present in enumerate(pods):
+        if present is pod or present.identity == identity:
+            pods[index] = pods[-1]
+            pods.pop()
+            return
+    raise KeyError(f"{pod.key} is not on the node")

@@ -1,0 +1,1 @@
+"""One plugin a module, and the registry of the default profile."""

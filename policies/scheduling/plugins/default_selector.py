@@ -1,0 +1,49 @@
+"""The pods that a pod is spread with by default. Source: upstream `plugins/helper/spread.go`, `DefaultSelector`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.objects.fields import at
+from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.objects.pod import Pod
+    from policies.scheduling.objects import Objects
+
+
+def default_selector(pod: Pod, objects: Objects) -> LabelSelector:
+    """What the pod's Services and its controller (ReplicationController, ReplicaSet, StatefulSet) select, together."""
+    labels: dict[str, str] = {}
+    for service in objects.services.values():
+        if service.namespace == pod.namespace and service.matches(pod.labels):
+            labels.update(service.selector or {})
+    kind, selector = _of_controller(pod, objects)
+    if kind == "/ReplicationController" and isinstance(selector, dict):
+        labels.update(selector)
+    more: tuple[Requirement, ...] = ()
+    if kind in ("apps/ReplicaSet", "apps/StatefulSet"):
+        try:
+            parsed = parse_label_selector(selector)
+        except InvalidSelector:
+            parsed = None
+        more = parsed.requirements if parsed else ()
+    return LabelSelector((*_exactly(labels), *more))
+
+
+def _exactly(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
+    return tuple(Requirement(key, "In", frozenset([value])) for key, value in labels.items())
+
+
+def _of_controller(pod: Pod, objects: Objects) -> tuple[str, Any]:
+    """The kind of the pod's controller and its `spec.selector`; empty where it is unknown."""
+    if pod.owner is None:
+        return "", None
+    group = {"v1": "", "apps/v1": "apps"}.get(pod.owner.api_version)
+    if group is None:
+        return "", None
+    kind = f"{group}/{pod.owner.kind}"
+    workload = objects.workloads.get((kind, pod.namespace, pod.owner.name))
+    return ("", None) if workload is None else (kind, at(workload.object, "spec", "selector"))

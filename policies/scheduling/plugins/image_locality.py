@@ -1,0 +1,41 @@
+"""ImageLocality: nodes that have the pod's images. Source: upstream `plugins/imagelocality/image_locality.go`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Plugin
+
+if TYPE_CHECKING:
+    from policies.objects.pod import Pod
+    from policies.scheduling.node_info import NodeInfo
+
+MIN_THRESHOLD: Final = 23 * 1024 * 1024
+MAX_CONTAINER_THRESHOLD: Final = 1000 * 1024 * 1024
+
+
+class ImageLocality(Plugin):
+    """Scores the bytes of images that are there already, the more, the more nodes have them."""
+
+    name: ClassVar[str] = "ImageLocality"
+
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
+        """Upstream `Score`."""
+        spec = pod.spec
+        names = (*spec.images, *(volume.image for volume in spec.volumes if volume.image))
+        total = sum(self._scaled(normalized_image_name(name), node_info) for name in names)
+        largest = MAX_CONTAINER_THRESHOLD * spec.container_count
+        total = min(max(total, MIN_THRESHOLD), largest)
+        return MAX_NODE_SCORE * (total - MIN_THRESHOLD) // (largest - MIN_THRESHOLD)
+
+    def _scaled(self, name: str, node_info: NodeInfo) -> int:
+        """Size times the share of nodes that have the image (upstream `scaledImageScore`)."""
+        if name not in node_info.node.images:
+            return 0
+        size, nodes = self.snapshot.image_states[name]
+        return int(float(size) * (float(nodes) / float(len(self.snapshot.node_infos))))
+
+
+def normalized_image_name(name: str) -> str:
+    """With `:latest` where there is no tag."""
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

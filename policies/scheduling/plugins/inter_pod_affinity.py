@@ -1,0 +1,230 @@
+"""InterPodAffinity: pods that want to be near or far from others. Source: upstream `plugins/interpodaffinity`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from policies.scheduling.framework import (
+    MAX_NODE_SCORE,
+    SKIP,
+    CycleState,
+    Plugin,
+    PreFilterResult,
+    Status,
+    unresolvable,
+    unschedulable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.objects.pod import Pod
+    from policies.objects.pod_affinity import AffinityTerm, WeightedAffinityTerm
+    from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.snapshot import Snapshot
+
+AFFINITY: Final = unresolvable("node(s) didn't match pod affinity rules")
+ANTI_AFFINITY: Final = unschedulable("node(s) didn't match pod anti-affinity rules")
+EXISTING_ANTI_AFFINITY: Final = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+HARD_POD_AFFINITY_WEIGHT: Final = 1
+
+Counts = dict[tuple[str, str], int]
+"""(topology key, value) -> number of matching terms."""
+NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+@dataclass(slots=True)
+class _FilterState:
+    """Counts by topology; the incoming pod's terms have the namespaces that their selectors select."""
+
+    existing_anti_affinity: Counts
+    affinity: Counts
+    anti_affinity: Counts
+    affinity_terms: tuple[AffinityTerm, ...]
+    anti_affinity_terms: tuple[AffinityTerm, ...]
+    pod: Pod
+    namespace_labels: Mapping[str, str]
+
+    def clone(self) -> _FilterState:
+        return replace(
+            self,
+            existing_anti_affinity=dict(self.existing_anti_affinity),
+            affinity=dict(self.affinity),
+            anti_affinity=dict(self.anti_affinity),
+        )
+
+    def update_with_pod(self, other: Pod, labels: Mapping[str, str], delta: int) -> None:
+        """Another pod comes to, or goes from, a node with these labels. Source: upstream `updateWithPod`."""
+        pod = self.pod
+        for term in other.spec.pod_affinity.required_anti_affinity:
+            if term.matches(other.namespace, pod.namespace, pod.labels, self.namespace_labels):
+                _update(self.existing_anti_affinity, term.topology_key, labels, delta)
+        if self.affinity_terms and matches_all(self.affinity_terms, pod, other):
+            for term in self.affinity_terms:
+                _update(self.affinity, term.topology_key, labels, delta)
+        for term in self.anti_affinity_terms:
+            if term.matches(pod.namespace, other.namespace, other.labels, NO_LABELS):
+                _update(self.anti_affinity, term.topology_key, labels, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoreState:
+    """Topology key -> value -> what it is worth."""
+
+    scores: dict[str, dict[str, int]]
+
+
+class InterPodAffinity(Plugin):
+    """Rejects nodes for required affinity and anti-affinity, the pod's and that of pods already there."""
+
+    name: ClassVar[str] = "InterPodAffinity"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:
+        """Upstream `PreFilter`."""
+        affinity = pod.spec.pod_affinity
+        if affinity.errors:
+            return PreFilterResult(status=unresolvable(f"parsing pod: {'; '.join(affinity.errors)}"))
+        filter_state = _FilterState(
+            existing_anti_affinity={},
+            affinity={},
+            anti_affinity={},
+            affinity_terms=tuple(merge_namespaces(t, self.snapshot) for t in affinity.required_affinity),
+            anti_affinity_terms=tuple(merge_namespaces(t, self.snapshot) for t in affinity.required_anti_affinity),
+            pod=pod,
+            namespace_labels=self.snapshot.namespace_labels(pod.namespace),
+        )
+        own = bool(filter_state.affinity_terms or filter_state.anti_affinity_terms)
+        for node_info in nodes if own else self.snapshot.have_pods_with_required_anti_affinity:
+            for other in node_info.pods if own else node_info.pods_with_required_anti_affinity:
+                filter_state.update_with_pod(other, node_info.node.labels, 1)
+        if not own and not filter_state.existing_anti_affinity:
+            return PreFilterResult(status=SKIP)
+        state.data[self.name] = filter_state
+        return PreFilterResult()
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
+        """Upstream `AddPod`."""
+        state.data[self.name].update_with_pod(added, node_info.node.labels, 1)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
+        """Upstream `RemovePod`."""
+        state.data[self.name].update_with_pod(removed, node_info.node.labels, -1)
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
+        """Upstream `Filter`."""
+        filter_state: _FilterState = state.data[self.name]
+        labels = node_info.node.labels
+        if not _satisfies_affinity(filter_state, labels):
+            return AFFINITY
+        for term in filter_state.anti_affinity_terms:
+            value = labels.get(term.topology_key)
+            if value is not None and filter_state.anti_affinity.get((term.topology_key, value), 0) > 0:
+                return ANTI_AFFINITY
+        existing = filter_state.existing_anti_affinity
+        if existing and any(existing.get(pair, 0) > 0 for pair in labels.items()):
+            return EXISTING_ANTI_AFFINITY
+        return None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
+        """Upstream `PreScore`: preferences of the pod, preferences of others for it, and required affinity to it."""
+        affinity = pod.spec.pod_affinity
+        preferred = [_merged(t, self.snapshot) for t in affinity.preferred_affinity]
+        repelled = [_merged(t, self.snapshot) for t in affinity.preferred_anti_affinity]
+        namespace_labels = self.snapshot.namespace_labels(pod.namespace)
+        every = affinity.has_preferred
+        scores: dict[str, dict[str, int]] = {}
+        for node_info in self.snapshot.node_infos if every else self.snapshot.have_pods_with_affinity:
+            labels = node_info.node.labels
+            for other in node_info.pods if every else node_info.pods_with_affinity:
+                _score_terms(scores, preferred, pod, other, NO_LABELS, labels, 1)
+                _score_terms(scores, repelled, pod, other, NO_LABELS, labels, -1)
+                theirs = other.spec.pod_affinity
+                if theirs.present:
+                    for term in theirs.required_affinity:
+                        if term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
+                            _add_score(scores, term, labels, HARD_POD_AFFINITY_WEIGHT)
+                    _score_terms(scores, theirs.preferred_affinity, other, pod, namespace_labels, labels, 1)
+                    _score_terms(scores, theirs.preferred_anti_affinity, other, pod, namespace_labels, labels, -1)
+        if not scores:
+            return SKIP
+        state.data[self.name] = _ScoreState(scores)
+        return None
+
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
+        """Upstream `Score`."""
+        labels = node_info.node.labels
+        return sum(values.get(labels[key], 0) for key, values in state.data[self.name].scores.items() if key in labels)
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
+        """Upstream `NormalizeScore`: least 0, most 100."""
+        least, most = min(scores.values(), default=0), max(scores.values(), default=0)
+        for name, score in scores.items():
+            scores[name] = (
+                int(float(MAX_NODE_SCORE) * (float(score - least) / float(most - least))) if most > least else 0
+            )
+
+
+def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:
+    """Whether a pod matches every one of the owner's terms. Source: upstream `podMatchesAllAffinityTerms`."""
+    return bool(terms) and all(t.matches(owner.namespace, pod.namespace, pod.labels, NO_LABELS) for t in terms)
+
+
+def merge_namespaces(term: AffinityTerm, snapshot: Snapshot) -> AffinityTerm:
+    """An incoming pod's term with the namespaces its selector selects now; an empty selector stays, it takes them all.
+
+    Source: upstream `mergeAffinityTermNamespacesIfNotEmpty`.
+    """
+    selector = term.namespace_selector
+    if selector is None or selector.empty:
+        return term
+    selected = {n.name for n in snapshot.objects.namespaces.values() if selector.matches(n.labels)}
+    return replace(term, namespaces=frozenset(selected | (term.namespaces or frozenset())), namespace_selector=None)
+
+
+def _merged(term: WeightedAffinityTerm, snapshot: Snapshot) -> WeightedAffinityTerm:
+    return replace(term, term=merge_namespaces(term.term, snapshot))
+
+
+def _update(counts: Counts, key: str, labels: Mapping[str, str], delta: int) -> None:
+    value = labels.get(key)
+    if value is None:
+        return
+    count = counts.get((key, value), 0) + delta
+    if count:
+        counts[key, value] = count
+    else:
+        # Upstream drops the pair: an empty map means that no pod at all matches.
+        counts.pop((key, value), None)
+
+
+def _satisfies_affinity(state: _FilterState, labels: Mapping[str, str]) -> bool:
+    """Source: upstream `satisfyPodAffinity`; the first pod of a group that wants to be with itself may go anywhere."""
+    exist = True
+    for term in state.affinity_terms:
+        value = labels.get(term.topology_key)
+        if value is None:
+            return False
+        exist = exist and state.affinity.get((term.topology_key, value), 0) > 0
+    return exist or (not state.affinity and matches_all(state.affinity_terms, state.pod, state.pod))
+
+
+def _score_terms(
+    scores: dict[str, dict[str, int]],
+    terms: Iterable[WeightedAffinityTerm],
+    owner: Pod,
+    pod: Pod,
+    namespace_labels: Mapping[str, str],
+    labels: Mapping[str, str],
+    sign: int,
+) -> None:
+    for weighted in terms:
+        if weighted.term.matches(owner.namespace, pod.namespace, pod.labels, namespace_labels):
+            _add_score(scores, weighted.term, labels, sign * weighted.weight)
+
+
+def _add_score(scores: dict[str, dict[str, int]], term: AffinityTerm, labels: Mapping[str, str], amount: int) -> None:
+    value = labels.get(term.topology_key)
+    if value is not None:
+        by_value = scores.setdefault(term.topology_key, {})
+        by_value[value] = by_value.get(value, 0) + amount

@@ -1,0 +1,27 @@
+"""NodeUnschedulable: cordoned nodes. Source: upstream `plugins/nodeunschedulable/node_unschedulable.go`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from policies.objects.taints import NO_SCHEDULE, Taint, tolerations_tolerate_taint
+from policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
+
+if TYPE_CHECKING:
+    from policies.objects.pod import Pod
+    from policies.scheduling.node_info import NodeInfo
+
+UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+REASON: Final = unresolvable("node(s) were unschedulable")
+
+
+class NodeUnschedulable(Plugin):
+    """Rejects nodes with `spec.unschedulable`, unless the pod tolerates the taint that says the same."""
+
+    name: ClassVar[str] = "NodeUnschedulable"
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
+        """Upstream `Filter`."""
+        if not node_info.node.unschedulable or tolerations_tolerate_taint(pod.spec.tolerations, UNSCHEDULABLE_TAINT):
+            return None
+        return REASON

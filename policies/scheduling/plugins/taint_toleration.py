@@ -1,0 +1,43 @@
+"""TaintToleration: taints that the pod does not tolerate. Source: upstream `plugins/tainttoleration`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
+from policies.scheduling.framework import CycleState, Plugin, Status, default_normalize_score, unresolvable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.objects.pod import Pod
+    from policies.scheduling.node_info import NodeInfo
+
+REASON: Final = unresolvable("node(s) had untolerated taint(s)")
+
+
+class TaintToleration(Plugin):
+    """Rejects nodes for NoSchedule and NoExecute taints; the fewer untolerated PreferNoSchedule taints, the better."""
+
+    name: ClassVar[str] = "TaintToleration"
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
+        """Upstream `Filter`."""
+        taints = node_info.node.taints
+        return REASON if taints and untolerated_taint(taints, pod.spec.tolerations) else None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
+        """Upstream `PreScore`."""
+        state.data[self.name] = tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
+
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
+        """The number of untolerated PreferNoSchedule taints."""
+        tolerations = state.data[self.name]
+        return sum(
+            taint.effect == PREFER_NO_SCHEDULE and not tolerations_tolerate_taint(tolerations, taint)
+            for taint in node_info.node.taints
+        )
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
+        """The fewer the better."""
+        default_normalize_score(scores, reverse=True)

@@ -1,0 +1,197 @@
+"""VolumeBinding: claims and the volumes behind them, or yet to be made. Source: upstream `plugins/volumebinding`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from policies.objects.storage import NO_PROVISIONER
+from policies.quantity import NANO
+from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, failed, unresolvable
+from policies.scheduling.plugins.node_volume_limits import not_created_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+    from policies.scheduling.node_info import NodeInfo
+
+BIND_CONFLICT: Final = "node(s) didn't find available persistent volumes to bind"
+NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
+NOT_ENOUGH_SPACE: Final = "node(s) did not have enough free storage"
+VOLUME_NOT_EXIST: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+UNBOUND_IMMEDIATE: Final = unresolvable("pod has unbound immediate PersistentVolumeClaims")
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The pod's claims: bound, and to be bound once a node is chosen."""
+
+    bound: tuple[PersistentVolumeClaim, ...]
+    delayed: tuple[PersistentVolumeClaim, ...]
+
+
+class _Failed(Exception):
+    """Upstream ends the cycle with this error."""
+
+
+class VolumeBinding(Plugin):
+    """Rejects nodes that cannot mount the pod's volumes, or have none to bind; preemption never helps."""
+
+    name: ClassVar[str] = "VolumeBinding"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
+        """Upstream `PreFilter`."""
+        claims = []
+        for volume in pod.spec.volumes:
+            name = volume.claim_of(pod.name)
+            if name is None:
+                continue
+            claim = self.snapshot.objects.claims.get((pod.namespace, name))
+            problem = _problem(claim, name, pod, ephemeral=volume.ephemeral)
+            if problem or claim is None:
+                return PreFilterResult(status=unresolvable(problem))
+            claims.append(claim)
+        if not claims:
+            return PreFilterResult(status=SKIP)
+        unbound = [claim for claim in claims if not claim.fully_bound]
+        # A claim that waits for its first consumer is bound by the scheduler, any other one should have been bound.
+        if any(claim.volume_name or not self._waits(claim) for claim in unbound):
+            return PreFilterResult(status=UNBOUND_IMMEDIATE)
+        state.data[self.name] = _State(tuple(c for c in claims if c.fully_bound), tuple(unbound))
+        return PreFilterResult()
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
+        """Upstream `Filter`, `FindPodVolumes`."""
+        claims: _State = state.data[self.name]
+        reasons = []
+        matched, exist = self._check_bound_claims(claims.bound, node_info)
+        if not matched:
+            reasons.append(NODE_CONFLICT)
+        try:
+            problem = self._check_delayed_claims(claims.delayed, node_info)
+        except _Failed as error:
+            return failed(str(error))
+        if problem:
+            reasons.append(problem)
+        if not exist:
+            reasons.append(VOLUME_NOT_EXIST)
+        return unresolvable(*reasons) if reasons else None
+
+    def _waits(self, claim: PersistentVolumeClaim) -> bool:
+        """Source: component-helpers `IsDelayBindingMode`."""
+        storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
+        return storage_class is not None and storage_class.binding_mode == "WaitForFirstConsumer"
+
+    def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo) -> tuple[bool, bool]:
+        """(the node can mount them, they exist). Source: upstream `checkBoundClaims`."""
+        csi_node = self.snapshot.objects.csi_nodes.get(("", node_info.name))
+        migrated_plugins = csi_node.migrated_plugins if csi_node else frozenset()
+        for claim in claims:
+            volume = self.snapshot.objects.volumes.get(("", claim.volume_name))
+            if volume is None:
+                return True, False
+            if not volume.reachable_from(node_info.node.labels, migrated_plugins):
+                return False, True
+        return True, True
+
+    def _check_delayed_claims(self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo) -> str:
+        """Why they cannot be bound here, empty if they can. Source: upstream `FindPodVolumes`."""
+        to_match, to_provision = [], []
+        for claim in claims:
+            if claim.selected_node is None:
+                to_match.append(claim)
+            elif claim.selected_node != node_info.name:
+                return BIND_CONFLICT
+            else:
+                to_provision.append(claim)
+        chosen: set[str] = set()
+        for claim in sorted(to_match, key=lambda c: c.request or 0):
+            volume = self._find_matching_volume(claim, chosen, node_info)
+            if volume is None:
+                to_provision.append(claim)
+            else:
+                chosen.add(volume.name)
+        return self._check_provisions(to_provision, node_info)
+
+    def _check_provisions(self, claims: list[PersistentVolumeClaim], node_info: NodeInfo) -> str:
+        """Source: upstream `checkVolumeProvisions`."""
+        for claim in claims:
+            if not claim.storage_class:
+                raise _Failed(f'no class for claim "{claim.namespace}/{claim.name}"')
+            storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
+            if storage_class is None:
+                raise _Failed(f'failed to find storage class "{claim.storage_class}"')
+            if storage_class.provisioner in ("", NO_PROVISIONER) or not storage_class.allows(node_info.node.labels):
+                return BIND_CONFLICT
+            if not self._has_enough_capacity(storage_class, claim, node_info):
+                return NOT_ENOUGH_SPACE
+        return ""
+
+    def _has_enough_capacity(
+        self, storage_class: StorageClass, claim: PersistentVolumeClaim, node_info: NodeInfo
+    ) -> bool:
+        """Source: upstream `hasEnoughCapacity`."""
+        driver = self.snapshot.objects.csi_drivers.get(("", storage_class.provisioner))
+        if claim.request is None or driver is None or not driver.storage_capacity:
+            return True
+        return any(
+            capacity.storage_class == storage_class.name
+            and capacity.limit is not None
+            and -(-capacity.limit // NANO) >= -(-claim.request // NANO)
+            and capacity.nodes is not None
+            and capacity.nodes.matches(node_info.node.labels)
+            for capacity in self.snapshot.objects.storage_capacities.values()
+        )
+
+    def _find_matching_volume(
+        self, claim: PersistentVolumeClaim, chosen: set[str], node_info: NodeInfo
+    ) -> PersistentVolume | None:
+        """Source: component-helpers `FindMatchingVolume`: one bound to the claim, else the smallest that does."""
+        if claim.selector_error:
+            raise _Failed(f"error creating internal label selector for claim: {claim.namespace}/{claim.name}")
+        smallest: PersistentVolume | None = None
+        for volume in self.snapshot.volumes_of_class.get(claim.storage_class, ()):
+            if volume.name in chosen or not _could_hold(volume, claim):
+                continue
+            reachable = volume.reachable_from(node_info.node.labels)
+            if volume.bound_to(claim):
+                return volume if reachable else None
+            if not reachable or not _available(volume, claim):
+                continue
+            if smallest is None or smallest.capacity > volume.capacity:
+                smallest = volume
+        return smallest
+
+
+def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, ephemeral: bool) -> str:
+    """What is wrong with a claim. Source: upstream `podHasPVCs`."""
+    if claim is None:
+        waiting = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        return waiting if ephemeral else f'persistentvolumeclaim "{name}" not found'
+    if claim.phase == "Lost":
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume_name}"'
+    if claim.deleting:
+        return f'persistentvolumeclaim "{name}" is being deleted'
+    return not_created_for(claim, pod) if ephemeral and claim.owner_uid != pod.uid else ""
+
+
+def _could_hold(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether nothing about the volume itself speaks against the claim."""
+    return (
+        (volume.claim is None or volume.bound_to(claim))
+        and volume.capacity >= (claim.request or 0)
+        and volume.volume_mode == claim.volume_mode
+        and volume.attributes_class == claim.attributes_class
+        and not volume.deleting
+    )
+
+
+def _available(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a volume that is nobody's fits the claim's selector and access modes."""
+    return (
+        volume.phase == "Available"
+        and (claim.selector is None or claim.selector.matches(volume.labels))
+        and set(claim.access_modes) <= set(volume.access_modes)
+    )

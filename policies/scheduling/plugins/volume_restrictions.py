@@ -1,0 +1,83 @@
+"""VolumeRestrictions: disks and claims that pods cannot share. Source: upstream `plugins/volumerestrictions`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from policies.scheduling.framework import (
+    SKIP,
+    CycleState,
+    Plugin,
+    PreFilterResult,
+    Status,
+    unresolvable,
+    unschedulable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.objects.pod import Pod
+    from policies.scheduling.node_info import NodeInfo
+
+DISK_CONFLICT: Final = unschedulable("node(s) had no available disk")
+CLAIM_CONFLICT: Final = unschedulable(
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+
+
+@dataclass(slots=True)
+class _State:
+    """The pod's ReadWriteOncePod claims, and how many uses of them are left in the cluster."""
+
+    claims: frozenset[str]
+    conflicts: int
+
+    def clone(self) -> _State:
+        return _State(self.claims, self.conflicts)
+
+    def update(self, pod: Pod, sign: int) -> None:
+        """Upstream counts by the claim's name alone: claims of that name in other namespaces count too."""
+        self.conflicts += sign * sum(volume.claim_name in self.claims for volume in pod.spec.volumes)
+
+
+class VolumeRestrictions(Plugin):
+    """Rejects nodes where another pod has a disk of the pod's, and all nodes while its exclusive claim is in use."""
+
+    name: ClassVar[str] = "VolumeRestrictions"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
+        """Upstream `PreFilter`."""
+        exclusive = set()
+        for volume in pod.spec.volumes:
+            if volume.claim_name is None:
+                continue
+            claim = self.snapshot.objects.claims.get((pod.namespace, volume.claim_name))
+            if claim is None:
+                return PreFilterResult(status=unresolvable(f'persistentvolumeclaim "{volume.claim_name}" not found'))
+            if "ReadWriteOncePod" in claim.access_modes:
+                exclusive.add(claim.name)
+        conflicts = sum((pod.namespace, name) in self.snapshot.used_claims for name in exclusive)
+        if not conflicts and not any(volume.disk for volume in pod.spec.volumes):
+            return PreFilterResult(status=SKIP)
+        state.data[self.name] = _State(frozenset(exclusive), conflicts)
+        return PreFilterResult()
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
+        """Upstream `AddPod`."""
+        state.data[self.name].update(added, 1)
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
+        """Upstream `RemovePod`."""
+        state.data[self.name].update(removed, -1)
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
+        """Upstream `Filter`."""
+        disks = [volume.disk for volume in pod.spec.volumes if volume.disk]
+        if disks:
+            for other in node_info.pods:
+                for volume in other.spec.volumes:
+                    if volume.disk and any(disk.conflicts(volume.disk) for disk in disks):
+                        return DISK_CONFLICT
+        return CLAIM_CONFLICT if state.data[self.name].conflicts > 0 else None

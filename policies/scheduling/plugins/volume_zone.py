@@ -1,0 +1,85 @@
+"""VolumeZone: the zones of bound volumes. Source: upstream `plugins/volumezone/volume_zone.go`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+
+from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
+    from policies.scheduling.node_info import NodeInfo
+
+REASON: Final = unresolvable("node(s) had no available volume zone")
+GA_LABELS: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+"""Labels that name a zone or region -> the label of today."""
+
+
+class _Topology(NamedTuple):
+    key: str
+    values: frozenset[str]
+
+
+class VolumeZone(Plugin):
+    """Rejects nodes outside the zones and regions that the pod's bound volumes are labelled with."""
+
+    name: ClassVar[str] = "VolumeZone"
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
+        """Upstream `PreFilter`, `getPVbyPod`."""
+        topologies: list[_Topology] = []
+        for volume in pod.spec.volumes:
+            if volume.claim_name is None:
+                continue
+            claim = self.snapshot.objects.claims.get((pod.namespace, volume.claim_name))
+            problem = self._problem(claim, volume.claim_name)
+            if problem:
+                return PreFilterResult(status=unresolvable(problem))
+            bound = self.snapshot.objects.volumes.get(("", claim.volume_name)) if claim else None
+            if bound:
+                topologies += _topologies(bound)
+        if not topologies:
+            return PreFilterResult(status=SKIP)
+        state.data[self.name] = tuple(topologies)
+        return PreFilterResult()
+
+    def _problem(self, claim: PersistentVolumeClaim | None, name: str) -> str:
+        """Why the claim does not tell its zone, empty if it does or need not."""
+        if claim is None:
+            return f'persistentvolumeclaim "{name}" not found' if name else "PersistentVolumeClaim had no name"
+        if claim.volume_name:
+            exists = ("", claim.volume_name) in self.snapshot.objects.volumes
+            return "" if exists else f'persistentvolume "{claim.volume_name}" not found'
+        if not claim.storage_class:
+            return "PersistentVolumeClaim had no pv name and storageClass name"
+        storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
+        if storage_class is None:
+            return f'storageclass.storage.k8s.io "{claim.storage_class}" not found'
+        return "" if storage_class.binding_mode == "WaitForFirstConsumer" else "PersistentVolume had no name"
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
+        """Upstream `Filter`; a node without any such label takes every volume."""
+        labels = node_info.node.labels
+        if not any(label in labels for label in GA_LABELS):
+            return None
+        for key, values in state.data[self.name]:
+            if labels.get(key, labels.get(GA_LABELS[key])) not in values:
+                return REASON
+        return None
+
+
+def _topologies(volume: PersistentVolume) -> Iterator[_Topology]:
+    """Source: upstream `getPVTopologies`; a label with an empty zone in its list is passed over."""
+    for key in GA_LABELS:
+        if key in volume.labels:
+            zones = [zone.strip() for zone in volume.labels[key].split("__")]
+            if all(zones):
+                yield _Topology(key, frozenset(zones))

@@ -1,0 +1,206 @@
+"""The cluster as one scheduling cycle sees it. Source: kubernetes `pkg/scheduler/backend/cache/snapshot.go`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from policies.scheduling.node_info import NodeInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.disruption_budget import PodDisruptionBudget
+    from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolume, VolumeAttachment
+    from policies.scheduling.objects import Objects
+
+BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+_INT64: Final = 2**63 - 1
+
+
+class Columns:
+    """What nodes have and what their pods request, as int64 arrays: a row per resource, a column per node.
+
+    Resources: cpu (thousandths), memory and ephemeral-storage (bytes), pods (number), then all others there are.
+    """
+
+    __slots__ = ("allocatable", "requested", "resources")
+
+    def __init__(
+        self, resources: tuple[str, ...], allocatable: NDArray[np.int64], requested: NDArray[np.int64]
+    ) -> None:
+        self.resources = resources
+        self.allocatable, self.requested = allocatable, requested
+
+    @classmethod
+    def build(cls, node_infos: Sequence[NodeInfo]) -> Columns:
+        """The columns of these nodes."""
+        scalars = {name for info in node_infos for name in (*info.node.allocatable.scalars, *info.scalars)}
+        resources = (*BASE_RESOURCES, *sorted(scalars))
+        shape = (len(resources), len(node_infos))
+        columns = cls(resources, np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+        for index, info in enumerate(node_infos):
+            columns._set(index, info)
+        return columns
+
+    def updated(self, changed: Iterable[tuple[int, NodeInfo]]) -> Columns | None:
+        """With other nodes in some places; None where they bring resources that have no row yet."""
+        known = set(self.resources)
+        columns = Columns(self.resources, self.allocatable.copy(), self.requested.copy())
+        for index, info in changed:
+            if not known.issuperset(info.scalars) or not known.issuperset(info.node.allocatable.scalars):
+                return None
+            columns._set(index, info)
+        return columns
+
+    def _set(self, index: int, info: NodeInfo) -> None:
+        has = info.node.allocatable
+        self.allocatable[:4, index] = has.milli_cpu, has.memory, has.ephemeral_storage, has.allowed_pod_number
+        requested = info.milli_cpu, info.memory, info.ephemeral_storage, len(info.pods)
+        self.requested[:4, index] = [min(amount, _INT64) for amount in requested]
+        for row, name in enumerate(self.resources[4:], 4):
+            self.allocatable[row, index] = has.scalars.get(name, 0)
+            self.requested[row, index] = min(info.scalars.get(name, 0), _INT64)
+
+
+class Snapshot:
+    """Nodes with their pods, by name, and everything else that plugins look up. Immutable; any thread may read it."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        node_infos: Sequence[NodeInfo],
+        columns: Columns,
+        rows: Mapping[str, int] | None = None,
+    ) -> None:
+        self.objects = objects
+        self.node_infos = node_infos
+        self.columns = columns
+        self.rows = rows or {info.name: row for row, info in enumerate(node_infos)}
+        """Node name -> its place in `node_infos` and in the columns."""
+
+    @classmethod
+    def build(cls, objects: Objects, base: Snapshot | None = None, dirty: frozenset[str] | None = None) -> Snapshot:
+        """The snapshot of these objects. `base`: an older one that differs in `dirty` nodes alone (None: in all)."""
+        if base is None or dirty is None:
+            return cls._rebuild(objects, {})
+        rows, names = base.rows, {name for _, name in objects.nodes}
+        if names != rows.keys():
+            return cls._rebuild(objects, {info.name: info for info in base.node_infos if info.name not in dirty})
+        changed = [(rows[name], _node_info(objects, name)) for name in dirty if name in rows]
+        if not changed:
+            return cls(objects, base.node_infos, base.columns, rows)
+        node_infos = list(base.node_infos)
+        for row, info in changed:
+            node_infos[row] = info
+        columns = base.columns.updated(changed) or Columns.build(node_infos)
+        return cls(objects, node_infos, columns, rows)
+
+    @classmethod
+    def _rebuild(cls, objects: Objects, clean: Mapping[str, NodeInfo]) -> Snapshot:
+        names = sorted(name for _, name in objects.nodes)
+        node_infos = [clean.get(name) or _node_info(objects, name) for name in names]
+        return cls(objects, node_infos, Columns.build(node_infos))
+
+    def get(self, name: str) -> NodeInfo | None:
+        """The node of this name."""
+        row = self.rows.get(name)
+        return None if row is None else self.node_infos[row]
+
+    def nominated_pods(self, node_name: str) -> tuple[Pod, ...]:
+        """Pending pods that are nominated to the node."""
+        return self.objects.nominated.get(node_name, ())
+
+    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        """Labels of a namespace, none where it is not known."""
+        found = self.objects.namespaces.get(("", namespace))
+        return found.labels if found else {}
+
+    @cached_property
+    def have_pods_with_affinity(self) -> list[NodeInfo]:
+        """Nodes with pods that have affinity or anti-affinity to pods."""
+        return [info for info in self.node_infos if info.pods_with_affinity]
+
+    @cached_property
+    def have_pods_with_required_anti_affinity(self) -> list[NodeInfo]:
+        """Nodes with pods that have required anti-affinity."""
+        return [info for info in self.node_infos if info.pods_with_required_anti_affinity]
+
+    @cached_property
+    def used_claims(self) -> frozenset[tuple[str, str]]:
+        """(namespace, name) of every claim that a pod on a node uses."""
+        return frozenset(
+            (pod.namespace, volume.claim_name)
+            for info in self.node_infos
+            for pod in info.pods
+            for volume in pod.spec.volumes
+            if volume.claim_name is not None
+        )
+
+    @cached_property
+    def image_states(self) -> Mapping[str, tuple[int, int]]:
+        """Image name -> (bytes on the first node that has it, number of nodes that have it)."""
+        states: dict[str, tuple[int, int]] = {}
+        for info in self.node_infos:
+            for name, size in info.node.images.items():
+                first, nodes = states.get(name, (size, 0))
+                states[name] = first, nodes + 1
+        return states
+
+    @cached_property
+    def budgets(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
+        """Namespace -> its disruption budgets."""
+        found: dict[str, tuple[PodDisruptionBudget, ...]] = {}
+        for (namespace, _), budget in sorted(self.objects.budgets.items()):
+            found[namespace] = (*found.get(namespace, ()), budget)
+        return found
+
+    @cached_property
+    def volumes_of_class(self) -> Mapping[str, list[PersistentVolume]]:
+        """Storage class -> its volumes, by name."""
+        found: dict[str, list[PersistentVolume]] = {}
+        for _, volume in sorted(self.objects.volumes.items(), key=lambda item: item[0]):
+            found.setdefault(volume.storage_class, []).append(volume)
+        return found
+
+    @cached_property
+    def attachments(self) -> Mapping[str, list[VolumeAttachment]]:
+        """Node name -> volumes attached to it."""
+        found: dict[str, list[VolumeAttachment]] = {}
+        for attachment in self.objects.attachments.values():
+            found.setdefault(attachment.node_name, []).append(attachment)
+        return found
+
+    def check(self) -> None:
+        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
+        fresh = Snapshot._rebuild(self.objects, {})
+        assert [i.name for i in self.node_infos] == [i.name for i in fresh.node_infos], "nodes"
+        assert self.rows == fresh.rows, "rows"
+        for have, want in zip(self.node_infos, fresh.node_infos, strict=True):
+            for field in NodeInfo.__slots__:
+                if field == "scalars":
+                    scalars = [{k: v for k, v in info.scalars.items() if v} for info in (have, want)]
+                    assert scalars[0] == scalars[1], f"{have.name}: scalars"
+                else:
+                    assert getattr(have, field) == getattr(want, field), f"{have.name}: {field}"
+        self._check_columns(fresh.columns)
+
+    def _check_columns(self, fresh: Columns) -> None:
+        """Rows of resources that are gone everywhere may stay, with nothing in them."""
+        for name, row in ((name, row) for row, name in enumerate(self.columns.resources)):
+            for kind in ("allocatable", "requested"):
+                have = getattr(self.columns, kind)[row]
+                if name in fresh.resources:
+                    assert np.array_equal(have, getattr(fresh, kind)[fresh.resources.index(name)]), f"{kind} {name}"
+                else:
+                    assert not have.any(), f"{kind} {name} of nobody"
+        assert set(fresh.resources) <= set(self.columns.resources), "resources without a row"
+
+
+def _node_info(objects: Objects, name: str) -> NodeInfo:
+    return NodeInfo(objects.nodes["", name], objects.pods_by_node.get(name, ()))
