@@ -1,1 +1,39 @@
-"""What is true about pod priority: rules and the scheduling core. No network, no threads, no clock."""
+"""What is true about pod priority: rules and the scheduling core. No network, no threads, no clock.
+
+    cache = policies.Cache()                       # or policies.load_cluster("cluster.json.gz")
+    cache.add(obj); cache.remove(obj)              # API objects as dicts
+    prediction = policies.predict(cache.snapshot(), pod)
+    prediction.nominated_node, prediction.victims, prediction.num_pdb_violations, prediction.to_dict()
+
+These names are imported when they are used (PEP 562); numpy when the first prediction is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from policies.cluster import Cache, ClusterSnapshot, predict
+    from policies.scheduling.schedule_one import Prediction
+
+__all__ = ["Cache", "load_cluster", "predict", "ClusterSnapshot", "Prediction"]
+
+_HOMES: Final = {
+    "Cache": "policies.cluster",
+    "ClusterSnapshot": "policies.cluster",
+    "predict": "policies.cluster",
+    "load_cluster": "policies.sources",
+    "Prediction": "policies.scheduling.schedule_one",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

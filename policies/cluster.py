@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.objects.fields import group_kind, text
 from policies.objects.namespace import Namespace
+from policies.objects.node import Node
 from policies.objects.pod import Pod
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.objects.resource_quota import ResourceQuota
+from policies.objects.service import Service
+from policies.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from policies.objects.workload import Workload
 from policies.options import POD_TEMPLATE_PATHS
+from policies.scheduling.cache import LazySnapshot, PodsByNode
+from policies.scheduling.objects import Objects
 from policies.tables import FrozenTable, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policies.objects.fields import ApiObject
+    from policies.scheduling.schedule_one import Prediction
+    from policies.scheduling.snapshot import Snapshot
 
 Key = tuple[str, str]
 """(namespace, name); the namespace is empty for what has none."""
@@ -35,6 +51,17 @@ class ClusterSnapshot:
     resource_quotas: Mapping[Key, ResourceQuota] = field(default_factory=FrozenTable)
     pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
+    _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(Objects()))
+
+    @property
+    def objects(self) -> Objects:
+        """Nodes, budgets, volumes and what else the scheduler reads."""
+        return self._scheduling.objects
+
+    @property
+    def scheduling(self) -> Snapshot:
+        """The scheduler's snapshot; built when first asked for, and only then is numpy imported."""
+        return self._scheduling.get()
 
     def namespace(self, name: str) -> Namespace | None:
         """The namespace of this name, None where it is not known."""
@@ -55,6 +82,7 @@ class Cache:
     def __init__(self) -> None:
         self._classes: Mapping[str, PriorityClass] = _SYSTEM
         self._tables: dict[str, Table[Any, Any]] = {kind: Table() for kind in (*_VIEWS, _WORKLOADS)}
+        self._pods_by_node = PodsByNode()
         self.skipped: Counter[str] = Counter()
         """Kinds that play no part, and how many of each were offered."""
 
@@ -65,7 +93,7 @@ class Cache:
         """
         kind = group_kind(obj)
         if kind in _VIEWS:
-            self._tables[kind].put(_key(obj, kind), _VIEWS[kind](obj))
+            self._put(kind, _key(obj, kind), _VIEWS[kind](obj))
         elif kind in POD_TEMPLATE_PATHS:
             self._tables[_WORKLOADS].put((kind, *_key(obj, kind)), Workload.from_api(obj))
         elif kind == _CLASS:
@@ -80,7 +108,7 @@ class Cache:
         """Take an API object out, by its identity. What is not there is no error; the system classes stay."""
         kind = group_kind(obj)
         if kind in _VIEWS:
-            self._tables[kind].pop(_key(obj, kind))
+            self._put(kind, _key(obj, kind), None)
         elif kind in POD_TEMPLATE_PATHS:
             self._tables[_WORKLOADS].pop((kind, *_key(obj, kind)))
         elif kind == _CLASS:
@@ -89,25 +117,101 @@ class Cache:
 
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is now. Cheap after a small change."""
+        objects = self._objects()
         return ClusterSnapshot(
             priority_classes=self._classes,
-            namespaces=self._tables["/Namespace"].freeze(),
+            namespaces=objects.namespaces,
             resource_quotas=self._tables["/ResourceQuota"].freeze(),
             pods=self._tables["/Pod"].freeze(),
-            workloads=self._tables[_WORKLOADS].freeze(),
+            workloads=objects.workloads,
+            _scheduling=self._pods_by_node.next_snapshot(objects),
         )
+
+    def put_pod(self, pod: Pod) -> None:
+        """Take a pod in that was read already; it replaces the one of the same identity."""
+        self._put(_POD, (pod.namespace, pod.name), pod)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """Take a pod out, by its identity."""
+        self._put(_POD, (pod.namespace, pod.name), None)
+
+    def _put(self, kind: str, key: Key, view: Any) -> None:
+        """Set a view, or take it out (None), and tell the scheduler's side."""
+        table = self._tables[kind]
+        if kind == _POD:
+            self._pods_by_node.change_pod(table.get(key), view)
+        elif kind == "/Node":
+            self._pods_by_node.change_node(key[1])
+        if view is None:
+            table.pop(key)
+        else:
+            table.put(key, view)
+
+    def _objects(self) -> Objects:
+        pods_by_node, nominated = self._pods_by_node.tables()
+        tables = {name: self._tables[kind].freeze() for name, kind in _SCHEDULING.items()}
+        return Objects(pods_by_node=pods_by_node, nominated=nominated, **tables)
 
 
 _CLASS: Final = "scheduling.k8s.io/PriorityClass"
+_POD: Final = "/Pod"
 _WORKLOADS: Final = "workloads"
 _VIEWS: Final[dict[str, Callable[[ApiObject], object]]] = {
     "/Namespace": Namespace.from_api,
-    "/Pod": Pod.from_api,
+    _POD: Pod.from_api,
     "/ResourceQuota": ResourceQuota.from_api,
+    "/Node": Node.from_api,
+    "/PersistentVolumeClaim": PersistentVolumeClaim.from_api,
+    "/PersistentVolume": PersistentVolume.from_api,
+    "/Service": Service.from_api,
+    "policy/PodDisruptionBudget": PodDisruptionBudget.from_api,
+    "storage.k8s.io/StorageClass": StorageClass.from_api,
+    "storage.k8s.io/CSINode": CSINode.from_api,
+    "storage.k8s.io/CSIDriver": CSIDriver.from_api,
+    "storage.k8s.io/CSIStorageCapacity": CSIStorageCapacity.from_api,
+    "storage.k8s.io/VolumeAttachment": VolumeAttachment.from_api,
 }
-_CLUSTER_SCOPED: Final = {"/Namespace", "/Node", _CLASS}
+_CLUSTER_SCOPED: Final = {
+    "/Namespace",
+    "/Node",
+    "/PersistentVolume",
+    _CLASS,
+    "storage.k8s.io/StorageClass",
+    "storage.k8s.io/CSINode",
+    "storage.k8s.io/CSIDriver",
+    "storage.k8s.io/VolumeAttachment",
+}
+_SCHEDULING: Final = {
+    "nodes": "/Node",
+    "namespaces": "/Namespace",
+    "budgets": "policy/PodDisruptionBudget",
+    "claims": "/PersistentVolumeClaim",
+    "volumes": "/PersistentVolume",
+    "storage_classes": "storage.k8s.io/StorageClass",
+    "csi_nodes": "storage.k8s.io/CSINode",
+    "csi_drivers": "storage.k8s.io/CSIDriver",
+    "storage_capacities": "storage.k8s.io/CSIStorageCapacity",
+    "attachments": "storage.k8s.io/VolumeAttachment",
+    "services": "/Service",
+    "workloads": _WORKLOADS,
+}
+"""Fields of the scheduler's Objects -> the tables they are."""
 
 
 def _key(obj: ApiObject, kind: str) -> Key:
     namespace = "" if kind in _CLUSTER_SCOPED else text(obj, "metadata", "namespace", default="default")
     return namespace, text(obj, "metadata", "name")
+
+
+def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod) -> Prediction:
+    """What kube-scheduler would do with a pod (an API object, its priority resolved) in this cluster.
+
+    Where it carries no priority, that of its class counts, as admission would have it. Raises InvalidObject.
+    """
+    from policies.scheduling.schedule_one import Prediction
+
+    view = pod if isinstance(pod, Pod) else Pod.from_api(pod)
+    if view.priority is None and view.priority_class_name in snapshot.priority_classes:
+        found = snapshot.priority_classes[view.priority_class_name]
+        view = replace(view, priority=found.value, preemption_policy=view.preemption_policy or found.preemption_policy)
+    return Prediction(snapshot.scheduling, view)
