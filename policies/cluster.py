@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.objects.fields import group_kind, text
-from policies.objects.namespace import Namespace
-from policies.objects.node import Node
-from policies.objects.pod import Pod
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
-from policies.objects.resource_quota import ResourceQuota
-from policies.objects.service import Service
-from policies.objects.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
 from policies.objects.workload import Workload
 from policies.options import POD_TEMPLATE_PATHS
 from policies.scheduling.cache import LazySnapshot, PodsByNode
@@ -33,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policies.objects.fields import ApiObject
+    from policies.objects.namespace import Namespace
+    from policies.objects.pod import Pod
+    from policies.objects.resource_quota import ResourceQuota
     from policies.scheduling.schedule_one import Prediction
     from policies.scheduling.snapshot import Snapshot
 
@@ -93,7 +83,7 @@ class Cache:
         """
         kind = group_kind(obj)
         if kind in _VIEWS:
-            self._put(kind, _key(obj, kind), _VIEWS[kind](obj))
+            self._put(kind, _key(obj, kind), _reader(kind)(obj))
         elif kind in POD_TEMPLATE_PATHS:
             self._tables[_WORKLOADS].put((kind, *_key(obj, kind)), Workload.from_api(obj))
         elif kind == _CLASS:
@@ -156,21 +146,23 @@ class Cache:
 _CLASS: Final = "scheduling.k8s.io/PriorityClass"
 _POD: Final = "/Pod"
 _WORKLOADS: Final = "workloads"
-_VIEWS: Final[dict[str, Callable[[ApiObject], object]]] = {
-    "/Namespace": Namespace.from_api,
-    _POD: Pod.from_api,
-    "/ResourceQuota": ResourceQuota.from_api,
-    "/Node": Node.from_api,
-    "/PersistentVolumeClaim": PersistentVolumeClaim.from_api,
-    "/PersistentVolume": PersistentVolume.from_api,
-    "/Service": Service.from_api,
-    "policy/PodDisruptionBudget": PodDisruptionBudget.from_api,
-    "storage.k8s.io/StorageClass": StorageClass.from_api,
-    "storage.k8s.io/CSINode": CSINode.from_api,
-    "storage.k8s.io/CSIDriver": CSIDriver.from_api,
-    "storage.k8s.io/CSIStorageCapacity": CSIStorageCapacity.from_api,
-    "storage.k8s.io/VolumeAttachment": VolumeAttachment.from_api,
+_VIEWS: Final = {
+    "/Namespace": "namespace:Namespace",
+    _POD: "pod:Pod",
+    "/ResourceQuota": "resource_quota:ResourceQuota",
+    "/Node": "node:Node",
+    "/PersistentVolumeClaim": "storage:PersistentVolumeClaim",
+    "/PersistentVolume": "storage:PersistentVolume",
+    "/Service": "service:Service",
+    "policy/PodDisruptionBudget": "disruption_budget:PodDisruptionBudget",
+    "storage.k8s.io/StorageClass": "storage:StorageClass",
+    "storage.k8s.io/CSINode": "storage:CSINode",
+    "storage.k8s.io/CSIDriver": "storage:CSIDriver",
+    "storage.k8s.io/CSIStorageCapacity": "storage:CSIStorageCapacity",
+    "storage.k8s.io/VolumeAttachment": "storage:VolumeAttachment",
 }
+"""`group/Kind` -> module and class in policies.objects, imported with the first object of the kind: linting starts
+without them."""
 _CLUSTER_SCOPED: Final = {
     "/Namespace",
     "/Node",
@@ -198,6 +190,14 @@ _SCHEDULING: Final = {
 """Fields of the scheduler's Objects -> the tables they are."""
 
 
+@cache
+def _reader(kind: str) -> Callable[[ApiObject], object]:
+    """What makes a view of an API object of this kind."""
+    module, name = _VIEWS[kind].split(":")
+    reader: Callable[[ApiObject], object] = getattr(import_module(f"policies.objects.{module}"), name).from_api
+    return reader
+
+
 def _key(obj: ApiObject, kind: str) -> Key:
     namespace = "" if kind in _CLUSTER_SCOPED else text(obj, "metadata", "namespace", default="default")
     return namespace, text(obj, "metadata", "name")
@@ -208,6 +208,7 @@ def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod) -> Prediction:
 
     Where it carries no priority, that of its class counts, as admission would have it. Raises InvalidObject.
     """
+    from policies.objects.pod import Pod
     from policies.scheduling.schedule_one import Prediction
 
     view = pod if isinstance(pod, Pod) else Pod.from_api(pod)

@@ -95,7 +95,7 @@ def _topology_labels(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, s
 
 def _renamed(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tuple[NodeSelectorTerm, ...]:
     return tuple(
-        replace(term, expressions=tuple(replace(e, key=new) if e.key == old else e for e in term.expressions))
+        replace(term, expressions=tuple(e._replace(key=new) if e.key == old else e for e in term.expressions))
         for term in terms
     )
 
