@@ -1,0 +1,237 @@
+"""The decision on one admission request: pure, in the order direction, exemption, patch or rules, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.evaluator import Phase, evaluate
+from policies.findings import Action, Finding, Severity
+from policies.objects.fields import InvalidObject, at
+from policies.objects.namespace import Namespace
+from policies.objects.priority_class import PriorityClass
+from policies.objects.subject import Apply, Operation, Subject
+from webhook.messages import audit_of, denial_of, warnings_of
+from webhook.mutation import DEFAULT_CLASS_ANNOTATION, NO_MUTATION, mutate
+from webhook.review import Request, Response
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from policies.cluster import ClusterSnapshot
+    from policies.config import Config
+
+Confirm = Callable[[], Mapping[str, PriorityClass]]
+"""The classes that the API server has this moment, by name: one live GET. Raises OSError where it fails."""
+
+RESTS_ON_THE_CACHE: Final = frozenset(
+    {
+        "unknown-priority-class",
+        "priority-mismatch",
+        "preemption-policy-mismatch",
+        "final-priority-mismatch",
+        "global-default-not-unique",
+    }
+)
+"""Rules whose denial rests on what the watch cache lacks or holds otherwise: a stale cache must deny nobody."""
+
+
+class Hook(StrEnum):
+    """The two webhooks, by the last part of their path."""
+
+    MUTATE = "mutate"
+    VALIDATE = "validate"
+
+
+class Verdict(StrEnum):
+    """How a request came out; a closed set, for metrics and logs."""
+
+    ALLOWED = "allowed"
+    PATCHED = "patched"
+    WARNED = "warned"
+    DENIED = "denied"
+    EXEMPT = "exempt"
+
+
+class Direction(Enum):
+    """What is done with a request before anything is known about its object."""
+
+    PASS = "pass"
+    """Allowed, and nothing is looked at."""
+    JUDGE = "judge"
+    """The object in the request is judged."""
+    LOOK_UP = "look up"
+    """The object in the request stands for another one, which is looked up in the cluster and judged."""
+
+
+class Row(NamedTuple):
+    """One row of docs/failure-directions.md: which requests, and what is done with them."""
+
+    id: str
+    applies: Callable[[Request, Config], bool]
+    direction: Direction
+
+
+_JUDGED: Final = frozenset({"scheduling.k8s.io/PriorityClass", "/Pod", "/Namespace", "/ResourceQuota"})
+
+ROWS: Final = (
+    Row("connect", lambda request, _: request.operation is Operation.CONNECT, Direction.PASS),
+    Row("scale", lambda request, _: request.subresource == "scale", Direction.LOOK_UP),
+    Row("other-subresource", lambda request, _: bool(request.subresource), Direction.PASS),
+    Row("unknown-kind", lambda request, config: not _is_judged(request, config), Direction.PASS),
+    Row("delete-without-object", lambda request, _: not (request.object or request.old), Direction.PASS),
+    Row("delete", lambda request, _: request.operation is Operation.DELETE, Direction.JUDGE),
+    Row("update", lambda request, _: request.operation is Operation.UPDATE, Direction.JUDGE),
+    Row("create", lambda _request, _config: True, Direction.JUDGE),
+)
+"""The first row that applies decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The response, and what is told of it to logs and metrics."""
+
+    response: Response
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    exemption: str = ""
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Whether it is a denial that the cache alone stands for."""
+        return self.verdict is Verdict.DENIED and any(map(_denies_by_cache, self.findings))
+
+
+class Time(NamedTuple):
+    """The wall clock's time (UTC), and whether the time for what takes long is used up."""
+
+    now: datetime
+    expired: Callable[[], bool]
+
+
+def row_of(request: Request, config: Config) -> Row:
+    """The row of the table of directions that the request falls under."""
+    return next(row for row in ROWS if row.applies(request, config))
+
+
+def decide(
+    request: Request,
+    hook: Hook,
+    cluster: ClusterSnapshot | None,
+    config: Config,
+    time: Time,
+    confirm: Confirm | None = None,
+) -> Decision:
+    """Answer one request. With `confirm`, a denial that rests on the cache is spoken only if the live classes agree."""
+    direction = row_of(request, config).direction
+    if direction is Direction.PASS:
+        return Decision(Response(request.uid), Verdict.ALLOWED)
+    if reason := config.exemption(request.user, _namespace(request, cluster), time.now):
+        return Decision(Response(request.uid, audit={"exempt": reason}), Verdict.EXEMPT, exemption=reason)
+    if hook is Hook.MUTATE:
+        return _patch(request, cluster)
+    subject = _scaled(request, cluster, config) if direction is Direction.LOOK_UP else request.subject
+    if subject is None:
+        return Decision(Response(request.uid), Verdict.ALLOWED)
+    return _judge(request.uid, subject, cluster, config, time, confirm)
+
+
+def _is_judged(request: Request, config: Config) -> bool:
+    kind = request.kind.group_kind
+    return kind in _JUDGED or kind in config.options.pod_template_paths
+
+
+def _namespace(request: Request, cluster: ClusterSnapshot | None) -> Namespace | None:
+    """The namespace as stored: a request about a namespace cannot exempt itself."""
+    if not request.namespace:
+        return None
+    known = cluster.namespace(request.namespace) if cluster else None
+    return known or Namespace(request.namespace, {}, {})
+
+
+def _patch(request: Request, cluster: ClusterSnapshot | None) -> Decision:
+    try:
+        mutation = mutate(request, cluster)
+    except InvalidObject:
+        mutation = NO_MUTATION  # not ours to say: the API server decodes and validates
+    audit: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
+    if mutation.assigned:
+        audit["assigned-priority-class"] = f"{mutation.assigned} by annotation of namespace {request.namespace}"
+    elif mutation.missing:
+        warnings = warnings_of([_missing_default(request, mutation.missing)])
+    response = Response(request.uid, patch=mutation.patch, audit=audit, warnings=warnings)
+    return Decision(response, Verdict.PATCHED if mutation.patch else Verdict.WARNED if warnings else Verdict.ALLOWED)
+
+
+def _missing_default(request: Request, name: str) -> Finding:
+    message = (
+        f'namespace "{request.namespace}" gives its pods the class "{name}" by default, and there is no such class'
+    )
+    remedy = f"create it, or change the namespace's annotation {DEFAULT_CLASS_ANNOTATION}"
+    subject = request.subject
+    location = subject.locate(())
+    return Finding(location, Severity.WARNING, "unknown-default-class", subject.ref, message, remedy, Action.WARN)
+
+
+def _scaled(request: Request, cluster: ClusterSnapshot | None, config: Config) -> Subject | None:
+    """The workload that `…/scale` is about, with the replicas asked for; None where it is not known."""
+    resource = request.resource
+    for kind in config.options.pod_template_paths if cluster else ():
+        group, _, name = kind.rpartition("/")
+        if group == resource.group and f"{name.lower()}s" == resource.resource:
+            assert cluster is not None
+            found = cluster.workload(kind, request.namespace, request.name)
+            if found is None:
+                return None
+            spec = {**(at(found.object, "spec") or {}), "replicas": at(request.object, "spec", "replicas")}
+            return replace(request.subject, object={**found.object, "spec": spec}, old=found.object, subresource="")
+    return None
+
+
+def _judge(
+    uid: str, subject: Subject, cluster: ClusterSnapshot | None, config: Config, time: Time, confirm: Confirm | None
+) -> Decision:
+    def found(cluster: ClusterSnapshot | None) -> tuple[Finding, ...]:
+        apply = Apply((subject,))
+        return tuple(evaluate(apply, cluster, config, phase=Phase.VALIDATE, now=time.now, expired=time.expired))
+
+    findings = found(cluster)
+    if confirm is not None and cluster is not None and any(map(_denies_by_cache, findings)):
+        try:
+            classes = confirm()
+        except OSError:
+            findings = tuple(_unproven(finding) for finding in findings)
+        else:
+            findings = found(replace(cluster, priority_classes=classes))
+    return _answer(uid, findings)
+
+
+def _denies_by_cache(finding: Finding) -> bool:
+    return finding.action is Action.DENY and finding.rule in RESTS_ON_THE_CACHE
+
+
+def _unproven(finding: Finding) -> Finding:
+    """A denial that could not be confirmed is a warning, which says so."""
+    if not _denies_by_cache(finding):
+        return finding
+    remedy = f"{finding.remediation}; allowed, because the API server could not be asked whether this still holds"
+    return replace(finding, action=Action.WARN, remediation=remedy.removeprefix("; "))
+
+
+def _answer(uid: str, findings: tuple[Finding, ...]) -> Decision:
+    """One set of findings, rendered as denial, warnings or audit annotations."""
+    by_action: dict[Action, list[Finding]] = {action: [] for action in Action}
+    for finding in findings:
+        by_action[finding.action].append(finding)
+    audit = audit_of(by_action[Action.AUDIT])
+    if denied := by_action[Action.DENY]:
+        message, causes = denial_of(denied)
+        response = Response(uid, False, 403, "Forbidden", message, causes, audit=audit)
+        return Decision(response, Verdict.DENIED, findings)
+    warnings = warnings_of(by_action[Action.WARN])
+    return Decision(
+        Response(uid, warnings=warnings, audit=audit), Verdict.WARNED if warnings else Verdict.ALLOWED, findings
+    )

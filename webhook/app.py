@@ -1,0 +1,87 @@
+"""The routes, as Flask applications: one for admission, one for probes and metrics."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from flask import Flask, Response, request
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+
+from webhook.endpoint import MAX_BODY, PATHS, TOO_LARGE, Call, Reply, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webhook.admission import Hook
+    from webhook.endpoint import Endpoint
+    from webhook.health import Health
+    from webhook.metrics import Metrics
+
+
+def create_app(endpoint: Endpoint) -> Flask:
+    """POST /mutate and /validate; anything else is a 404 or 405 with a Status."""
+    app = Flask("forewarn", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    for path, hook in PATHS.items():
+        view = _view(endpoint, hook)
+        app.add_url_rule(path, hook.value, view, methods=["POST"], provide_automatic_options=False)
+    app.register_error_handler(HTTPException, _status)
+    return app
+
+
+def create_health_app(health: Health, metrics: Metrics) -> Flask:
+    """GET /livez, /readyz and /metrics."""
+    app = Flask("forewarn-health", static_folder=None)
+
+    def probe(check: Callable[[], str]) -> Callable[[], Response]:
+        def view() -> Response:
+            fault = check()
+            return Response(f"{fault or 'ok'}\n", 503 if fault else 200, mimetype="text/plain")
+
+        return view
+
+    def exposition() -> Response:
+        body, content_type = metrics.exposition(request.headers.get("Accept", ""))
+        return Response(body, content_type=content_type)
+
+    for path, view in {"livez": probe(health.alive), "readyz": probe(health.ready), "metrics": exposition}.items():
+        app.add_url_rule(f"/{path}", path, view, methods=["GET"], provide_automatic_options=False)
+    app.register_error_handler(HTTPException, _status)
+    return app
+
+
+def _view(endpoint: Endpoint, hook: Hook) -> Callable[[], Response]:
+    def answered() -> Reply:
+        received = monotonic()
+        headers = request.headers
+        reply = endpoint.refuse(
+            headers.get("Content-Type", ""), headers.get("Content-Encoding", ""), headers.get("Content-Length", "")
+        )
+        if reply is not None:
+            return endpoint.refused(hook, reply)
+        try:
+            body = request.get_data(cache=False)
+        except RequestEntityTooLarge:
+            return endpoint.refused(hook, TOO_LARGE)
+        return endpoint.answer_now(Call(hook, body, received, request.args.get("timeout", "")))
+
+    def view() -> Response:
+        if (full := endpoint.gate.enter()) is not None:
+            return _response(endpoint.refused(hook, full))
+        try:
+            return _response(answered())
+        finally:
+            endpoint.gate.leave()
+
+    return view
+
+
+def _response(reply: Reply) -> Response:
+    return Response(reply.body, reply.status, list(reply.headers))
+
+
+def _status(error: HTTPException) -> Response:
+    """Werkzeug's own answers (404, 405 …) as a Status."""
+    headers = [(name, value) for name, value in error.get_headers() if name.lower() == "allow"]
+    return _response(refusal(error.code or 500, error.description or error.name, tuple(headers)))

@@ -1,0 +1,70 @@
+"""JSON Patch (RFC 6902): the three operations that are sent, and what they make of an object."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from policies.objects.fields import at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.findings import Path
+    from policies.objects.fields import ApiObject
+
+
+class PatchError(ValueError):
+    """An operation that does not apply to the object."""
+
+
+class PatchOperation(NamedTuple):
+    """One operation. `value` means nothing for remove."""
+
+    op: Literal["add", "replace", "remove"]
+    path: Path
+    value: Any = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As it goes over the wire."""
+        written: dict[str, Any] = {"op": self.op, "path": pointer(self.path)}
+        return written if self.op == "remove" else {**written, "value": self.value}
+
+
+def pointer(path: Path) -> str:
+    """A path as JSON Pointer (RFC 6901): `~` and `/` inside a key are escaped."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def set_value(obj: ApiObject, path: Path, value: Any) -> PatchOperation:
+    """Set one value in nested objects. Parents that are absent come along: the API server adds none by itself."""
+    depth = 1
+    while depth < len(path) and isinstance(at(obj, *path[:depth]), Mapping):
+        depth += 1
+    for step in reversed(path[depth:]):
+        value = {step: value}
+    return PatchOperation("replace" if at(obj, *path[:depth]) is not None else "add", path[:depth], value)
+
+
+def drop(obj: ApiObject, path: Path) -> list[PatchOperation]:
+    """Remove one value; nothing where it is absent, which RFC 6902 calls an error."""
+    parent = at(obj, *path[:-1]) if len(path) > 1 else obj
+    return [PatchOperation("remove", path)] if isinstance(parent, Mapping) and path[-1] in parent else []
+
+
+def apply_patch(obj: ApiObject, operations: Iterable[PatchOperation]) -> dict[str, Any]:
+    """What the operations make of the object, which stays as it is. Raises PatchError where one does not apply."""
+    patched: dict[str, Any] = copy.deepcopy(dict(obj))
+    for operation in operations:
+        parent: Any = patched
+        for step in operation.path[:-1]:
+            parent = parent.get(step) if isinstance(parent, dict) else None
+        key = operation.path[-1]
+        if not isinstance(parent, dict) or (operation.op != "add" and key not in parent):
+            raise PatchError(f"{operation.op} {pointer(operation.path)}: there is no such place")
+        if operation.op == "remove":
+            del parent[key]
+        else:
+            parent[key] = copy.deepcopy(operation.value)
+    return patched

@@ -1,0 +1,91 @@
+"""Findings as kubectl shows them: warnings within their budget, audit annotations, the text of a denial.
+
+Sources: apiserver pkg/endpoints/filters/warning.go (a warning with a control character is dropped without a word; past
+4,096 runes in all, each is cut to 256), pkg/admission/attributes.go (keys of audit annotations).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, plural
+from webhook.review import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from policies.findings import Finding
+
+MAX_WARNINGS: Final = 3
+MAX_WARNING: Final = 256
+MAX_FIRST_SENTENCE: Final = 120
+MAX_AUDIT_KEY: Final = 63
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")
+_NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_FULL_STOP: Final = re.compile(r"(?<=[.!?])\s")
+
+
+def one_line(text: str) -> str:
+    """The text without control characters, lone surrogates and line breaks; runs of them become one space."""
+    return _UNPRINTABLE.sub(" ", text).strip()
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters; what is lost leaves an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """What the webhook would deny before what it would warn of, then by severity."""
+    actions = list(Action)
+    return sorted(findings, key=lambda finding: (actions.index(finding.action), finding.severity, finding.order))
+
+
+def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """At most three warnings, worst first, each said once; the last one says how many more there are."""
+    texts: dict[str, str] = {}
+    for finding in worst_first(findings):
+        texts.setdefault(_sentences(finding), finding.rule)
+    more = len(texts) - MAX_WARNINGS
+    shown = list(texts.items())[:MAX_WARNINGS]
+    tails = [f" [{rule}]" for _, rule in shown]
+    if more > 0:
+        tails[-1] += f" (and {plural(more, 'more warning')})"
+    return tuple(cut(text, MAX_WARNING - len(tail)) + tail for (text, _), tail in zip(shown, tails, strict=True))
+
+
+def _sentences(finding: Finding) -> str:
+    """Message and remedy, the first sentence short enough for every client."""
+    first, *rest = _FULL_STOP.split(one_line(finding.message), maxsplit=1)
+    first = cut(first, MAX_FIRST_SENTENCE)
+    rest += [one_line(finding.remediation)] if finding.remediation else []
+    return " ".join([first if first.endswith((".", "!", "?", "…")) or not rest else f"{first}.", *rest])
+
+
+def audit_of(findings: Iterable[Finding]) -> dict[str, str]:
+    """One annotation a rule: its messages, in full and on one line."""
+    annotations: dict[str, list[str]] = {}
+    for finding in worst_first(findings):
+        messages = annotations.setdefault(audit_key(finding.rule), [])
+        where = f"{finding.path}: " if finding.path else ""
+        if (text := one_line(where + finding.message)) not in messages:
+            messages.append(text)
+    return {key: "; ".join(messages) for key, messages in annotations.items()}
+
+
+def audit_key(text: str) -> str:
+    """A valid key: the API server drops any other, and anything past 63 characters."""
+    return _NOT_IN_A_KEY.sub("-", text)[:MAX_AUDIT_KEY].strip("-_.") or "finding"
+
+
+def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
+    """The message of a denial, every rule named, and its causes for programs."""
+    ordered = worst_first(findings)
+    parts = dict.fromkeys(f"{one_line(_with_remedy(finding))} [{finding.rule}]" for finding in ordered)
+    causes = tuple(Cause(finding.rule, one_line(finding.message), one_line(finding.path)) for finding in ordered)
+    return "; ".join(parts), causes
+
+
+def _with_remedy(finding: Finding) -> str:
+    return f"{finding.message} ({finding.remediation})" if finding.remediation else finding.message

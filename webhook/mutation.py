@@ -1,0 +1,89 @@
+"""What `/mutate` patches: pods that lack what the Priority plugin would fill in, and a namespace's default class.
+
+The plugin runs before webhooks and once more after an effective patch. So a class is assigned by naming it and removing
+the numbers that belong to the old one: the plugin then reads the new ones from the API server itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.objects.fields import at, string_map, text
+from policies.objects.subject import Operation
+from policies.priority import Forbidden, default_priority_class, establish_priority
+from webhook.json_patch import PatchOperation, drop, set_value
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
+    from webhook.review import Request
+
+DEFAULT_CLASS_ANNOTATION: Final = "forewarn.dev/default-priority-class"
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+SYSTEM_NAMESPACE: Final = "kube-system"
+CLASS: Final = ("spec", "priorityClassName")
+PRIORITY: Final = ("spec", "priority")
+POLICY: Final = ("spec", "preemptionPolicy")
+
+
+class Mutation(NamedTuple):
+    """A patch, the class that it assigns by policy, and the class that could not be assigned because there is none."""
+
+    patch: tuple[PatchOperation, ...] = ()
+    assigned: str = ""
+    missing: str = ""
+
+
+NO_MUTATION: Final = Mutation()
+
+
+def mutate(request: Request, cluster: ClusterSnapshot | None) -> Mutation:
+    """The patch for a new pod; none for anything else, none where nothing would change. Raises InvalidObject."""
+    if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != "/Pod":
+        return NO_MUTATION
+    wanted = _class_by_policy(request, cluster)
+    if wanted and wanted not in cluster.priority_classes:
+        return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster), missing=wanted)
+    if not wanted:
+        return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster))
+    if at(request.object, *PRIORITY) is None:
+        return Mutation(_fill_in(request.object, wanted, cluster), assigned=wanted)
+    return Mutation(_assign(request.object, wanted), assigned=wanted)
+
+
+def _class_by_policy(request: Request, cluster: ClusterSnapshot) -> str:
+    """The class that the pod's namespace gives to pods that ask for none; empty where it has it already."""
+    namespace = cluster.namespace(request.namespace)
+    wanted = namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "") if namespace else ""
+    if not wanted or request.namespace == SYSTEM_NAMESPACE:
+        return ""
+    if MIRROR_ANNOTATION in string_map(request.object, "metadata", "annotations"):
+        return ""
+    default = default_priority_class(cluster.priority_classes.values())
+    # The plugin has written the global default into pods that asked for nothing: the two look the same by now.
+    asks_for_nothing = text(request.object, *CLASS) in ("", default.name if default else "")
+    return wanted if asks_for_nothing and text(request.object, *CLASS) != wanted else ""
+
+
+def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:
+    return (set_value(pod, CLASS, wanted), *drop(pod, PRIORITY), *drop(pod, POLICY))
+
+
+def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple[PatchOperation, ...]:
+    """What the plugin would have written, where it has not run; an unknown class is left to `/validate`."""
+    if at(pod, *PRIORITY) is not None:
+        return ()
+    try:
+        resolved = establish_priority(class_name, cluster.priority_classes)
+    except Forbidden:
+        return ()
+    values = {CLASS: resolved.priority_class_name, PRIORITY: resolved.priority, POLICY: resolved.preemption_policy}
+    if not isinstance(pod.get("spec"), dict):
+        spec = {path[-1]: value for path, value in values.items() if value != ""}
+        return (set_value(pod, ("spec",), spec),)
+    absent = at(pod, *POLICY) is None
+    return tuple(
+        set_value(pod, path, value)
+        for path, value in values.items()
+        if value != (at(pod, *path) or "") and (path != POLICY or absent)
+    )
