@@ -7,7 +7,6 @@ internal error is a 500 and never `allowed: false`: only then does failurePolicy
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -22,6 +21,8 @@ from webhook.metrics import KINDS, OTHER
 from webhook.review import BadReview, Request, parse_review, status_body
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
     from webhook.admission import Confirm
@@ -140,7 +141,7 @@ class Endpoint:
         """Count and log an answer without an AdmissionReview."""
         verdict = str(reply.status)
         self.metrics.requests.labels(hook.value, OTHER, OTHER, verdict).inc()
-        say("request refused", logging.WARNING, phase=hook.value, status=reply.status, **fields)
+        say("request refused", {"phase": hook.value, "status": reply.status, **fields}, logging.WARNING)
         return reply
 
     def answer(self, call: Call) -> Reply | Later:
@@ -191,7 +192,7 @@ class Endpoint:
         for finding in decision.findings:
             self.metrics.findings.labels(finding.rule, finding.action.value).inc()
         if LOGGER.isEnabledFor(logging.INFO):
-            say("decision", **_told(hook, request, decision), milliseconds=round(seconds * _MILLISECONDS, 3))
+            say("decision", {**_told(hook, request, decision), "milliseconds": round(seconds * _MILLISECONDS, 3)})
         return Reply(200, body)
 
     def _broken(self, call: Call) -> Reply:

@@ -6,7 +6,10 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LOGGER: Final = logging.getLogger("forewarn")
 
@@ -34,6 +37,6 @@ def log_to_stderr(level: int = logging.INFO) -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
 
 
-def say(message: str, level: int = logging.INFO, **fields: object) -> None:
+def say(message: str, fields: Mapping[str, object], level: int = logging.INFO) -> None:
     """Log one event with its fields."""
     LOGGER.log(level, message, extra={"fields": fields})
