@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.evaluator import Phase, evaluate
 from policies.findings import Action, Finding, Severity
 from policies.objects.fields import InvalidObject, at
-from policies.objects.namespace import Namespace
+from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, Namespace
 from policies.objects.priority_class import PriorityClass
 from policies.objects.subject import Apply, Operation, Subject
 from webhook.messages import audit_of, denial_of, warnings_of
-from webhook.mutation import DEFAULT_CLASS_ANNOTATION, NO_MUTATION, mutate
+from webhook.mutation import NO_MUTATION, mutate
 from webhook.review import Request, Response
 
 if TYPE_CHECKING:

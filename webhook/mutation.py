@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.objects.fields import at, string_map, text
+from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.objects.subject import Operation
 from policies.priority import Forbidden, default_priority_class, establish_priority
 from webhook.json_patch import PatchOperation, drop, set_value
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from webhook.review import Request
 
-DEFAULT_CLASS_ANNOTATION: Final = "forewarn.dev/default-priority-class"
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 SYSTEM_NAMESPACE: Final = "kube-system"
 CLASS: Final = ("spec", "priorityClassName")

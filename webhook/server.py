@@ -39,6 +39,7 @@ HANDSHAKE_SECONDS: Final = 10.0
 MAX_HEADER: Final = 64 * 1024
 _DISCARDED: Final = 4 * MAX_BODY
 """Bytes that are read of a body that is refused, so that the client is not cut off before it reads why."""
+_BACKLOG: Final = 2048
 _CLOSE: Final = (b"connection", b"close")
 
 
@@ -249,7 +250,7 @@ class TlsServer(uvicorn.Server):
                 ssl=self._context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=HANDSHAKE_SECONDS,
-                backlog=self.config.backlog,
+                backlog=_BACKLOG,
             )
             for sock in sockets or ()
         ]
@@ -295,6 +296,7 @@ def bind(host: str, port: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     sock.bind((host, port))
+    sock.listen(_BACKLOG)  # from here on nobody is refused, only kept waiting
     return sock
 
 

@@ -1,0 +1,1 @@
+"""Subcommands of `forewarn` that have to do with requests, one a module."""

@@ -1,0 +1,94 @@
+"""`forewarn review`: the webhook's answer to one AdmissionReview, without a server."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from policies.config import Config, ConfigError, load_config
+from policies.objects.fields import InvalidObject, mapping
+from policies.priority import Forbidden, admit_pod
+from policies.sources import SourceError, load_cluster, read_file
+from webhook.admission import Decision, Hook, Time, decide
+from webhook.json_patch import apply_patch
+from webhook.review import BadReview, parse_review
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.cluster import ClusterSnapshot
+
+ALLOWED, DENIED, USAGE, FAILED = range(4)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        config = load_config(options.config) if options.config else Config()
+    except ConfigError as fault:
+        return _complain(fault, USAGE)
+    try:
+        cluster = load_cluster(*options.cluster).snapshot() if options.cluster else None
+        body = read_file(options.file)
+        decisions = answers(body, options.phase, cluster, config)
+    except SourceError as fault:
+        return _complain(fault, FAILED)
+    except BadReview as fault:
+        return _complain(f"{options.file}: {fault}", FAILED)
+    for decision in decisions:
+        print(decision.response.to_bytes().decode())  # noqa: T201
+    return ALLOWED if all(decision.response.allowed for decision in decisions) else DENIED
+
+
+def answers(body: bytes, phase: Hook | None, cluster: ClusterSnapshot | None, config: Config) -> list[Decision]:
+    """What the webhook would say: to one hook, or to both in turn as the API server calls them. Raises BadReview."""
+    time = Time(datetime.now(UTC), lambda: False)
+    if phase is not None:
+        return [decide(parse_review(body), phase, cluster, config, time)]
+    mutated = decide(parse_review(body), Hook.MUTATE, cluster, config, time)
+    if mutated.response.patch:
+        review: dict[str, Any] = json.loads(body)
+        patched = apply_patch(review["request"]["object"], mutated.response.patch)
+        review["request"]["object"] = _admitted_again(patched, cluster)
+        body = json.dumps(review).encode()
+    return [mutated, decide(parse_review(body), Hook.VALIDATE, cluster, config, time)]
+
+
+def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dict[str, Any]:
+    """What the Priority plugin makes of the patched pod: the API server runs it again after an effective patch."""
+    if cluster is None:
+        return pod
+    try:
+        spec = mapping(pod, "spec")
+        resolved = admit_pod(spec, cluster.priority_classes)
+    except (Forbidden, InvalidObject):
+        return pod
+    values = {"priority": resolved.priority, "preemptionPolicy": resolved.preemption_policy}
+    if resolved.priority_class_name:
+        values["priorityClassName"] = resolved.priority_class_name
+    return {**pod, "spec": {**spec, **values}}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn review",
+        description="Answer an AdmissionReview as the webhook would: one line of JSON a phase.",
+        epilog="Exit status: 0 allowed, 1 denied, 2 wrong usage or configuration, 3 could not do the job.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("-f", "--file", required=True, metavar="REVIEW.json", help="the AdmissionReview, or - for standard input")
+    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    both = "one of the two (default: mutate, apply the patch, validate)"
+    add("--phase", type=Hook, choices=list(Hook), metavar="mutate|validate", help=both)
+    add("-c", "--config", metavar="FILE", help="configuration (default: the built-in one)")
+    return parser
+
+
+def _complain(fault: object, status: int) -> int:
+    print(f"forewarn review: {fault}", file=sys.stderr)  # noqa: T201
+    return status

@@ -1,0 +1,140 @@
+"""`forewarn serve`: puts the webhook together and runs it until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from policies.config import Config, ConfigError, load_config
+from policies.sources import SourceError, load_cluster
+from webhook.app import create_app, create_health_app
+from webhook.endpoint import Endpoint, Gate
+from webhook.health import Health
+from webhook.logs import log_to_stderr
+from webhook.metrics import Metrics
+from webhook.reloading import Reloaded, check_regularly
+from webhook.server import Limits, Routes, bind, serve, serve_health
+from webhook.settings import parse_settings
+from webhook.tls import SwappingContext, TlsError, read_certificate, self_signed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from socket import socket
+
+    from policies.cluster import ClusterSnapshot
+    from webhook.settings import Settings
+
+USAGE, FAILED = 2, 3
+
+
+class CannotStart(Exception):
+    """Why the webhook cannot be started, and the exit status that says so."""
+
+    def __init__(self, why: object, status: int) -> None:
+        super().__init__(str(why))
+        self.status = status
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status."""
+    settings = parse_settings(arguments, os.environ)
+    log_to_stderr()
+    try:
+        return _run(settings)
+    except CannotStart as fault:
+        print(f"forewarn serve: {fault}", file=sys.stderr)  # noqa: T201
+        return fault.status
+
+
+def _run(settings: Settings) -> int:
+    metrics, gate, health = Metrics(), Gate(settings.max_in_flight), Health()
+    cluster = _cluster(settings, metrics)
+    config, look_at_config = _config(settings, metrics)
+    certificates, look_at_certificate = _certificates(settings, metrics)
+    metrics.in_flight.set_function(lambda: gate.inside)
+    endpoint = Endpoint(cluster=lambda: cluster, config=config, metrics=metrics, gate=gate)
+    with ExitStack() as stack:
+        plain, secure = (_bound(settings.host, port) for port in (settings.health_port, settings.port))
+        stack.callback(check_regularly([look_at_config, look_at_certificate]).set)
+        serve_health(plain, create_health_app(health, metrics))
+        _announce("https", secure.getsockname(), "listening")
+        _announce("http", plain.getsockname(), "health")
+        limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
+        serve(secure, Routes(endpoint, create_app(endpoint), health), certificates.listening, endpoint, health, limits)
+    return 0
+
+
+def _cluster(settings: Settings, metrics: Metrics) -> ClusterSnapshot:
+    """The embedded cluster state, out of files."""
+    if not settings.cluster:
+        raise CannotStart("--cluster is missing: name a dump, as `kubectl get -A -o json` prints it", USAGE)
+    try:
+        snapshot = load_cluster(*settings.cluster).snapshot()
+    except SourceError as fault:
+        raise CannotStart(fault, FAILED) from None
+    loaded = monotonic()
+    metrics.cache_age.set_function(lambda: monotonic() - loaded)
+    for kind in ("priority_classes", "namespaces", "resource_quotas", "pods", "workloads"):
+        metrics.cache_objects.labels(kind).set(len(getattr(snapshot, kind)))
+    return snapshot
+
+
+def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config], Callable[[], object]]:
+    """What gives the configuration in force, and what looks whether its file has changed."""
+    path = settings.config
+    if path is None:
+        default = Config()
+        return lambda: default, lambda: None
+    try:
+        reloaded = Reloaded("configuration", [path], lambda: load_config(path), metrics)
+    except ConfigError as fault:
+        raise CannotStart(fault, USAGE) from None
+    return reloaded.get, reloaded.check
+
+
+def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext, Callable[[], object]]:
+    """The TLS contexts, and what looks whether the certificate has changed."""
+    chain, key = settings.tls_cert, settings.tls_key
+    if chain is None or key is None:
+        contexts = SwappingContext(self_signed(datetime.now(UTC)), settings.tls_min_version)
+        _write_ca(settings, contexts.certificate.ca)
+        look: Callable[[], object] = lambda: None  # noqa: E731
+    else:
+        try:
+            reloaded = Reloaded("certificate", [chain, key], lambda: read_certificate(chain, key), metrics)
+        except TlsError as fault:
+            raise CannotStart(fault, FAILED) from None
+        contexts = SwappingContext(reloaded.get(), settings.tls_min_version)
+
+        def look() -> None:
+            if reloaded.check():
+                contexts.swap(reloaded.get())
+
+    metrics.certificate_expiry.set_function(lambda: contexts.certificate.not_after.timestamp())
+    return contexts, look
+
+
+def _write_ca(settings: Settings, ca: bytes) -> None:
+    if settings.write_ca is None:
+        return
+    try:
+        settings.write_ca.write_bytes(ca)
+    except OSError as error:
+        raise CannotStart(f"--write-ca {settings.write_ca}: {error.strerror}", FAILED) from None
+
+
+def _bound(host: str, port: int) -> socket:
+    try:
+        return bind(host, port)
+    except OSError as error:
+        raise CannotStart(f"cannot listen on {host} port {port}: {error.strerror or error}", FAILED) from None
+
+
+def _announce(scheme: str, address: tuple[str, int], what: str) -> None:
+    """Say on standard output where it can be reached: with port 0 nobody else knows."""
+    host, port, *_ = address
+    print(f"{what} on {scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)  # noqa: T201

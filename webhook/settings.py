@@ -1,0 +1,140 @@
+"""Flags and environment of `forewarn serve`, as one frozen Settings."""
+
+from __future__ import annotations
+
+import argparse
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+TLS_VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}
+LEAST_KEEP_ALIVE: Final = 91
+"""Seconds. The API server keeps an idle connection for 90 and never repeats a POST on one that was closed before."""
+PREFIX: Final = "FOREWARN_"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the webhook is told at its start. Times in seconds; port 0 takes a free one."""
+
+    host: str
+    port: int
+    health_port: int
+    tls_cert: Path | None
+    tls_key: Path | None
+    tls_min_version: ssl.TLSVersion
+    write_ca: Path | None
+    cluster: tuple[str, ...]
+    config: Path | None
+    max_in_flight: int
+    keep_alive: int
+    drain: float
+
+
+class _Flag(NamedTuple):
+    """A flag; its environment variable is FOREWARN_ and the name in capitals."""
+
+    name: str
+    read: Callable[[str], Any]
+    default: str | None
+    metavar: str
+    help: str
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.name.upper().replace("-", "_")
+
+
+def _port(text: str) -> int:
+    return _within(int(text), 0, 65_535)
+
+
+def _within(value: int, low: int, high: int) -> int:
+    if not low <= value <= high:
+        raise argparse.ArgumentTypeError(f"{value} is not within {low} and {high}")
+    return value
+
+
+def _keep_alive(text: str) -> int:
+    return _within(int(text), LEAST_KEEP_ALIVE, 86_400)
+
+
+def _in_flight(text: str) -> int:
+    return _within(int(text), 1, 100_000)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 3_600:
+        raise argparse.ArgumentTypeError(f"{text} is not within 0 and 3600 seconds")
+    return value
+
+
+def _tls_version(text: str) -> ssl.TLSVersion:
+    if text not in TLS_VERSIONS:
+        raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(TLS_VERSIONS)}")
+    return TLS_VERSIONS[text]
+
+
+FLAGS: Final = (
+    _Flag("host", str, "127.0.0.1", "ADDRESS", "address to listen on; 0.0.0.0 or :: in a pod"),
+    _Flag("port", _port, "8443", "PORT", "TLS port of /mutate and /validate; 0: a free one"),
+    _Flag("health-port", _port, "8080", "PORT", "plain port of /livez, /readyz and /metrics; 0: a free one"),
+    _Flag("tls-cert", Path, None, "FILE", "certificate chain in PEM, read again when it changes; without: self-signed"),
+    _Flag("tls-key", Path, None, "FILE", "its key"),
+    _Flag("tls-min-version", _tls_version, "1.3", "1.2|1.3", "least TLS version"),
+    _Flag("write-ca", Path, None, "FILE", "write the CA of the self-signed certificate here"),
+    _Flag("config", Path, None, "FILE", "configuration, read again when it changes"),
+    _Flag("max-in-flight", _in_flight, "256", "N", "requests at a time; more are told to come again at once"),
+    _Flag(
+        "keep-alive", _keep_alive, "120", "SECONDS", f"how long an idle connection is kept, {LEAST_KEEP_ALIVE} or more"
+    ),
+    _Flag("drain", _seconds, "5", "SECONDS", "how long requests are still taken after SIGTERM"),
+)
+_CLUSTER: Final = PREFIX + "CLUSTER"
+
+
+def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+    """Read flags, and the environment where a flag is not given. Exits with 2 on wrong usage."""
+    parser = _parser(environment)
+    given = vars(parser.parse_args(arguments))
+    sources = given.pop("cluster") or [part for part in environment.get(_CLUSTER, "").split(",") if part]
+    settings = Settings(**given, cluster=tuple(sources))
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        parser.error("--tls-cert and --tls-key belong together: give both, or neither for a self-signed certificate")
+    if settings.write_ca and settings.tls_cert:
+        parser.error("--write-ca is for the self-signed certificate: leave it out, or --tls-cert and --tls-key")
+    return settings
+
+
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn serve",
+        description="Run the admission webhook. The environment stands in for flags, as FOREWARN_HOST for --host.",
+        epilog="SIGTERM: not ready any more, what is in flight ends, exit status 0. 2: wrong usage, 3: cannot start.",
+        allow_abbrev=False,
+    )
+    help_ = "cluster state: a dump in YAML or JSON (repeatable; in the environment separated by commas)"
+    parser.add_argument("--cluster", action="append", metavar="SOURCE", help=help_)
+    for flag in FLAGS:
+        names = [f"--{flag.name}", *(["-c"] if flag.name == "config" else [])]
+        default = environment.get(flag.variable) or flag.default
+        shown = f"{flag.help} (default: {flag.default})" if flag.default else flag.help
+        parser.add_argument(*names, type=_named(flag), default=default, metavar=flag.metavar, help=shown)
+    return parser
+
+
+def _named(flag: _Flag) -> Callable[[str], Any]:
+    """The flag's reader; its errors say what was given, and what would be right."""
+
+    def read(text: str) -> Any:
+        try:
+            return flag.read(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f'"{text}" is no {flag.metavar.lower()} (also {flag.variable})') from None
+
+    return read
