@@ -35,6 +35,7 @@ def log_to_stderr(level: int = logging.INFO) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(handlers=[handler], level=level, force=True)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
 
 
 def say(message: str, fields: Mapping[str, object], level: int = logging.INFO) -> None:

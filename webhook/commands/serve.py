@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 from policies.config import Config, ConfigError, load_config
 from policies.sources import SourceError, load_cluster
 from webhook.app import create_app, create_health_app
+from webhook.asgi import Limits, Routes
 from webhook.endpoint import Endpoint, Gate
 from webhook.health import Health
-from webhook.logs import log_to_stderr
+from webhook.logs import log_to_stderr, say
 from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
-from webhook.server import Limits, Routes, bind, serve, serve_health
+from webhook.server import TlsServer, bind, from_wsgi, serve_health
 from webhook.settings import parse_settings
 from webhook.tls import SwappingContext, TlsError, read_certificate, self_signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Sequence, Sized
     from socket import socket
 
     from policies.cluster import ClusterSnapshot
@@ -64,7 +65,9 @@ def _run(settings: Settings) -> int:
         _announce("https", secure.getsockname(), "listening")
         _announce("http", plain.getsockname(), "health")
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
-        serve(secure, Routes(endpoint, create_app(endpoint), health), certificates.listening, endpoint, health, limits)
+        routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits)
+        TlsServer(routes, certificates.listening, gate, health, limits).run([secure])
+        say("stopped", {"in_flight": gate.inside})
     return 0
 
 
@@ -78,8 +81,15 @@ def _cluster(settings: Settings, metrics: Metrics) -> ClusterSnapshot:
         raise CannotStart(fault, FAILED) from None
     loaded = monotonic()
     metrics.cache_age.set_function(lambda: monotonic() - loaded)
-    for kind in ("priority_classes", "namespaces", "resource_quotas", "pods", "workloads"):
-        metrics.cache_objects.labels(kind).set(len(getattr(snapshot, kind)))
+    tables: dict[str, Sized] = {
+        "PriorityClass": snapshot.priority_classes,
+        "Namespace": snapshot.namespaces,
+        "ResourceQuota": snapshot.resource_quotas,
+        "Pod": snapshot.pods,
+        "workload": snapshot.workloads,
+    }
+    for kind, table in tables.items():
+        metrics.cache_objects.labels(kind).set(len(table))
     return snapshot
 
 

@@ -1,0 +1,156 @@
+"""The ASGI application: `/mutate` and `/validate` by the endpoint itself, everything else by whom it is handed to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from webhook.endpoint import MAX_BODY, PATHS, TOO_LARGE, TOO_SLOW, Call, Later, Reply
+
+if TYPE_CHECKING:
+    from webhook.admission import Hook
+    from webhook.endpoint import Endpoint
+    from webhook.health import Health
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+_DISCARDED: Final = 4 * MAX_BODY
+_CLOSE: Final = (b"connection", b"close")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds."""
+
+    handshake: float = 10.0
+    header: float = 10.0
+    body: float = 30.0
+    """A request that has not come whole by then is older than the API server waits for its answer."""
+    discard: float = 5.0
+    """How long the rest of a refused request is read, so that the client is not cut off before it reads why."""
+    keep_alive: int = 120
+    """Longer than the 90 that an API server keeps a connection which it may use again."""
+    drain: float = 5.0
+    """How long requests are still answered after SIGTERM, until every API server has heard of it."""
+    finish: int = 35
+    """How long what is in flight then may take."""
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class TooLarge(Exception):
+    """The body is past the limit."""
+
+
+class Gone(Exception):
+    """The client went away."""
+
+
+class Routes:
+    """The ASGI application: `/mutate` and `/validate` by the endpoint itself, everything else by Flask."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        rest: Application,
+        health: Health,
+        limits: Limits = DEFAULT_LIMITS,
+        workers: int = 4,
+    ) -> None:
+        self._endpoint, self._health, self._limits = endpoint, health, limits
+        self._rest = rest
+        self._workers = ThreadPoolExecutor(workers, thread_name_prefix="worker")
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            return
+        hook = PATHS.get(scope["path"]) if scope["method"] == "POST" else None
+        if hook is None:
+            await self._rest(scope, receive, send)
+            return
+        with contextlib.suppress(Gone):
+            await self._send(await self._admit(hook, scope, receive), send)
+
+    async def _admit(self, hook: Hook, scope: Message, receive: Receive) -> Reply:
+        """Let the request in, or refuse it once what it sends has been read."""
+        if (full := self._endpoint.gate.enter()) is not None:
+            await _discard(receive, self._limits.discard)
+            return self._endpoint.refused(hook, full)
+        try:
+            return await self._answer(hook, scope, receive)
+        finally:
+            self._endpoint.gate.leave()
+
+    async def _answer(self, hook: Hook, scope: Message, receive: Receive) -> Reply:
+        received = monotonic()
+        headers = dict(scope["headers"])
+        given = (headers.get(name, b"") for name in (b"content-type", b"content-encoding", b"content-length"))
+        if (reply := self._endpoint.refuse(*(value.decode("latin-1") for value in given))) is not None:
+            await _discard(receive, self._limits.discard)
+            return self._endpoint.refused(hook, reply)
+        try:
+            async with asyncio.timeout(self._limits.body):
+                body = await _read(receive)
+        except TooLarge:
+            await _discard(receive, self._limits.discard)
+            return self._endpoint.refused(hook, TOO_LARGE)
+        except TimeoutError:
+            return self._endpoint.refused(hook, TOO_SLOW)
+        call = Call(hook, body, received, _timeout(scope["query_string"]))
+        answer = self._endpoint.answer(call)
+        if isinstance(answer, Later):
+            return await asyncio.get_running_loop().run_in_executor(self._workers, answer.run)
+        return answer
+
+    async def _send(self, reply: Reply, send: Send) -> None:
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in reply.headers]
+        headers.append((b"content-length", b"%d" % len(reply.body)))
+        if self._health.draining and _CLOSE not in headers:
+            headers.append(_CLOSE)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers, "trailers": False})
+        await send({"type": "http.response.body", "body": reply.body, "more_body": False})
+
+
+async def _read(receive: Receive) -> bytes:
+    """The whole body. Raises TooLarge and Gone."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Gone
+        size += len(message["body"])
+        if size > MAX_BODY:
+            raise TooLarge
+        parts.append(message["body"])
+        if not message["more_body"]:
+            return b"".join(parts)
+
+
+async def _discard(receive: Receive, seconds: float) -> None:
+    """Read what a refused request still sends, within bounds."""
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while size < _DISCARDED:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise Gone
+                size += len(message["body"])
+                if not message["more_body"]:
+                    return
+
+
+def _timeout(query: bytes) -> str:
+    return dict(parse_qsl(query.decode("latin-1"))).get("timeout", "") if query else ""
