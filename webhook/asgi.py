@@ -32,6 +32,8 @@ class Limits:
     """Times in seconds."""
 
     handshake: float = 10.0
+    goodbye: float = 2.0
+    """How long a client's own end of a TLS connection is waited for."""
     header: float = 10.0
     body: float = 30.0
     """A request that has not come whole by then is older than the API server waits for its answer."""

@@ -125,7 +125,7 @@ class TlsServer(uvicorn.Server):
                 sock=sock,
                 ssl=self._context,
                 ssl_handshake_timeout=self._limits.handshake,
-                ssl_shutdown_timeout=self._limits.handshake,
+                ssl_shutdown_timeout=self._limits.goodbye,
                 backlog=_BACKLOG,
             )
             for sock in sockets or ()

@@ -1,0 +1,144 @@
+"""Reviews and clusters for tests."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from policies.cluster import Cache, ClusterSnapshot
+from policies.config import Config
+from webhook.admission import Confirm, Decision, Hook, Time, decide
+from webhook.endpoint import Endpoint, Gate
+from webhook.metrics import Metrics
+from webhook.review import parse_review
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+RESOURCES = {
+    "Pod": ("", "pods"),
+    "Namespace": ("", "namespaces"),
+    "PriorityClass": ("scheduling.k8s.io", "priorityclasses"),
+    "Deployment": ("apps", "deployments"),
+    "ConfigMap": ("", "configmaps"),
+    "Scale": ("apps", "deployments"),
+}
+
+
+def pod(class_name: str | None = None, priority: int | None = None, **metadata: Any) -> dict[str, Any]:
+    spec: dict[str, Any] = {"containers": [{"name": "c", "image": "i"}]}
+    if class_name is not None:
+        spec["priorityClassName"] = class_name
+    if priority is not None:
+        spec |= {"priority": priority, "preemptionPolicy": "PreemptLowerPriority"}
+    metadata = {"name": "p", "namespace": "team", **metadata}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def deployment(class_name: str = "gold") -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod(class_name)["spec"]}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "team"},
+        "spec": spec,
+    }
+
+
+def priority_class(name: str, value: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        **fields,
+    }
+
+
+def namespace(name: str, **annotations: str) -> dict[str, Any]:
+    keys = {f"forewarn.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": keys}}
+
+
+OBJECTS = (
+    priority_class("gold", 1000),
+    priority_class("batch-low", -5, preemptionPolicy="Never"),
+    namespace("team"),
+    namespace("batch", default_priority_class="batch-low"),
+    namespace("odd", default_priority_class="missing"),
+    namespace("broken-glass", exempt_until="2999-01-01T00:00:00Z"),
+    namespace("glass-again", exempt_until="2001-01-01T00:00:00Z"),
+)
+
+
+def cluster(*more: dict[str, Any]) -> ClusterSnapshot:
+    cache = Cache()
+    for obj in (*OBJECTS, *more):
+        cache.add(obj)
+    return cache.snapshot()
+
+
+def review(obj: dict[str, Any] | None, operation: str = "CREATE", **request: Any) -> dict[str, Any]:
+    about = obj or request.get("oldObject") or {"kind": "Pod", "metadata": {}}
+    group, resource = RESOURCES[about["kind"]]
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+            "kind": {
+                "group": "autoscaling" if about["kind"] == "Scale" else group,
+                "version": "v1",
+                "kind": about["kind"],
+            },
+            "resource": {"group": group, "version": "v1", "resource": resource},
+            "name": about["metadata"].get("name", ""),
+            "namespace": about["metadata"].get("namespace", ""),
+            "operation": operation,
+            "userInfo": {"username": "kim", "groups": ["developers"]},
+            "object": obj,
+            "oldObject": None,
+            **request,
+        },
+    }
+
+
+def body(obj: dict[str, Any] | None, operation: str = "CREATE", **request: Any) -> bytes:
+    return json.dumps(review(obj, operation, **request)).encode()
+
+
+def decided(
+    hook: Hook,
+    given: dict[str, Any],
+    *,
+    state: ClusterSnapshot | str | None = "default",
+    config: Config | None = None,
+    confirm: Confirm | None = None,
+    expired: bool = False,
+) -> Decision:
+    """The decision on a review, as built by `review`."""
+    request = parse_review(json.dumps(given).encode())
+    known = cluster() if isinstance(state, str) else state
+    return decide(request, hook, known, config or Config(), Time(NOW, lambda: expired), confirm)
+
+
+def endpoint(
+    state: Callable[[], ClusterSnapshot | None] | None = None,
+    config: Callable[[], Config] = Config,
+    limit: int = 256,
+    **more: Any,
+) -> Endpoint:
+    known = cluster()
+    return Endpoint(state or (lambda: known), config, Metrics(), Gate(limit), **more)
+
+
+def patch_of(answer: bytes) -> list[dict[str, Any]]:
+    """The operations in an AdmissionReview that was answered."""
+    response = json.loads(answer)["response"]
+    assert ("patch" in response) == ("patchType" in response)
+    found: list[dict[str, Any]] = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
+    return found

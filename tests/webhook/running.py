@@ -1,0 +1,122 @@
+"""The real server, on a thread of the test."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from signal import SIGTERM
+from socket import create_connection
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from tests.webhook.builders import endpoint as make_endpoint
+from webhook.app import create_app
+from webhook.asgi import Limits, Routes
+from webhook.health import Health
+from webhook.server import TlsServer, bind, from_wsgi
+from webhook.tls import SwappingContext, self_signed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from socket import socket
+
+    from webhook.endpoint import Endpoint
+
+QUICK = Limits(handshake=1, goodbye=0.2, header=0.5, body=0.5, discard=2, drain=0, finish=10)
+JSON = {"Content-Type": "application/json"}
+ENVIRONMENT = {**os.environ, "PYTHONUNBUFFERED": "1"}
+PYTHON = sys.executable
+
+
+def client_context(ca: bytes) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=ca.decode())
+
+
+@dataclass
+class Running:
+    port: int
+    contexts: SwappingContext
+    endpoint: Endpoint
+    server: TlsServer
+    health: Health
+    thread: Thread
+
+    @property
+    def client(self) -> ssl.SSLContext:
+        return client_context(self.contexts.certificate.ca)
+
+    @contextmanager
+    def connect(self, timeout: float = 10) -> Iterator[http.client.HTTPSConnection]:
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.client, timeout=timeout)
+        try:
+            connection.connect()
+            yield connection
+        finally:
+            connection.close()
+
+    def tls(self, timeout: float = 10) -> ssl.SSLSocket:
+        raw = create_connection(("127.0.0.1", self.port), timeout=timeout)
+        return self.client.wrap_socket(raw, server_hostname="localhost")
+
+    def post(self, path: str, body: bytes, **headers: str) -> tuple[int, dict[str, str], bytes]:
+        with self.connect() as connection:
+            connection.request("POST", path, body, {**JSON, **headers})
+            return answer_of(connection)
+
+    def stop(self) -> None:
+        self.server.handle_exit(SIGTERM, None)
+        self.thread.join(15)
+        assert not self.thread.is_alive()
+
+
+@contextmanager
+def running(endpoint: Endpoint | None = None, limits: Limits = QUICK) -> Iterator[Running]:
+    endpoint = endpoint or make_endpoint()
+    health, contexts = Health(), SwappingContext(self_signed(datetime.now(UTC)))
+    sock = bind("127.0.0.1", 0)
+    port = sock.getsockname()[1]
+    routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits)
+    server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits)
+    thread = Thread(target=server.run, args=([sock],), daemon=True)
+    thread.start()
+    served = Running(port, contexts, endpoint, server, health, thread)
+    try:
+        yield served
+    finally:
+        if thread.is_alive():
+            served.stop()
+
+
+def answer_of(connection: http.client.HTTPConnection) -> tuple[int, dict[str, str], bytes]:
+    response = connection.getresponse()
+    return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+
+
+def begin(connection: socket | ssl.SSLSocket, body: bytes, sent: int, path: str = "/validate") -> None:
+    """Send a request's header and the first bytes of its body."""
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection.sendall(head.encode() + body[:sent])
+
+
+def read_answer(connection: socket | ssl.SSLSocket) -> tuple[int, dict[str, str], bytes]:
+    with http.client.HTTPResponse(connection) as response:
+        response.begin()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+
+
+def is_status(answer: tuple[int, dict[str, str], bytes], code: int) -> dict[str, Any]:
+    """Assert that an answer is a metav1.Status of this code; returns it."""
+    status, headers, body = answer
+    assert status == code
+    assert headers["content-type"] == "application/json"
+    read: dict[str, Any] = json.loads(body)
+    assert (read["kind"], read["apiVersion"], read["status"], read["code"]) == ("Status", "v1", "Failure", code)
+    assert read["message"]
+    assert read["reason"]
+    return read

@@ -1,0 +1,500 @@
+"""docs/failure-directions.md, row by row."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from socket import create_connection
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from policies.config import read_config
+from policies.objects.priority_class import PriorityClass
+from tests.webhook.builders import (
+    body,
+    cluster,
+    decided,
+    deployment,
+    endpoint,
+    namespace,
+    patch_of,
+    pod,
+    priority_class,
+    review,
+)
+from tests.webhook.running import Running, answer_of, begin, is_status, read_answer, running
+from webhook.admission import ROWS, Decision, Hook, Verdict
+from webhook.asgi import Limits
+from webhook.deadlines import DEFAULT_SECONDS, parse_timeout
+from webhook.endpoint import MAX_BODY, Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TABLE = Path(__file__).parents[2] / "docs" / "failure-directions.md"
+TESTS: dict[str, Callable[[Running], None]] = {}
+DANGLING = pod("nothing", 7)
+OLD_WEB = {**deployment("gold"), "metadata": {"name": "web", "namespace": "team"}}
+SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "namespace": "team"}}
+
+
+def rows() -> list[str]:
+    return [row for row in re.findall(r"^\| ([a-z0-9-]+) \|", TABLE.read_text(), re.MULTILINE) if row != "row"]
+
+
+def row(name: str) -> Callable[[Callable[[Running], None]], Callable[[Running], None]]:
+    def register(test: Callable[[Running], None]) -> Callable[[Running], None]:
+        assert name not in TESTS
+        TESTS[name] = test
+        return test
+
+    return register
+
+
+@pytest.mark.parametrize("name", rows())
+def test_every_row_of_the_table_holds(name: str, served: Running) -> None:
+    TESTS[name](served)
+
+
+def test_every_row_has_a_test_and_every_test_a_row() -> None:
+    assert rows() == list(TESTS)
+
+
+def test_every_direction_of_the_decision_is_a_row() -> None:
+    assert {direction.id for direction in ROWS} <= set(rows())
+
+
+def passes(given: dict[str, Any]) -> None:
+    """Neither hook says a word about it."""
+    for hook in Hook:
+        decision = decided(hook, given)
+        assert decision.verdict is Verdict.ALLOWED
+        assert decision.response.to_json()["response"] == {"uid": given["request"]["uid"], "allowed": True}
+
+
+def rules(decision: Decision) -> set[str]:
+    return {finding.rule for finding in decision.findings}
+
+
+# Requests
+
+
+@row("create")
+def _(_: Running) -> None:
+    assert decided(Hook.MUTATE, review(pod("gold"))).verdict is Verdict.PATCHED
+    denied = decided(Hook.VALIDATE, review(DANGLING))
+    assert denied.response.code == 403
+    assert "unknown-priority-class" in denied.response.message
+
+
+@row("generate-name")
+def _(_: Running) -> None:
+    unnamed = pod("gold")
+    unnamed["metadata"] = {"generateName": "web-", "namespace": "team"}
+    assert decided(Hook.MUTATE, review(unnamed)).verdict is Verdict.PATCHED
+    unnamed["spec"]["priorityClassName"] = "nothing"
+    assert decided(Hook.VALIDATE, review(unnamed)).verdict is Verdict.DENIED
+
+
+@row("update")
+def _(_: Running) -> None:
+    given = review(pod("gold", 7), "UPDATE", oldObject=pod("gold", 1000))
+    assert decided(Hook.MUTATE, given).response.patch == ()
+    assert "priority-field-changed" in rules(decided(Hook.VALIDATE, given))
+
+
+@row("delete")
+def _(_: Running) -> None:
+    given = review(None, "DELETE", oldObject=priority_class("gold", 1000))
+    assert decided(Hook.MUTATE, given).verdict is Verdict.ALLOWED
+
+    still_used = decided(Hook.VALIDATE, given, state=cluster(deployment("gold")))
+    assert rules(still_used) == {"class-still-in-use"}
+    assert still_used.response.allowed
+    passes(review(None, "DELETE", oldObject=DANGLING))
+
+
+@row("delete-without-object")
+def _(_: Running) -> None:
+    passes(review(None, "DELETE"))
+
+
+@row("connect")
+def _(_: Running) -> None:
+    passes(review({**DANGLING, "kind": "Pod"}, "CONNECT", subResource="exec"))
+
+
+@row("scale")
+def _(_: Running) -> None:
+
+    given = review({**SCALE, "spec": {"replicas": 5}}, "UPDATE", oldObject=SCALE, subResource="scale")
+    state = cluster(deployment("nothing"))
+    decision = decided(Hook.VALIDATE, given, state=state)
+    assert decision.verdict is Verdict.WARNED
+    assert rules(decision) == {"unknown-priority-class"}
+    assert decided(Hook.MUTATE, given, state=state).verdict is Verdict.ALLOWED
+
+
+@row("scale-unknown")
+def _(_: Running) -> None:
+    passes(review({**SCALE, "spec": {"replicas": 5}}, "UPDATE", oldObject=SCALE, subResource="scale"))
+
+
+@row("other-subresource")
+def _(_: Running) -> None:
+    for subresource in ("status", "binding", "eviction", "resize", "ephemeralcontainers", "to-come"):
+        passes(review(DANGLING, "UPDATE", oldObject=DANGLING, subResource=subresource))
+
+
+@row("unknown-kind")
+def _(_: Running) -> None:
+    passes(review({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team"}}))
+
+
+@row("undecodable-object")
+def _(_: Running) -> None:
+    specs: tuple[object, ...] = ("text", 5, [], {"priorityClassName": {}}, {"priorityClassName": 5, "priority": "x"})
+    for spec in specs:
+        given = review({**pod(), "spec": spec})
+        assert decided(Hook.MUTATE, given).response.allowed
+        assert rules(decided(Hook.VALIDATE, given)) <= {"final-priority-mismatch"}
+    passes(review({**deployment(), "spec": {"template": "text"}}))
+
+
+@row("dry-run")
+def _(_: Running) -> None:
+    for hook in Hook:
+        given = body(pod("gold")), body(pod("gold"), dryRun=True)
+        plain, dry = (endpoint().answer_now(_call(hook, data)) for data in given)
+        assert plain == dry
+
+
+@row("exempt")
+def _(_: Running) -> None:
+    config = read_config("exemptions: [{reason: the operators, groups: [developers]}]", "c")
+    for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING)):
+        _is_exempt(decided(hook, review(obj), config=config), "the operators")
+
+
+@row("break-glass")
+def _(_: Running) -> None:
+    for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING)):
+        _is_exempt(decided(hook, review(obj, namespace="broken-glass")), "2999-01-01")
+    own = namespace("team", exempt_until="2999-01-01T00:00:00Z", default_priority_class="nothing")
+    assert decided(Hook.VALIDATE, review(own, namespace="team")).verdict is Verdict.WARNED
+
+
+def _is_exempt(decision: Decision, reason: str) -> None:
+    assert decision.verdict is Verdict.EXEMPT
+    assert decision.response.allowed
+    assert decision.response.patch == ()
+    assert reason in decision.exemption
+    assert reason in decision.response.audit["exempt"]
+
+
+@row("break-glass-over")
+def _(_: Running) -> None:
+    assert decided(Hook.VALIDATE, review(DANGLING, namespace="glass-again")).verdict is Verdict.DENIED
+
+
+@row("default-class-unknown")
+def _(_: Running) -> None:
+    decision = decided(Hook.MUTATE, review(pod(priority=0), namespace="odd"))
+    assert decision.verdict is Verdict.WARNED
+    assert decision.response.patch == ()
+    assert '"missing"' in decision.response.warnings[0]
+    assert decided(Hook.VALIDATE, review(pod(priority=0), namespace="odd")).verdict is Verdict.ALLOWED
+
+
+@row("mirror-pod")
+def _(_: Running) -> None:
+    mirror = pod(priority=0, annotations={"kubernetes.io/config.mirror": "x"})
+    passes(review(mirror, namespace="batch"))
+    assert decided(Hook.MUTATE, review(pod(priority=0), namespace="batch")).verdict is Verdict.PATCHED
+
+
+@row("stale-denial")
+def _(_: Running) -> None:
+    live = {"nothing": PriorityClass("nothing", 7)}
+    assert decided(Hook.VALIDATE, review(DANGLING), confirm=lambda: live).verdict is Verdict.ALLOWED
+    assert decided(Hook.VALIDATE, review(DANGLING), confirm=dict).verdict is Verdict.DENIED
+
+
+@row("unconfirmed-denial")
+def _(_: Running) -> None:
+    def unreachable() -> NoReturn:
+        raise ConnectionRefusedError("no route to the API server")
+
+    decision = decided(Hook.VALIDATE, review(DANGLING), confirm=unreachable)
+    assert decision.verdict is Verdict.WARNED
+    assert "could not be asked" in decision.response.warnings[0]
+
+
+@row("no-cluster-state")
+def _(_: Running) -> None:
+    for hook in Hook:
+        decision = decided(hook, review(pod("gold", 1000)), state=None)
+        assert decision.response.allowed
+        assert decision.response.patch == ()
+
+
+@row("past-deadline")
+def _(_: Running) -> None:
+    assert decided(Hook.VALIDATE, review(DANGLING), expired=True).verdict is Verdict.DENIED
+    reply = endpoint().answer_now(_call(Hook.VALIDATE, body(DANGLING), received=-1e6))
+    assert not json.loads(reply.body)["response"]["allowed"]
+
+
+@row("bad-timeout")
+def _(served: Running) -> None:
+    for text in ("", "soon", "-1s", "10", "0s", "1s?"):
+        assert parse_timeout(text) == DEFAULT_SECONDS
+    assert served.post("/validate?timeout=soon&&=%ff", body(pod("gold", 1000)))[0] == 200
+
+
+def _call(hook: Hook, data: bytes, received: float | None = None) -> Call:
+
+    return Call(hook, data, time.monotonic() if received is None else received, "10s")
+
+
+# Transport
+
+
+@row("no-content-type")
+def _(served: Running) -> None:
+    data = body(pod("gold"))
+    with served.connect() as connection:
+        connection.putrequest("POST", "/mutate")
+        connection.putheader("Content-Length", str(len(data)))
+        connection.endheaders(data)
+        status, _headers, answer = answer_of(connection)
+    assert status == 200
+    assert patch_of(answer)
+
+
+@row("wrong-content-type")
+def _(served: Running) -> None:
+    for given in ("text/html", "application/yaml", "application/jsonx", "x" * 500):
+        is_status(served.post("/mutate", b"{}", **{"Content-Type": given}), 415)
+    assert served.post("/mutate", body(pod()), **{"Content-Type": "Application/JSON; charset=utf-8"})[0] == 200
+
+
+@row("content-encoding")
+def _(served: Running) -> None:
+    is_status(served.post("/mutate", b"x", **{"Content-Encoding": "gzip"}), 415)
+
+
+@row("body-too-large")
+def _(served: Running) -> None:
+    is_status(served.post("/mutate", b" " * (MAX_BODY + 1)), 413)
+    chunks = (b" " * 65_536 for _ in range(MAX_BODY // 65_536 + 2))
+    with served.connect() as connection:
+        connection.request("POST", "/mutate", chunks, {"Content-Type": "application/json"}, encode_chunked=True)
+        answer = answer_of(connection)
+    is_status(answer, 413)
+    assert answer[1]["connection"] == "close"
+    padded = body(pod("gold"))
+    assert served.post("/mutate", padded + b" " * (MAX_BODY - len(padded)))[0] == 200
+
+
+@row("slow-body")
+def _(served: Running) -> None:
+    with served.tls() as connection:
+        begin(connection, body(pod()), 10)
+        is_status(read_answer(connection), 408)
+        assert connection.recv(1) == b""
+
+
+@row("not-json")
+def _(served: Running) -> None:
+    for given in (b"", b"{", b"\xff\xfe", b"[1,]", b"[" * 100_000, b'{"request": NaN}', b"9" * 5000, b"[]", b"null"):
+        for path in ("/mutate", "/validate"):
+            is_status(served.post(path, given), 400)
+
+
+@row("v1beta1")
+def _(served: Running) -> None:
+    given = review(pod())
+    for key, value in (("apiVersion", "admission.k8s.io/v1beta1"), ("kind", "Review"), ("apiVersion", None)):
+        status = is_status(served.post("/validate", json.dumps({**given, key: value}).encode()), 400)
+        assert "admission.k8s.io/v1" in status["message"]
+
+
+@row("no-uid")
+def _(served: Running) -> None:
+    wrong: tuple[tuple[str, Any], ...] = (
+        ("uid", None),
+        ("uid", ""),
+        ("uid", 5),
+        ("kind", None),
+        ("kind", {}),
+        ("resource", 1),
+        ("operation", "PATCH"),
+        ("operation", None),
+        ("userInfo", []),
+        ("userInfo", {"groups": "x"}),
+        ("namespace", {}),
+        ("oldObject", []),
+    )
+    for key, value in wrong:
+        status = is_status(served.post("/mutate", body(pod(), **{key: value})), 400)
+        assert f"request.{key}" in status["message"]
+
+
+@row("no-object")
+def _(served: Running) -> None:
+    for operation in ("CREATE", "UPDATE"):
+        is_status(served.post("/validate", body(None, operation)), 400)
+
+
+@row("too-many")
+def _(_: Running) -> None:
+    with running(endpoint(limit=1), Limits(drain=0)) as busy, busy.tls() as first:
+        data = body(pod("gold", 1000))
+        begin(first, data, 10)
+        _until(lambda: busy.endpoint.gate.inside == 1)
+        answer = busy.post("/validate", data)
+        is_status(answer, 503)
+        assert answer[1]["retry-after"] == "0"
+        assert answer[1]["connection"] == "close"
+        first.sendall(data[10:])
+        assert read_answer(first)[0] == 200
+        assert busy.post("/validate", data)[0] == 200
+
+
+@row("internal-error")
+def _(_: Running) -> None:
+    def broken() -> NoReturn:
+        raise RuntimeError("a fault of ours")
+
+    with running(endpoint(config=broken)) as faulty:
+        for path in ("/mutate", "/validate"):
+            status = is_status(faulty.post(path, body(pod())), 500)
+            assert "a fault of ours" not in status["message"]
+
+
+@row("wrong-method")
+def _(served: Running) -> None:
+    for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        with served.connect() as connection:
+            connection.request(method, "/mutate")
+            answer = answer_of(connection)
+        is_status(answer, 405)
+        assert answer[1]["allow"] == "POST"
+
+
+@row("wrong-path")
+def _(served: Running) -> None:
+    for path in ("/", "/mutate/", "/Mutate", "/metrics", "/validate/x"):
+        is_status(served.post(path, b"{}"), 404)
+
+
+@row("not-http")
+def _(served: Running) -> None:
+    with served.tls() as connection:
+        connection.sendall(b"\0\1\2 nonsense\r\n\r\n")
+        is_status(read_answer(connection), 400)
+        assert connection.recv(1) == b""
+
+
+@row("slow-header")
+def _(served: Running) -> None:
+    with served.tls() as connection:
+        connection.sendall(b"POST /mutate HTTP/1.1\r\nHost: x")
+        is_status(read_answer(connection), 408)
+        assert connection.recv(1) == b""
+
+
+@row("large-header")
+def _(served: Running) -> None:
+    with served.tls() as connection:
+        connection.sendall(b"POST /mutate HTTP/1.1\r\nX: " + b"x" * 100_000)
+        is_status(read_answer(connection), 431)
+
+
+@row("silent-handshake")
+def _(served: Running) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(create_connection(("127.0.0.1", served.port), 10)) for _ in range(64)]
+        _answers_at_once(served)
+        assert silent[0].recv(1) == b""  # closed after a second in this test
+
+
+@row("idle-tls")
+def _(served: Running) -> None:
+    with ExitStack() as stack:
+        idle = [stack.enter_context(served.tls()) for _ in range(64)]
+        _answers_at_once(served)
+        data = body(pod("gold", 1000))
+        begin(idle[-1], data, len(data))
+        assert read_answer(idle[-1])[0] == 200
+    with running(limits=Limits(keep_alive=1, drain=0)) as impatient, impatient.tls() as connection:
+        assert connection.recv(1) == b""
+
+
+def _answers_at_once(served: Running) -> None:
+    started = time.monotonic()
+    for _ in range(8):
+        assert served.post("/validate", body(pod("gold", 1000)))[0] == 200
+    assert time.monotonic() - started < 2
+
+
+@row("old-tls")
+def _(served: Running) -> None:
+    context = served.client
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with create_connection(("127.0.0.1", served.port), 10) as raw, pytest.raises(ssl.SSLError):
+        context.wrap_socket(raw, server_hostname="localhost")
+
+
+@row("draining")
+def _(_: Running) -> None:
+    with running(limits=Limits(drain=1)) as server:
+        assert server.post("/validate", body(pod("gold", 1000)))[1].get("connection") is None
+        assert server.health.ready() == ""
+        stopping = Thread(target=server.stop)
+        stopping.start()
+        _until(lambda: server.health.draining)
+        assert server.health.ready() == "draining"
+        status, headers, _body = server.post("/validate", body(pod("gold", 1000)))
+        assert (status, headers["connection"]) == (200, "close")
+        stopping.join()
+
+
+@row("in-flight-at-stop")
+def _(_: Running) -> None:
+    with running(limits=Limits(goodbye=0.2, drain=0)) as server, server.tls() as connection:
+        data = body(pod("gold", 1000))
+        begin(connection, data, 10)
+        _until(lambda: server.endpoint.gate.inside == 1)
+        stopping = Thread(target=server.stop)
+        stopping.start()
+        _until(lambda: server.endpoint.gate.stopping)
+        assert server.thread.is_alive()
+        connection.sendall(data[10:])
+        status, headers, _body = read_answer(connection)
+        assert (status, headers["connection"]) == (200, "close")
+        stopping.join()
+
+
+@row("stopping")
+def _(_: Running) -> None:
+    with running() as server:
+        server.endpoint.gate.stopping = True
+        answer = server.post("/validate", body(pod()))
+        is_status(answer, 503)
+        assert answer[1]["retry-after"] == "0"
+        assert answer[1]["connection"] == "close"
+
+
+def _until(condition: Callable[[], bool], seconds: float = 5) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
