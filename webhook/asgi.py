@@ -24,6 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _DISCARDED: Final = 4 * MAX_BODY
+"""Bytes of a request that are read at most, whatever becomes of it."""
 _CLOSE: Final = (b"connection", b"close")
 
 
@@ -48,10 +49,6 @@ class Limits:
 
 
 DEFAULT_LIMITS: Final = Limits()
-
-
-class TooLarge(Exception):
-    """The body is past the limit."""
 
 
 class Gone(Exception):
@@ -103,12 +100,11 @@ class Routes:
             return self._endpoint.refused(hook, reply)
         try:
             async with asyncio.timeout(self._limits.body):
-                body = await _read(receive)
-        except TooLarge:
-            await _discard(receive, self._limits.discard)
-            return self._endpoint.refused(hook, TOO_LARGE)
+                body = await _read(receive, MAX_BODY)
         except TimeoutError:
             return self._endpoint.refused(hook, TOO_SLOW)
+        if body is None:
+            return self._endpoint.refused(hook, TOO_LARGE)
         call = Call(hook, body, received, _timeout(scope["query_string"]))
         answer = self._endpoint.answer(call)
         if isinstance(answer, Later):
@@ -124,34 +120,28 @@ class Routes:
         await send({"type": "http.response.body", "body": reply.body, "more_body": False})
 
 
-async def _read(receive: Receive) -> bytes:
-    """The whole body. Raises TooLarge and Gone."""
+async def _read(receive: Receive, limit: int) -> bytes | None:
+    """The whole body; None where it is larger, the rest of it having been read within bounds. Raises Gone."""
     parts: list[bytes] = []
-    size = 0
-    while True:
+    size, more = 0, True
+    while more and size <= _DISCARDED:
         message = await receive()
         if message["type"] != "http.request":
             raise Gone
+        more = message["more_body"]
         size += len(message["body"])
-        if size > MAX_BODY:
-            raise TooLarge
-        parts.append(message["body"])
-        if not message["more_body"]:
-            return b"".join(parts)
+        if size <= limit:
+            parts.append(message["body"])
+        else:
+            parts.clear()
+    return None if more or size > limit else b"".join(parts)
 
 
 async def _discard(receive: Receive, seconds: float) -> None:
-    """Read what a refused request still sends, within bounds."""
-    size = 0
+    """Read what a refused request still sends, so that its client is not cut off before it reads why."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            while size < _DISCARDED:
-                message = await receive()
-                if message["type"] != "http.request":
-                    raise Gone
-                size += len(message["body"])
-                if not message["more_body"]:
-                    return
+            await _read(receive, 0)
 
 
 def _timeout(query: bytes) -> str:

@@ -174,9 +174,13 @@ def bind(host: str, port: int) -> socket.socket:
     """A listening address; port 0 takes a free one. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind((host, port))
-    sock.listen(_BACKLOG)  # from here on nobody is refused, only kept waiting
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(_BACKLOG)  # from here on nobody is refused, only kept waiting
+    except OSError:
+        sock.close()
+        raise
     return sock
 
 

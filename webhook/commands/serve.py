@@ -59,7 +59,9 @@ def _run(settings: Settings) -> int:
     metrics.in_flight.set_function(lambda: gate.inside)
     endpoint = Endpoint(cluster=lambda: cluster, config=config, metrics=metrics, gate=gate)
     with ExitStack() as stack:
-        plain, secure = (_bound(settings.host, port) for port in (settings.health_port, settings.port))
+        plain, secure = (
+            stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
+        )
         stack.callback(check_regularly([look_at_config, look_at_certificate]).set)
         serve_health(plain, create_health_app(health, metrics))
         _announce("https", secure.getsockname(), "listening")

@@ -1,0 +1,226 @@
+"""`forewarn serve` and `forewarn review` as a user runs them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cli import main
+from tests.webhook.builders import OBJECTS, body, deployment, patch_of, pod
+from tests.webhook.running import ENVIRONMENT, JSON, PYTHON, answer_of, begin, client_context, read_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def cluster_file(tmp_path: Path) -> Path:
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
+    return path
+
+
+class Started:
+    """`python -m webhook` in a process of its own."""
+
+    def __init__(self, cluster_file: Path, *arguments: str) -> None:
+        self.ca = cluster_file.parent / "ca.pem"
+        flags = ["--cluster", str(cluster_file), "--port", "0", "--health-port", "0", "--write-ca", str(self.ca)]
+        self.process = subprocess.Popen(
+            [PYTHON, "-m", "webhook", *flags, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        assert self.process.stdout is not None
+        lines = [self.process.stdout.readline() for _ in range(2)]
+        self.port, self.health_port = (int(re.findall(r":(\d+)$", line)[0]) for line in lines)
+        assert lines == [
+            f"listening on https://127.0.0.1:{self.port}\n",
+            f"health on http://127.0.0.1:{self.health_port}\n",
+        ]
+
+    def connect(self) -> http.client.HTTPSConnection:
+        context = client_context(self.ca.read_bytes())
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=10)
+        connection.connect()
+        return connection
+
+    def health(self, path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.health_port, timeout=10)
+        try:
+            connection.request("GET", path)
+            status, _, answer = answer_of(connection)
+            return status, answer.decode()
+        finally:
+            connection.close()
+
+    def ends(self) -> tuple[int, list[dict[str, Any]]]:
+        """The exit status, and the log."""
+        _, log = self.process.communicate(timeout=20)
+        return self.process.returncode, [json.loads(line) for line in log.splitlines()]
+
+
+@pytest.fixture
+def started(cluster_file: Path) -> Iterator[Started]:
+    server = Started(cluster_file, "--drain", "0.5")
+    yield server
+    if server.process.poll() is None:
+        server.process.kill()
+        server.process.communicate()
+
+
+def test_sigterm_fails_readiness_finishes_what_is_in_flight_and_exits_with_0(started: Started) -> None:
+    data = body(deployment("nothing"))
+    connection = started.connect()
+    try:
+        until(lambda: started.health("/readyz") == (200, "ok\n"))
+        assert started.health("/livez") == (200, "ok\n")
+        begin(connection.sock, data, 100)
+        until(lambda: "forewarn_in_flight 1.0" in started.health("/metrics")[1])
+        started.process.send_signal(signal.SIGTERM)
+        until(lambda: started.health("/readyz") == (503, "draining\n"))
+        time.sleep(0.8)  # past the draining
+        assert started.process.poll() is None
+        connection.sock.sendall(data[100:])
+        status, headers, answer = read_answer(connection.sock)
+    finally:
+        connection.close()
+    assert (status, headers["connection"]) == (200, "close")
+    assert json.loads(answer)["response"]["warnings"]
+    code, log = started.ends()
+    assert code == 0
+    [decision] = [line for line in log if line["message"] == "decision"]
+    assert decision["uid"] == json.loads(data)["request"]["uid"]
+    assert (decision["verdict"], decision["rules"]) == ("warned", {"unknown-priority-class": "warn"})
+
+
+def test_a_second_signal_cuts_the_draining_short(cluster_file: Path) -> None:
+    server = Started(cluster_file, "--drain", "600")
+    until(lambda: server.health("/readyz")[0] == 200)
+    server.process.send_signal(signal.SIGTERM)
+    until(lambda: server.health("/readyz") == (503, "draining\n"))
+    server.process.send_signal(signal.SIGINT)
+    assert server.ends()[0] == 0
+
+
+def test_the_answers_over_tls_are_those_of_review(
+    started: Started, cluster_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "review.json"
+    for data in (body(pod("gold")), body(pod("nothing", 1)), body(deployment("nothing"))):
+        file.write_bytes(data)
+        for phase in ("mutate", "validate"):
+            main(["review", "-f", str(file), "--cluster", str(cluster_file), "--phase", phase])
+            connection = started.connect()
+            try:
+                connection.request("POST", f"/{phase}", data, JSON)
+                assert answer_of(connection)[2].decode() == capsys.readouterr().out.rstrip("\n")
+            finally:
+                connection.close()
+
+
+@pytest.mark.parametrize(
+    ("obj", "namespace", "code"), [(pod("gold"), "team", 0), (pod("nothing"), "team", 1), (pod(priority=0), "batch", 0)]
+)
+def test_review_mutates_applies_the_patch_and_validates(
+    obj: Any, namespace: str, code: int, cluster_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "review.json"
+    file.write_bytes(body(obj, namespace=namespace))
+    assert main(["review", "-f", str(file), "--cluster", str(cluster_file)]) == code
+    mutated, validated = capsys.readouterr().out.splitlines()
+    assert bool(patch_of(mutated.encode())) == (code == 0)
+    assert json.loads(validated)["response"]["allowed"] == (code == 0)
+    assert "patch" not in validated
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["review", "-f", "{tmp}/nothing.json"], 3, "nothing.json: No such file or directory"),
+        (["review", "-f", "{tmp}/c.yaml"], 3, "c.yaml: the body is not JSON"),
+        (["review", "-f", "{tmp}/cluster.json"], 3, "expected apiVersion admission.k8s.io/v1"),
+        (["review", "-f", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
+        (["review", "-f", "{tmp}/c.yaml", "--cluster", "{tmp}/none"], 3, "none: No such file"),
+        (["serve"], 2, "--cluster is missing"),
+        (["serve", "--cluster", "{tmp}/none"], 3, "none: No such file"),
+        (["serve", "--cluster", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
+        (["serve", "--cluster", "{tmp}/cluster.json", "--write-ca", "{tmp}/no/ca"], 3, "no/ca: No such file"),
+        (["serve", "--cluster", "{tmp}/cluster.json", "--host", "192.0.2.1"], 3, "cannot listen on 192.0.2.1"),
+        (
+            ["serve", "--cluster", "{tmp}/cluster.json", "--tls-cert", "{tmp}/a", "--tls-key", "{tmp}/b"],
+            3,
+            "a: No such",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    arguments: list[str],
+    code: int,
+    says: str,
+    cluster_file: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("webhook.commands.serve.log_to_stderr", lambda: None)
+    (cluster_file.parent / "c.yaml").write_text("x: 1\n")
+    assert main([argument.replace("{tmp}", str(cluster_file.parent)) for argument in arguments]) == code
+    error = capsys.readouterr().err
+    assert says in error
+    assert "Traceback" not in error
+
+
+def test_a_changed_configuration_takes_effect_while_serving(cluster_file: Path) -> None:
+    config = cluster_file.parent / "c.yaml"
+    config.write_text("actions: {unknown-priority-class: 'off'}\n")
+    server = Started(cluster_file, "-c", str(config), "--drain", "0")
+    try:
+        connection = server.connect()
+
+        def warned() -> bool:
+            connection.request("POST", "/validate", body(deployment("nothing")), JSON)
+            return "warnings" in json.loads(answer_of(connection)[2])["response"]
+
+        assert not warned()
+        config.write_text("actions: {unknown-priority-class: warn}\n")
+        until(warned, 15)
+        connection.close()
+    finally:
+        server.process.terminate()
+        assert server.ends()[0] == 0
+
+
+def until(condition: Any, seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_review_needs_none_of_the_libraries_of_the_server(cluster_file: Path) -> None:
+    (cluster_file.parent / "r.json").write_bytes(body(pod("gold")))
+    program = """
+import sys
+from policies.cli import main
+main(["review", "-f", "r.json", "--cluster", "cluster.json"])
+print({"flask", "werkzeug", "uvicorn", "a2wsgi", "cryptography", "prometheus_client", "numpy"} & set(sys.modules))
+"""
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+    command = [PYTHON, "-c", program]
+    run = subprocess.run(
+        command, cwd=cluster_file.parent, env=environment, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert run.stdout.splitlines()[-1] == "set()"

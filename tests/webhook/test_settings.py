@@ -1,0 +1,69 @@
+"""Flags, environment, and what wrong usage says."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from webhook.asgi import Limits
+from webhook.settings import FLAGS, LEAST_KEEP_ALIVE, parse_settings
+
+
+def test_defaults() -> None:
+    settings = parse_settings([], {})
+    assert (settings.host, settings.port, settings.health_port) == ("127.0.0.1", 8443, 8080)
+    assert settings.tls_min_version is ssl.TLSVersion.TLSv1_3
+    assert (settings.keep_alive, settings.drain) == (Limits().keep_alive, Limits().drain)
+    assert settings.cluster == ()
+
+
+def test_every_flag_may_come_from_the_environment() -> None:
+    values = {"tls-min-version": "1.2", "port": "1", "health-port": "2", "max-in-flight": "3", "keep-alive": "100"}
+    values |= {"drain": "0.5", "write-ca": ""}
+    environment = {flag.variable: values.get(flag.name, f"/{flag.name}") for flag in FLAGS}
+    settings = parse_settings([], {**environment, "FOREWARN_CLUSTER": "a.json,b.yaml.gz"})
+    assert settings.cluster == ("a.json", "b.yaml.gz")
+    assert (settings.port, settings.health_port, settings.max_in_flight) == (1, 2, 3)
+    assert (settings.keep_alive, settings.drain) == (100, 0.5)
+    assert settings.tls_min_version is ssl.TLSVersion.TLSv1_2
+    assert (settings.host, settings.config) == ("/host", Path("/config"))
+    assert (settings.tls_cert, settings.tls_key, settings.write_ca) == (Path("/tls-cert"), Path("/tls-key"), None)
+
+
+def test_a_flag_wins_over_the_environment() -> None:
+    environment = {"FOREWARN_PORT": "1", "FOREWARN_CLUSTER": "a"}
+    settings = parse_settings(["--port", "2", "--cluster", "b", "--cluster", "c"], environment)
+    assert (settings.port, settings.cluster) == (2, ("b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--port", "x"], '"x" is no port (also FOREWARN_PORT)'),
+        (["--port", "70000"], "70000 is not within 0 and 65535"),
+        (["--keep-alive", "90"], f"90 is not within {LEAST_KEEP_ALIVE} and"),
+        (["--drain", "-1"], "not within 0 and 3600"),
+        (["--drain", "nan"], "not within 0 and 3600"),
+        (["--max-in-flight", "0"], "0 is not within 1 and"),
+        (["--tls-min-version", "1.1"], "1.1 is none of 1.3, 1.2"),
+        (["--tls-cert", "a"], "--tls-cert and --tls-key belong together"),
+        (["--tls-cert", "a", "--tls-key", "b", "--write-ca", "c"], "--write-ca is for the self-signed certificate"),
+        (["--hots", "x"], "unrecognized arguments: --hots x"),
+        (["--tls-c", "x"], "unrecognized arguments: --tls-c x"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_what_would_be_right(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        parse_settings(arguments, {})
+    assert exit_.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_the_environment_is_checked_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_settings([], {"FOREWARN_PORT": "x"})
+    assert "FOREWARN_PORT" in capsys.readouterr().err
