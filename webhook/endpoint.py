@@ -140,7 +140,7 @@ class Endpoint:
     def refused(self, hook: Hook, reply: Reply, **fields: object) -> Reply:
         """Count and log an answer without an AdmissionReview."""
         verdict = str(reply.status)
-        self.metrics.requests.labels(hook.value, OTHER, OTHER, verdict).inc()
+        self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, verdict)
         say("request refused", {"phase": hook.value, "status": reply.status, **fields}, logging.WARNING)
         return reply
 
@@ -187,10 +187,11 @@ class Endpoint:
         body = decision.response.to_bytes()
         seconds = monotonic() - started
         kind = KINDS.get(request.kind.group_kind, OTHER)
-        self.metrics.requests.labels(hook.value, request.operation.value, kind, decision.verdict.value).inc()
+        labels = (hook.value, request.operation.value, kind, decision.verdict.value)
+        self.metrics.count(self.metrics.requests, *labels)
         self.metrics.duration.labels(hook.value).observe(seconds)
         for finding in decision.findings:
-            self.metrics.findings.labels(finding.rule, finding.action.value).inc()
+            self.metrics.count(self.metrics.findings, finding.rule, finding.action.value)
         if LOGGER.isEnabledFor(logging.INFO):
             say("decision", {**_told(hook, request, decision), "milliseconds": round(seconds * _MILLISECONDS, 3)})
         return Reply(200, body)

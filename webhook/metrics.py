@@ -35,6 +35,7 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
+        self._children: dict[tuple[Counter, tuple[str, ...]], Counter] = {}
         self.requests = self._make(
             Counter, "admission_requests", "Requests, by how they came out.", "phase", "operation", "kind", "verdict"
         )
@@ -65,6 +66,14 @@ class Metrics:
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
         return kind(f"forewarn_{name}", help_, labels, registry=self._registry)
+
+    def count(self, counter: Counter, *labels: str) -> None:
+        """Add one under these labels. Finding a counter's child is dear, so each is found once."""
+        key = (counter, labels)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = counter.labels(*labels)
+        child.inc()
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """The metrics in the format that the client accepts, and its content type."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -15,6 +14,8 @@ from policies.objects.fields import NOTHING, json_type
 from policies.objects.subject import Operation, Subject, User
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policies.objects.fields import ApiObject
     from webhook.json_patch import PatchOperation
 
@@ -160,7 +161,7 @@ def _load(body: bytes) -> ApiObject:
         raise BadReview("the body is nested too deeply") from None
     except ValueError as error:
         raise BadReview(f"the body is not JSON in UTF-8: {error}") from None
-    if not isinstance(review, Mapping):
+    if not isinstance(review, dict):
         raise BadReview(f"the body must be an object, not {json_type(review)}")
     return review
 
@@ -188,7 +189,7 @@ def _triple(request: ApiObject, key: str, last: str) -> tuple[str, str, str]:
 
 def _object(parent: ApiObject, key: str, where: str) -> ApiObject:
     value = parent.get(key)
-    if value is not None and not isinstance(value, Mapping):
+    if value is not None and not isinstance(value, dict):  # as json makes them; quicker than any Mapping
         raise BadReview(f"{where}{key}: must be an object, not {json_type(value)}")
     return value or NOTHING
 
