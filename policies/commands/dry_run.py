@@ -208,7 +208,7 @@ def _open(path: str) -> Iterator[Iterable[bytes]]:
         with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as stream:
             yield stream
     except (OSError, EOFError) as error:
-        raise SourceError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+        raise SourceError(path, getattr(error, "strerror", None) or str(error)) from None
 
 
 def _complain(fault: object, status: int) -> int:

@@ -100,7 +100,7 @@ def _check_as_kubectl(document: Document) -> None:
             flow += 1
         elif isinstance(event, CollectionEndEvent) and flow:
             flow -= 1
-        elif isinstance(event, ScalarEvent):
+        elif isinstance(event, ScalarEvent) and event.start_mark and event.end_mark:  # libyaml always has them
             start, end = event.start_mark.index, event.end_mark.index
             if event.style == '"':
                 for escape in _ESCAPE.finditer(text, start, end):

@@ -64,7 +64,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     kept = sum((p.priority or 0) != new.value for p in pods)
     if kept:
         yield Problem(
-            f"{plural(kept, 'pod')} without a class {'keeps' if kept == 1 else 'keep'} the priority of their creation; "
+            f"{plural(kept, 'pod')} without a class {'keeps' if kept == 1 else 'keep'} the old priority; "
             f"only new pods get {new.value}",
             ("globalDefault",),
             "restart the workloads that should have it",

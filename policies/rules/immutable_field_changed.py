@@ -61,7 +61,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     for fault in validate_priority_class_update(new, old):
         name = str(fault.path[0])
         yield Problem(
-            f"{fault} The cluster has {stored[name]}",
+            f"{str(fault).rstrip('.')}; the cluster has {stored[name]}",
             fault.path,
             f"keep {name}: {stored[name]}, or create a class with another name",
         )

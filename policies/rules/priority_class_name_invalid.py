@@ -23,12 +23,12 @@ Fix: use lower case letters, digits, "-" and ".", beginning and ending with a le
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.priority import name_faults
 from policies.rules.context import About, Context
-from policies.rules.wording import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +43,10 @@ ACTION: Final = Action.DENY
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """Every fault of the name, as the API server words it."""
-    if subject.old is None and not subject.object.get("metadata", {}).get("generateName"):
-        for fault in name_faults(name_of(subject)):
+    metadata = subject.object.get("metadata") or {}
+    if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
+        return
+    name = metadata.get("name") or ""
+    if isinstance(name, str):
+        for fault in name_faults(name):
             yield Problem(f"metadata.name: {fault}", ("metadata", "name"))

@@ -39,6 +39,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
+from policies.objects.priority_class import PriorityClass
 from policies.rules.context import About, Context
 from policies.rules.wording import class_of, priorities_of, summary_of_pods
 
@@ -56,16 +57,18 @@ ACTION: Final = Action.WARN
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """The pods of the cluster that name this class and have another number."""
     new = class_of(subject)
+    value = PriorityClass.from_api(subject.old).value if subject.old else new.value  # a changed one is refused
     pods = [
         p
         for p in context.state.pods.values()
-        if p.priority_class_name == new.name and p.priority not in (None, new.value) and not p.terminal
+        if p.priority_class_name == new.name and p.priority not in (None, value) and not p.terminal
     ]
     if pods:
+        have = "has" if len(pods) == 1 else "have"
         yield Problem(
-            f"{summary_of_pods(pods)} of this class have priority {priorities_of(pods)}, not {new.value}; "
+            f"{summary_of_pods(pods)} of this class {have} priority {priorities_of(pods)}, not {value}; "
             "a pod keeps the number it was created with",
             ("value",),
             "restart their workloads",
-            detail={"pods": len(pods), "value": new.value},
+            detail={"pods": len(pods), "value": value},
         )

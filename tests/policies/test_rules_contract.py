@@ -58,7 +58,7 @@ def test_messages_are_lower_case_short_and_without_a_full_stop(rule: Rule) -> No
     for finding in _judge(rule, "Bad"):
         first = finding.message.split(". ")[0]
         assert len(first) <= 120 or finding.action == "deny", first
-        assert not finding.message.endswith(".") or finding.message.endswith("update."), finding.message
+        assert not finding.message.endswith("."), finding.message
         assert "\n" not in finding.message
 
 

@@ -150,13 +150,13 @@ def test_review_mutates_applies_the_patch_and_validates(
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["review", "-f", "{tmp}/nothing.json"], 3, "nothing.json: No such file or directory"),
+        (["review", "-f", "{tmp}/nothing.json"], 3, "nothing.json: no such file or directory"),
         (["review", "-f", "{tmp}/c.yaml"], 3, "c.yaml: the body is not JSON"),
         (["review", "-f", "{tmp}/cluster.json"], 3, "expected apiVersion admission.k8s.io/v1"),
         (["review", "-f", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
-        (["review", "-f", "{tmp}/c.yaml", "--cluster", "{tmp}/none"], 3, "none: No such file"),
+        (["review", "-f", "{tmp}/c.yaml", "--cluster", "{tmp}/none"], 3, "none: no such file"),
         (["serve"], 2, "--cluster is missing"),
-        (["serve", "--cluster", "{tmp}/none"], 3, "none: No such file"),
+        (["serve", "--cluster", "{tmp}/none"], 3, "none: no such file"),
         (["serve", "--cluster", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
         (["serve", "--cluster", "{tmp}/cluster.json", "--write-ca", "{tmp}/no/ca"], 3, "no/ca: No such file"),
         (["serve", "--cluster", "{tmp}/cluster.json", "--host", "192.0.2.1"], 3, "cannot listen on 192.0.2.1"),

@@ -1,0 +1,104 @@
+"""The command: what it imports, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from policies.cli import COMMANDS, main
+
+HEAVY = {"flask", "numpy", "kubernetes", "cryptography", "uvicorn", "werkzeug", "webhook"}
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: gold}\n"
+
+
+def _run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "policies.cli", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+
+
+def test_lint_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, policies.cli\n"
+        "policies.cli.main(['lint', '-'])\n"
+        f"print('heavy:', sorted(m for m in sys.modules if m.startswith({tuple(sorted(HEAVY))})))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], input=POD, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: forewarn {name}" in capsys.readouterr().out
+
+
+def test_help_lists_every_command_and_the_version_names_kubernetes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(command.help in printed for command in COMMANDS.values())
+    assert main(["--version"]) == 0
+    assert "Kubernetes 1.36.3" in capsys.readouterr().out
+
+
+def test_an_unknown_command_and_no_command_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lnit"]) == 2
+    assert "unknown command 'lnit'" in capsys.readouterr().err
+    assert main([]) == 2
+
+
+def test_lint_says_what_it_read_on_stderr_and_ends_with_0_on_a_note() -> None:
+    done = _run("lint", "-", stdin=POD)
+    assert done.returncode == 0
+    assert "[priority-class-not-checked]" in done.stdout
+    assert done.stderr == "1 file, 1 object checked: 1 note\n"
+    assert "\033" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        pytest.param(["--fail-on", "note"], 1, id="a lower threshold"),
+        pytest.param(["--fail-on", "never"], 0, id="report only"),
+        pytest.param(["-o", "sarif"], 2, id="unknown format"),
+        pytest.param(["--nonsense"], 2, id="unknown flag"),
+        pytest.param(["-c", "none.yaml"], 2, id="no such configuration"),
+        pytest.param(["none.yaml"], 3, id="no such file"),
+        pytest.param(["--cluster", "none.yaml"], 3, id="no such cluster"),
+    ],
+)
+def test_the_exit_status_says_why(arguments: list[str], status: int) -> None:
+    done = _run("lint", "-", *arguments, stdin=POD)
+    assert done.returncode == status
+    assert "Traceback" not in done.stderr
+    assert status < 2 or "none.yaml" in done.stderr or "usage:" in done.stderr or "sarif" in done.stderr
+
+
+def test_a_directory_without_manifests_is_not_a_clean_bill(tmp_path: Path) -> None:
+    done = _run("lint", str(tmp_path))
+    assert done.returncode == 3
+    assert "no .yaml, .yml or .json file to read" in done.stderr
+
+
+def test_several_outputs_are_written_in_one_run(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = _run("lint", "-", "-o", "text", "-o", f"json={report}", stdin=POD)
+    assert "[priority-class-not-checked]" in done.stdout
+    assert '"notes": 1' in report.read_text()
+
+
+def test_explain_shows_a_rule_and_offers_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "unknown-priority-class"]) == 0
+    assert "Why: the API server refuses such a pod." in capsys.readouterr().out
+    assert main(["explain", "unknown-priorityclass"]) == 2
+    assert "did you mean unknown-priority-class?" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m policies.cli explain priority-drift | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""

@@ -1,0 +1,28 @@
+"""Files in, report out: `x.yaml` or `x.json`, with `x.cluster.yaml`, against `x.out`; `UPDATE=1` rewrites it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CASES = Path(__file__).parent / "cases" / "lint"
+INPUTS = sorted(p for p in CASES.iterdir() if p.suffix in (".yaml", ".json") and ".cluster" not in p.name)
+
+
+@pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.stem)
+def test_the_report_on_a_file_is_as_recorded(path: Path) -> None:
+    cluster = path.with_name(f"{path.stem}.cluster.yaml")
+    command = [sys.executable, "-m", "policies.cli", "lint", path.name]
+    if cluster.exists():
+        command += ["--cluster", cluster.name]
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    done = subprocess.run(command, cwd=CASES, env=environment, capture_output=True, text=True, check=False)
+    report = f"{done.stdout}{done.stderr}exit status {done.returncode}\n"
+    expected = path.with_suffix(".out")
+    if os.environ.get("UPDATE"):
+        expected.write_text(report)
+    assert report == expected.read_text()
