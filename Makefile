@@ -18,6 +18,12 @@ help: ## this list
 
 install: .venv/run ## .venv with the command .venv/bin/forewarn
 
+run: .venv/run ## the webhook and the linter at work on a small sample cluster
+	@$(BIN)/forewarn demo
+
+serve: .venv/run ## keep the webhook running on the sample cluster
+	$(BIN)/forewarn serve --cluster webhook/sample/cluster.yaml
+
 test: .venv/dev ## every test but the slow and the end-to-end ones
 	$(BIN)/python -m pytest -q -n auto -m 'not slow and not e2e'
 
@@ -42,4 +48,4 @@ check: .venv/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install test test-slow oracle format docs check
+.PHONY: help install run serve test test-slow oracle format docs check

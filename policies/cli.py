@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "dry-run": Command("policies.commands.dry_run", "what kube-apiserver itself would answer, offline"),
     "review": Command("webhook.commands.review", "answer an AdmissionReview as the webhook would"),
     "serve": Command("webhook.commands.serve", "run the admission webhook"),
+    "demo": Command("webhook.commands.demo", "see it at work on a small sample cluster"),
 }
 
 

@@ -42,7 +42,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, listed, plural
+from policies.findings import Action, Problem, Severity, listed
+from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.priority import Forbidden, establish_priority
 from policies.rules.context import About, Context
 from policies.rules.wording import class_name, nearest
@@ -67,11 +68,11 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     try:
         establish_priority(name, context.classes)
     except Forbidden as refusal:
-        known = sorted(context.classes)
+        known = sorted(context.classes.keys() - {c.name for c in SYSTEM_CLASSES})
         consequence = ": its pods will be refused" if template.is_template else ""
         yield Problem(
-            f"{refusal}{consequence}{nearest(name, known)}",
+            f"{refusal}{consequence}{nearest(name, context.classes)}",
             template.at("priorityClassName"),
-            f"create it, or name one of {plural(len(known), 'class', 'classes')}: {listed(known, 5)}",
+            f"create it, or name one of: {listed(known, 5)}" if known else "create it",
             detail={"class": name},
         )
