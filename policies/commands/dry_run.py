@@ -16,7 +16,7 @@ from policies.cluster import Cache
 from policies.config import ConfigError, load_limited_resources
 from policies.dry_run import dry_run, dry_run_apply
 from policies.findings import plural
-from policies.objects.fields import InvalidObject, group_kind
+from policies.objects.fields import InvalidObject, at, group_kind
 from policies.objects.subject import Operation, Subject
 from policies.options import Options
 from policies.sources import SourceError, find_files, load_cluster, read_file
@@ -117,15 +117,13 @@ def _verb(answer: Answer) -> str:
 
 
 def _refusal(path: str, subject: Subject, answer: Answer) -> str:
-    """As kubectl prints it: a 422's faults one by one, anything else with the file that it came from."""
-    if answer.errors:
-        kind, _, rest = answer.message.partition(" is invalid: ")
-        faults = list(dict.fromkeys(map(str, answer.errors)))
-        kind = f"{kind.partition(' ')[0].partition('.')[0]} {kind.partition(' ')[2]}"
-        listing = "".join(f"\n* {fault}" for fault in faults)
-        return f"The {kind} is invalid: {rest if len(faults) == 1 else listing}"
-    verb = "creating" if subject.operation is Operation.CREATE else "applying patch to"
-    return f'Error from server ({answer.reason}): error when {verb} "{path}": {answer.message}'
+    """As kubectl prints it."""
+    source = "STDIN" if path == "-" else path
+    if answer.code == 404 and answer.message.startswith("no matches for kind"):
+        name = f'name: "{subject.ref.name}" namespace: "{at(subject.object, "metadata", "namespace") or ""}"'
+        return f'resource mapping not found for {name} from "{source}": {answer.message}'
+    verb = "creating" if subject.operation is Operation.CREATE else "patching"
+    return f'Error from server ({answer.reason}): error when {verb} "{source}": {answer.message}'
 
 
 def _batch(path: str, options: Options) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.apis.field_errors import aggregate, go_json, go_quote, invalid
+from policies.apis.field_errors import FieldError, aggregate, go_quote, invalid
 from policies.apis.names import label_value
 from policies.apis.pod_resources import PodResources, read_pod_resources
 from policies.apis.resource_quota import PRIORITY_CLASS
@@ -116,20 +116,23 @@ def _check(selector: ScopeSelector) -> None:
     problem = ""
     if selector.operator not in ("In", "NotIn", "DoesNotExist"):
         problem = f"{go_quote(selector.operator)} is not a valid scope selector operator"
-    elif selector.operator == "DoesNotExist" and selector.values:
-        shown = go_json(selector.values)
-        problem = f"values: Invalid value: {shown}: values set must be empty for exists and does not exist"
-    elif selector.operator != "DoesNotExist" and not selector.values:
-        problem = "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
-    else:
-        errors = [
-            invalid(("values", index), value, "; ".join(faults), f"values[{index}][{PRIORITY_CLASS}]")
-            for index, value in enumerate(selector.values)
-            if (faults := label_value(value))
-        ]
-        problem = aggregate(errors) if errors else ""
+    elif errors := _value_errors(selector):
+        problem = aggregate(errors)
     if problem:
         raise InvalidScope(f"error on matching scope {selector}: failed to parse and convert selector: {problem}")
+
+
+def _value_errors(selector: ScopeSelector) -> list[FieldError]:
+    errors = []
+    if selector.operator == "DoesNotExist" and selector.values:
+        errors.append(invalid(("values",), selector.values, "values set must be empty for exists and does not exist"))
+    elif selector.operator != "DoesNotExist" and not selector.values:
+        errors.append(invalid(("values",), None, "for 'in', 'notin' operators, values set can't be empty"))
+    for index, value in enumerate(selector.values):
+        if faults := label_value(value):
+            field = f"values[{index}][{PRIORITY_CLASS}]"
+            errors.append(invalid(("values", index), value, "; ".join(faults), field))
+    return errors
 
 
 def _uses_cross_namespace_pod_affinity(pod: ApiObject) -> bool:
