@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.apis.resources import is_huge_page, is_native, is_pod_level
 from policies.objects.fields import NOTHING, at
-from policies.objects.resource_list import ResourceList, add, greatest, resource_list
+from policies.objects.resource_list import ResourceList, add, exact_resource_list, greatest, resource_list, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -51,7 +51,10 @@ class PodResources:
 
 
 def read_pod_resources(pod: ApiObject) -> PodResources:
-    """Read a pod or a pod template; stored pods are not changed by the defaults. Raises InvalidObject."""
+    """Read a pod or a pod template; stored pods are not changed by the defaults. Raises InvalidObject.
+
+    Amounts are rounded last, as upstream does: the pod's defaults are sums of what was written.
+    """
     statuses = {
         status.get("name"): status
         for key in ("containerStatuses", "initContainerStatuses")
@@ -64,13 +67,13 @@ def read_pod_resources(pod: ApiObject) -> PodResources:
     resources = PodResources(
         containers,
         init_containers,
-        limits=resource_list(pod, "spec", "resources", "limits"),
-        requests=resource_list(pod, "spec", "resources", "requests"),
+        limits=exact_resource_list(pod, "spec", "resources", "limits"),
+        requests=exact_resource_list(pod, "spec", "resources", "requests"),
         overhead=resource_list(pod, "spec", "overhead"),
         has_own=at(pod, "spec", "resources") is not None,
         resize_infeasible=_is_infeasible(pod),
     )
-    return _with_defaults(resources) if resources.has_own else resources
+    return _rounded(_with_defaults(resources) if resources.has_own else resources)
 
 
 def container_requests(pod: PodResources) -> ResourceList:
@@ -126,8 +129,8 @@ def aggregate(pod: PodResources, amount: Callable[[Container], ResourceList]) ->
 
 
 def _container(container: ApiObject, statuses: Mapping[Any, ApiObject], key: str) -> Container:
-    limits = resource_list(container, "resources", "limits")
-    requests = resource_list(container, "resources", "requests")
+    limits = exact_resource_list(container, "resources", "limits")
+    requests = exact_resource_list(container, "resources", "requests")
     is_sidecar = key == "initContainers" and container.get("restartPolicy") == "Always"
     # The status of an init container that runs to its end does not count.
     status = statuses.get(container.get("name"), NOTHING) if is_sidecar or key == "containers" else NOTHING
@@ -155,6 +158,20 @@ def _with_defaults(pod: PodResources) -> PodResources:
         requests |= {n: q for n, q in together if n not in requests and n in ("cpu", "memory") and is_native(n)}
         requests |= {n: q for n, q in limits.items() if n not in requests and is_pod_level(n)}
     return replace(pod, limits=limits, requests=requests)
+
+
+def _rounded(pod: PodResources) -> PodResources:
+    containers, init_containers = (
+        tuple(replace(c, limits=rounded(c.limits), requests=rounded(c.requests)) for c in containers)
+        for containers in (pod.containers, pod.init_containers)
+    )
+    return replace(
+        pod,
+        containers=containers,
+        init_containers=init_containers,
+        limits=rounded(pod.limits),
+        requests=rounded(pod.requests),
+    )
 
 
 def _is_infeasible(pod: ApiObject) -> bool:

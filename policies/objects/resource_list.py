@@ -17,12 +17,22 @@ ResourceList = Mapping[str, Quantity]
 
 def resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
     """Read the amounts at a path; absent and null read as empty. Raises InvalidObject."""
+    return rounded(exact_resource_list(obj, *path))
+
+
+def exact_resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
+    """The amounts at a path as they were written, before the API's rounding. Raises InvalidObject."""
     return {name: _amount(obj, value, (*path, name)) for name, value in mapping(obj, *path).items()}
+
+
+def rounded(resources: ResourceList) -> dict[str, Quantity]:
+    """In thousandths, as the API server keeps amounts (`SetDefaults_ResourceList`)."""
+    return {name: quantity.round_up_to_milli() for name, quantity in resources.items()}
 
 
 def _amount(obj: ApiObject, value: object, path: Path) -> Quantity:
     try:
-        return parse_quantity(value).round_up_to_milli()
+        return parse_quantity(value)
     except InvalidQuantity as problem:
         raise InvalidObject(str(problem), path, ref_of(obj)) from None
 
