@@ -100,8 +100,8 @@ def _check_as_kubectl(document: Document) -> None:
             flow += 1
         elif isinstance(event, CollectionEndEvent) and flow:
             flow -= 1
-        elif isinstance(event, ScalarEvent) and event.start_mark and event.end_mark:  # libyaml always has them
-            start, end = event.start_mark.index, event.end_mark.index
+        elif isinstance(event, ScalarEvent):
+            start, end = _extent(event)
             if event.style == '"':
                 for escape in _ESCAPE.finditer(text, start, end):
                     if escape[0] == "\\/":
@@ -110,6 +110,10 @@ def _check_as_kubectl(document: Document) -> None:
                 mark = text.index("?", start)
                 raise Fault("a ? inside of brackets or braces needs quotes in kubectl's YAML reader", mark, mark + 1)
         event = next_event()
+
+
+def _extent(event: Any) -> tuple[int, int]:
+    return event.start_mark.index, event.end_mark.index
 
 
 def _compose(next_event: Callable[[], Any]) -> Node:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _CHUNK: Final = 1 << 20
 _LONGEST: Final = 64 << 20
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
+_COMMA: Final = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 _CUT_SHORT: Final = 16
 """A fault so near to the end of what was read may only mean that more has to be read."""
 
@@ -142,6 +143,10 @@ class _Window:
 
     def comma(self, end: str) -> None:
         """Take a comma between members, unless the end is reached. Raises JsonFault."""
+        match = _COMMA.match(self._buffer, self._position)
+        if match is not None and match.end() < len(self._buffer) and self._buffer[match.end()] != end:
+            self._position = match.end()
+            return
         if self.next_character() != end:
             self.take(",")
             if self.next_character() == end:
