@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.config import Config, load_config, load_limited_resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +32,7 @@ class Settings:
     write_ca: Path | None
     cluster: tuple[str, ...]
     config: Path | None
+    admission_config: Path | None
     max_in_flight: int
     keep_alive: int
     drain: float
@@ -89,6 +92,7 @@ FLAGS: Final = (
     _Flag("tls-min-version", _tls_version, "1.3", "1.2|1.3", "least TLS version"),
     _Flag("write-ca", Path, None, "FILE", "write the CA of the self-signed certificate here"),
     _Flag("config", Path, None, "FILE", "configuration, read again when it changes"),
+    _Flag("admission-config", Path, None, "FILE", "kube-apiserver's AdmissionConfiguration, read again likewise"),
     _Flag("max-in-flight", _in_flight, "256", "N", "requests at a time; more are told to come again at once"),
     _Flag(
         "keep-alive", _keep_alive, "120", "SECONDS", f"how long an idle connection is kept, {LEAST_KEEP_ALIVE} or more"
@@ -109,6 +113,15 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     if settings.write_ca and settings.tls_cert:
         parser.error("--write-ca is for the self-signed certificate: leave it out, or --tls-cert and --tls-key")
     return settings
+
+
+def configuration(config: Path | None, admission_config: Path | None) -> Config:
+    """What these files amount to: the configuration, with the API server's limitedResources. Raises ConfigError."""
+    read = load_config(config) if config else Config()
+    if admission_config is None:
+        return read
+    limited = load_limited_resources(admission_config)
+    return replace(read, options=replace(read.options, limited_resources=limited))
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:

@@ -155,6 +155,12 @@ def test_review_mutates_applies_the_patch_and_validates(
         (["review", "-f", "{tmp}/cluster.json"], 3, "expected apiVersion admission.k8s.io/v1"),
         (["review", "-f", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
         (["review", "-f", "{tmp}/c.yaml", "--cluster", "{tmp}/none"], 3, "none: no such file"),
+        (
+            ["review", "-f", "{tmp}/cluster.json", "--admission-config", "{tmp}/c.yaml"],
+            2,
+            'c.yaml:1:1: unknown key "x"',
+        ),
+        (["serve", "--cluster", "{tmp}/cluster.json", "--admission-config", "{tmp}/none"], 2, "none: No such file"),
         (["serve"], 2, "--cluster is missing"),
         (["serve", "--cluster", "{tmp}/none"], 3, "none: no such file"),
         (["serve", "--cluster", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),

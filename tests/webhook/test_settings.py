@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from policies.config import Config, ConfigError
+from policies.findings import Action
 from webhook.asgi import Limits
-from webhook.settings import FLAGS, LEAST_KEEP_ALIVE, parse_settings
+from webhook.settings import FLAGS, LEAST_KEEP_ALIVE, configuration, parse_settings
 
 
 def test_defaults() -> None:
@@ -67,3 +69,27 @@ def test_the_environment_is_checked_too(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         parse_settings([], {"FOREWARN_PORT": "x"})
     assert "FOREWARN_PORT" in capsys.readouterr().err
+
+
+def test_the_configuration_and_the_api_servers_are_read_together(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours.yaml", tmp_path / "theirs.yaml"
+    ours.write_text("actions: {pinned-priority: deny}\n")
+    theirs.write_text(
+        "apiVersion: apiserver.config.k8s.io/v1\n"
+        "kind: AdmissionConfiguration\n"
+        "plugins:\n"
+        "- name: ResourceQuota\n"
+        "  configuration:\n"
+        "    apiVersion: apiserver.config.k8s.io/v1\n"
+        "    kind: ResourceQuotaConfiguration\n"
+        "    limitedResources:\n"
+        "    - resource: pods\n"
+        "      matchScopes: [{scopeName: PriorityClass, operator: In, values: [gold]}]\n"
+    )
+    read = configuration(ours, theirs)
+    assert read.actions == {"pinned-priority": Action.DENY}
+    assert [limited.resource for limited in read.options.limited_resources] == ["pods"]
+    assert configuration(None, None) == Config()
+    theirs.write_text("kind: Pod\n")
+    with pytest.raises(ConfigError, match=r"theirs\.yaml:1"):
+        configuration(None, theirs)

@@ -6,20 +6,23 @@ import argparse
 import json
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from policies.config import Config, ConfigError, load_config
+from policies.config import ConfigError
 from policies.objects.fields import InvalidObject, mapping
 from policies.priority import Forbidden, admit_pod
 from policies.sources import SourceError, load_cluster, read_file
 from webhook.admission import Decision, Hook, Time, decide
 from webhook.json_patch import apply_patch
 from webhook.review import BadReview, parse_review
+from webhook.settings import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.cluster import ClusterSnapshot
+    from policies.config import Config
 
 ALLOWED, DENIED, USAGE, FAILED = range(4)
 
@@ -28,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        config = load_config(options.config) if options.config else Config()
+        config = configuration(options.config, options.admission_config)
     except ConfigError as fault:
         return _complain(fault, USAGE)
     try:
@@ -85,7 +88,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
     both = "one of the two (default: mutate, apply the patch, validate)"
     add("--phase", type=Hook, choices=list(Hook), metavar="mutate|validate", help=both)
-    add("-c", "--config", metavar="FILE", help="configuration (default: the built-in one)")
+    add("-c", "--config", metavar="FILE", type=Path, help="configuration (default: the built-in one)")
+    add(
+        "--admission-config",
+        metavar="FILE",
+        type=Path,
+        help="kube-apiserver's AdmissionConfiguration, for limitedResources",
+    )
     return parser
 
 

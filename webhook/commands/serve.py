@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from policies.config import Config, ConfigError, load_config
+from policies.config import Config, ConfigError
 from policies.sources import SourceError, load_cluster
 from webhook.app import create_app, create_health_app
 from webhook.asgi import Limits, Routes
@@ -19,7 +19,7 @@ from webhook.logs import log_to_stderr, say
 from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
 from webhook.server import TlsServer, bind, from_wsgi, serve_health
-from webhook.settings import parse_settings
+from webhook.settings import configuration, parse_settings
 from webhook.tls import SwappingContext, TlsError, read_certificate, self_signed
 
 if TYPE_CHECKING:
@@ -96,13 +96,11 @@ def _cluster(settings: Settings, metrics: Metrics) -> ClusterSnapshot:
 
 
 def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config], Callable[[], object]]:
-    """What gives the configuration in force, and what looks whether its file has changed."""
-    path = settings.config
-    if path is None:
-        default = Config()
-        return lambda: default, lambda: None
+    """What gives the configuration in force, and what looks whether its files have changed."""
+    config, admission = settings.config, settings.admission_config
+    paths = [path for path in (config, admission) if path]
     try:
-        reloaded = Reloaded("configuration", [path], lambda: load_config(path), metrics)
+        reloaded = Reloaded("configuration", paths, lambda: configuration(config, admission), metrics)
     except ConfigError as fault:
         raise CannotStart(fault, USAGE) from None
     return reloaded.get, reloaded.check
