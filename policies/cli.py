@@ -42,7 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name in ("-V", "--version"):
         print(f"forewarn {VERSION} (semantics of Kubernetes {KUBERNETES})")  # noqa: T201
         return 0
-    function = _load(name)
+    try:
+        function = _load(name)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] in ("", "policies", "webhook"):
+            raise
+        print(f"forewarn {name}: {missing.name} is not installed; `pip install 'forewarn[webhook]'`", file=sys.stderr)  # noqa: T201
+        return 3
     if function is None:
         print(f"forewarn: unknown command {name!r}; see `forewarn --help`", file=sys.stderr)  # noqa: T201
         return 2

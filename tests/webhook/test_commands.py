@@ -230,3 +230,10 @@ print({"flask", "werkzeug", "uvicorn", "a2wsgi", "cryptography", "prometheus_cli
         command, cwd=cluster_file.parent, env=environment, capture_output=True, text=True, check=True, timeout=30
     )
     assert run.stdout.splitlines()[-1] == "set()"
+
+
+def test_a_missing_extra_is_named() -> None:
+    program = "import sys; sys.modules['flask'] = None; from policies.cli import main; sys.exit(main(['serve']))"
+    run = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    assert run.returncode == 3
+    assert run.stderr == "forewarn serve: flask is not installed; `pip install 'forewarn[webhook]'`\n"
