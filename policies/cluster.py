@@ -8,7 +8,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.objects.fields import group_kind, text
+from policies.findings import ObjectRef
+from policies.objects.fields import InvalidObject, group_kind, text
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.objects.workload import Workload
 from policies.options import POD_TEMPLATE_PATHS
@@ -204,15 +205,31 @@ def _key(obj: ApiObject, kind: str) -> Key:
 
 
 def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod) -> Prediction:
-    """What kube-scheduler would do with a pod (an API object, its priority resolved) in this cluster.
+    """What kube-scheduler would do with a pod (an API object, or a view of one) in this cluster.
 
-    Where it carries no priority, that of its class counts, as admission would have it. Raises InvalidObject.
+    A pod without a priority gets what admission would give it. Raises InvalidObject.
     """
     from policies.objects.pod import Pod
     from policies.scheduling.schedule_one import Prediction
 
     view = pod if isinstance(pod, Pod) else Pod.from_api(pod)
-    if view.priority is None and view.priority_class_name in snapshot.priority_classes:
-        found = snapshot.priority_classes[view.priority_class_name]
-        view = replace(view, priority=found.value, preemption_policy=view.preemption_policy or found.preemption_policy)
-    return Prediction(snapshot.scheduling, view)
+    return Prediction(snapshot.scheduling, resolved(view, snapshot))
+
+
+def resolved(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
+    """The pod with the priority and policy that admission would give it. Raises InvalidObject for an unknown class."""
+    if pod.priority is not None:
+        return pod
+    from policies.priority import Forbidden, establish_priority
+
+    try:
+        found = establish_priority(pod.priority_class_name, snapshot.priority_classes)
+    except Forbidden as error:
+        ref = ObjectRef("v1", "Pod", pod.namespace, pod.name)
+        raise InvalidObject(str(error), ("spec", "priorityClassName"), ref) from None
+    return replace(
+        pod,
+        priority=found.priority,
+        priority_class_name=found.priority_class_name,
+        preemption_policy=pod.preemption_policy or found.preemption_policy,
+    )

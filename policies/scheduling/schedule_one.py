@@ -11,7 +11,7 @@ from policies.scheduling.plugins.registry import DEFAULT_PROFILE
 from policies.scheduling.preemption import Candidate, Preemption, importance, pod_eligible_to_preempt_others
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.objects.pod import Pod
     from policies.scheduling.node_info import NodeInfo
@@ -263,6 +263,12 @@ def _victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
     return any(importance(pod) in ranks and pod.identity not in victims for pod in node_info.pods)
 
 
-def predict(snapshot: Snapshot, pod: Pod) -> Prediction:
-    """What the scheduler would do with a pod now."""
-    return Prediction(snapshot, pod)
+def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:
+    """Predictions for pods that come one after the other: each sees those before it bound, and their victims gone."""
+    for pod in pods:
+        prediction = Prediction(snapshot, pod)
+        yield prediction
+        node_info = snapshot.get(prediction.node)
+        if node_info is not None:
+            bound = pod.bound_to(node_info.name, node_info.node.labels)
+            snapshot = snapshot.with_pods([bound], prediction.victims)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
 from policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -107,6 +109,22 @@ class Snapshot:
         node_infos = [clean.get(name) or _node_info(objects, name) for name in names]
         return cls(objects, node_infos, Columns.build(node_infos))
 
+    def with_pods(self, bound: Iterable[Pod], gone: Iterable[Pod]) -> Snapshot:
+        """As it would be with these pods on their nodes, and those away."""
+        changed: dict[str, NodeInfo] = {}
+        for pods, change in ((gone, NodeInfo.remove_pod), (bound, NodeInfo.add_pod)):
+            for pod in pods:
+                if pod.node_name not in changed:
+                    changed[pod.node_name] = self.node_infos[self.rows[pod.node_name]].clone()
+                change(changed[pod.node_name], pod)
+        node_infos = list(self.node_infos)
+        for name, info in changed.items():
+            node_infos[self.rows[name]] = info
+        pods_by_node = ChainMap({name: tuple(info.pods) for name, info in changed.items()}, *_maps(self.objects))
+        columns = self.columns.updated((self.rows[name], info) for name, info in changed.items())
+        objects = replace(self.objects, pods_by_node=pods_by_node)
+        return Snapshot(objects, node_infos, columns or Columns.build(node_infos), self.rows)
+
     def get(self, name: str) -> NodeInfo | None:
         """The node of this name."""
         row = self.rows.get(name)
@@ -200,6 +218,15 @@ class Snapshot:
                 else:
                     assert not have.any(), f"{kind} {name} of nobody"
         assert set(fresh.resources) <= set(self.columns.resources), "resources without a row"
+
+
+def _maps(objects: Objects) -> list[MutableMapping[str, tuple[Pod, ...]]]:
+    """The tables of pods by node, one laid over the other."""
+    table = objects.pods_by_node
+    if isinstance(table, ChainMap):
+        merged = {name: pods for layer in reversed(table.maps[:-1]) for name, pods in layer.items()}
+        return [merged, table.maps[-1]]
+    return [cast("MutableMapping[str, tuple[Pod, ...]]", table)]
 
 
 def _node_info(objects: Objects, name: str) -> NodeInfo:

@@ -1,0 +1,68 @@
+"""Batches: JSON lines in, JSON lines out. A malformed line is answered with an error, and the run goes on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+from policies.objects.fields import InvalidObject, json_type
+from policies.sources import SourceError
+from policies.terminal import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policies.objects.fields import ApiObject
+
+
+def run_batch(path: str, answer: Callable[[ApiObject], ApiObject]) -> int:
+    """Answer every line of a file (.gz too; `-`: standard input) on standard output.
+
+    `answer` makes an answer of a case, without its id; it may raise InvalidObject or ValueError. Returns 1 where a line
+    could not be answered, else 0. Raises SourceError where the file cannot be read.
+    """
+    status = 0
+    with _opened(path) as stream:
+        for number, line in enumerate(progress(_lines(stream, path), None, "cases", sys.stderr), 1):
+            if not line.strip():
+                continue
+            answered = _answer(line, number, answer)
+            status = status or ("error" in answered)
+            sys.stdout.write(json.dumps(answered) + "\n")
+    return int(status)
+
+
+def _answer(line: bytes, number: int, answer: Callable[[ApiObject], ApiObject]) -> dict[str, Any]:
+    case_id: Any = None
+    try:
+        case = json.loads(line)
+        if not isinstance(case, dict):
+            raise ValueError(f"a case must be an object, not {json_type(case)}")
+        case_id = case.get("id")
+        return {"id": case_id, **answer(case)}
+    except InvalidObject as error:
+        return {"id": case_id, "error": str(error)}
+    except (ValueError, RecursionError) as error:
+        return {"id": case_id, "error": f"line {number}: {error}"}
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    try:
+        stream = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115  (closed below)
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from None
+    with stream:
+        # By its first bytes, not its name: standard input has none.
+        zipped = hasattr(stream, "peek") and stream.peek(2)[:2] == b"\x1f\x8b"
+        yield gzip.GzipFile(fileobj=stream) if zipped else stream  # type: ignore[misc]
+
+
+def _lines(stream: IO[bytes], path: str) -> Iterator[bytes]:
+    try:
+        yield from stream
+    except (OSError, EOFError) as error:
+        raise SourceError(f"{path}: {error}") from None

@@ -1,0 +1,188 @@
+"""`forewarn preempt`: whom a pod would push out, and from which node."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.commands.batch import run_batch
+from policies.objects.fields import InvalidObject, json_type
+from policies.sources import SourceError, find_files, load_cluster, read_file
+from policies.terminal import COLOR_CHOICES, columns, painter, wants_color
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
+    from policies.replicas import Placement
+
+OK, FOUND, USAGE, FAILED = range(4)
+OUTCOMES: Final = {"preemption": "preempts", "pending": "pending"}
+CASE_KINDS: Final = {
+    "nodes": ("v1", "Node"),
+    "pods": ("v1", "Pod"),
+    "namespaces": ("v1", "Namespace"),
+    "pdbs": ("policy/v1", "PodDisruptionBudget"),
+    "pvcs": ("v1", "PersistentVolumeClaim"),
+    "pvs": ("v1", "PersistentVolume"),
+    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
+    "csiNodes": ("storage.k8s.io/v1", "CSINode"),
+    "csiDrivers": ("storage.k8s.io/v1", "CSIDriver"),
+    "csiStorageCapacities": ("storage.k8s.io/v1", "CSIStorageCapacity"),
+    "volumeAttachments": ("storage.k8s.io/v1", "VolumeAttachment"),
+    "services": ("v1", "Service"),
+    "replicationControllers": ("v1", "ReplicationController"),
+    "replicaSets": ("apps/v1", "ReplicaSet"),
+    "statefulSets": ("apps/v1", "StatefulSet"),
+}
+"""Lists of a case -> what their objects are when they do not say it."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status: 0 answered, 1 --fail-on (or a bad line), 2 usage, 3 not done."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if sum(map(bool, (options.batch, options.filename, options.pod))) != 1:
+        parser.error("give one of -f, --pod and --batch")
+    if options.replicas is not None and not options.filename:
+        parser.error("--replicas goes with -f")
+    if options.batch and options.cluster:
+        parser.error("--batch brings its clusters along: leave out --cluster")
+    try:
+        if options.batch:
+            return run_batch(options.batch, partial(answer_case, count_nominated=options.nominated == "count"))
+        return _predict(options)
+    except (SourceError, InvalidObject) as fault:
+        print(f"forewarn preempt: {fault}", file=sys.stderr)  # noqa: T201
+        return FAILED
+
+
+def answer_case(case: ApiObject, *, count_nominated: bool) -> ApiObject:
+    """The answer to one case: lists of objects, and the pod. Raises InvalidObject and ValueError."""
+    from policies.cluster import Cache, predict
+
+    pod = case.get("pod")
+    if not isinstance(pod, dict):
+        raise ValueError(f"pod must be an object, not {json_type(pod)}")
+    cache = Cache()
+    for key, objects in case.items():
+        if isinstance(objects, list):
+            for obj in objects:
+                typed = _typed(obj, key)
+                if key != "pods" or count_nominated or _bound(typed):
+                    cache.add(typed)
+        elif key not in ("id", "pod") and objects is not None:
+            raise ValueError(f"{key} must be a list, not {json_type(objects)}")
+    return predict(cache.snapshot(), _typed(pod, "pods")).to_dict()
+
+
+def _typed(obj: Any, key: str) -> ApiObject:
+    if not isinstance(obj, dict):
+        raise ValueError(f"{key} must hold objects, not {json_type(obj)}")
+    if "kind" in obj or key not in CASE_KINDS:
+        return obj
+    api_version, kind = CASE_KINDS[key]
+    return {**obj, "apiVersion": api_version, "kind": kind}
+
+
+def _bound(pod: ApiObject) -> bool:
+    spec = pod.get("spec")
+    return not isinstance(spec, dict) or bool(spec.get("nodeName"))
+
+
+def _predict(options: argparse.Namespace) -> int:
+    """Predict what a file or a pending pod comes to, and print it."""
+    if not options.cluster:
+        raise SourceError("no cluster to look at: give --cluster SOURCE (a dump, or live)")
+    cluster = load_cluster(*options.cluster).snapshot()
+    placements = list(_placements(options, cluster))
+    if options.output == "json":
+        for placement in placements:
+            for prediction in placement.predictions:
+                print(json.dumps({"id": prediction.pod.key, **prediction.to_dict()}))  # noqa: T201
+    else:
+        from policies.render.prediction import render
+
+        paint = painter(wants_color(options.color, sys.stdout))
+        for placement in placements:
+            sys.stdout.writelines(line + "\n" for line in render(placement, cluster, paint))
+    outcomes = {prediction.outcome for placement in placements for prediction in placement.predictions}
+    return FOUND if any(OUTCOMES[name] in outcomes for name in options.fail_on) else OK
+
+
+def _placements(options: argparse.Namespace, cluster: ClusterSnapshot) -> Iterator[Placement]:
+    from policies.replicas import Placement, place, place_pods
+
+    if options.pod:
+        yield Placement(options.pod, place_pods(cluster, [_pending(options.pod, cluster)]))
+        return
+    for obj in _objects(options.filename, options.namespace):
+        yield place(cluster, obj, options.replicas)
+
+
+def _pending(name: str, cluster: ClusterSnapshot) -> Any:
+    namespace, slash, pod_name = name.partition("/")
+    pod = cluster.pods.get((namespace, pod_name) if slash else ("default", name))
+    if pod is None:
+        raise SourceError(f"--pod {name}: no such pod in the cluster (write NAMESPACE/NAME)")
+    if pod.node_name:
+        raise SourceError(f"--pod {name}: it is on node {pod.node_name} already")
+    return pod
+
+
+def _objects(path: str, namespace: str) -> Iterator[ApiObject]:
+    """The pods and workloads of a file or directory. Raises SourceError where there is none, or none can be read."""
+    from policies.manifests import read
+    from policies.options import POD_TEMPLATE_PATHS
+
+    wanted = frozenset(("/Pod", *POD_TEMPLATE_PATHS))
+    found = 0
+    for file in find_files([path]):
+        reading = read(read_file(file), "<stdin>" if file == "-" else file, wanted, namespace=namespace)
+        for remark in reading.remarks:
+            if remark.rule in ("parse-error", "template-braces"):
+                raise SourceError(f"{remark.location}: {remark.message}")
+        for subject in reading.subjects:
+            found += 1
+            yield subject.object
+    if not found:
+        raise SourceError(f"{path}: no pod and no workload in it")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn preempt",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Say where a pod would run, and whom it would push out, as kube-scheduler would decide it.",
+        epilog="Exit status: 0 an answer was given, 1 --fail-on was met or a line of a batch is malformed, "
+        "2 wrong usage, 3 could not do the job.",
+    )
+    add = parser.add_argument
+    add("-f", "--filename", metavar="FILE", help="a pod or a workload (- for standard input)")
+    add("--pod", metavar="NAMESPACE/NAME", help="a pod of the cluster that is pending")
+    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add("--replicas", type=_number, metavar="N", help="as if spec.replicas were N")
+    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
+    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    add("--fail-on", action="append", choices=tuple(OUTCOMES), default=[], help="exit with 1 when a pod comes to this")
+    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add("--batch", metavar="FILE", help="cases as JSON lines (.gz too; - for standard input), answered likewise")
+    add(
+        "--nominated",
+        choices=("ignore", "count"),
+        default="ignore",
+        help="pods of a batch that are nominated to a node but not bound: ignore, as recorded answers do (default), "
+        "or count, as kube-scheduler does; without --batch they always count",
+    )
+    return parser
+
+
+def _number(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("must not be negative")
+    return number

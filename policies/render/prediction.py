@@ -1,0 +1,196 @@
+"""Predictions for people who have never read the scheduler."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import listed, plural
+from policies.replicas import outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.pod import Pod
+    from policies.replicas import Placement
+    from policies.scheduling.framework import Status
+    from policies.scheduling.schedule_one import Prediction
+
+HELPLESS: Final = {
+    "node(s) were unschedulable": "cordoned",
+    "node(s) had untolerated taint(s)": "a taint that the pod does not tolerate",
+    "node(s) didn't match Pod's node affinity/selector": "labels do not match the pod's node selector or node affinity",
+    "node(s) didn't satisfy plugin(s) [NodeAffinity]": "not among the nodes that the pod names",
+    "node(s) didn't match pod affinity rules": "no pod near it that the pod must be close to",
+    "node(s) didn't match pod anti-affinity rules": "anti-affinity to a pod that would stay",
+    "node(s) didn't satisfy existing pods anti-affinity rules": "anti-affinity of a pod that would stay",
+    "node(s) didn't match pod topology spread constraints": "the pods would be spread too unevenly",
+    "node(s) didn't match pod topology spread constraints (missing required label)": "no label for a spread constraint",
+    "node(s) didn't have free ports for the requested pod ports": "a host port that it needs is taken",
+    "No preemption victims found for incoming pod": "no pod of lower priority that could make room",
+    "node(s) had no available disk": "a disk of the pod is in use there",
+    "node(s) exceed max volume count": "no more volumes can be attached",
+    "node(s) didn't match PersistentVolume's node affinity": "its volume cannot be mounted there",
+    "node(s) had no available volume zone": "its volume is in another zone",
+}
+"""Upstream's reasons -> what they mean to the one who reads them."""
+
+
+def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
+    return text
+
+
+def render(placement: Placement, cluster: ClusterSnapshot, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """What becomes of an object's pods, line by line."""
+    predictions = placement.predictions
+    if not predictions:
+        yield f"{placement.name}: {plural(placement.existing, 'pod')} of {placement.wanted} there: nothing to place"
+        return
+    if len(predictions) > 1 or placement.existing:
+        yield paint(f"{placement.name}: {_overview(placement)}", "bold")
+    for number, prediction in enumerate(predictions, 1):
+        if number > 1 and _same(prediction, predictions[number - 2]):
+            yield f"{_title(prediction)}: as the one before"
+            continue
+        yield from _one(prediction, cluster, paint)
+        if prediction.outcome == "pending" or (prediction.outcome == "preempts" and number == 1):
+            yield from _why_not_lines(prediction)
+        yield from (f"  note: {line}" for line in prediction.standing)
+    for line in placement.standing:
+        yield f"  note: {line}"
+
+
+def _overview(placement: Placement) -> str:
+    counts = outcomes(placement.predictions)
+    said = {
+        "fits": "would fit",
+        "preempts": "would push others out",
+        "pending": "would stay pending",
+        "not-predicted": "cannot be predicted",
+    }
+    there = f"{placement.existing} of {placement.wanted} there; " if placement.existing else ""
+    new = ", ".join(f"{count} {said[outcome]}" for outcome, count in counts.items())
+    return f"{there}{plural(len(placement.predictions), 'new pod')}: {new}"
+
+
+def _same(prediction: Prediction, before: Prediction) -> bool:
+    """Whether there is nothing new to say: pending, for the same reasons."""
+    return prediction.outcome == before.outcome == "pending" and why_not(prediction) == why_not(before)
+
+
+def _title(prediction: Prediction) -> str:
+    return f"{prediction.pod.key} (priority {prediction.pod.effective_priority})"
+
+
+def _one(prediction: Prediction, cluster: ClusterSnapshot, paint: Callable[[str, str], str]) -> Iterator[str]:
+    title = paint(_title(prediction), "bold")
+    if prediction.outcome == "not-predicted":
+        yield f"{title}: {paint('no prediction', 'warning')}: {prediction.not_predicted}"
+        return
+    if prediction.outcome == "fits":
+        yield f"{title}: {paint('fits', 'good')} on {_nodes(prediction)}; nobody has to go"
+    elif prediction.outcome == "preempts":
+        yield from _preempts(title, prediction, cluster, paint)
+    else:
+        yield f"{title}: {paint('stays pending', 'error')}: {_why_pending(prediction, cluster)}"
+
+
+def _nodes(prediction: Prediction) -> str:
+    others = len(prediction.feasible) - 1
+    return prediction.node + (f" ({plural(others, 'other node')} would do)" if others else "")
+
+
+def _preempts(
+    title: str, prediction: Prediction, cluster: ClusterSnapshot, paint: Callable[[str, str], str]
+) -> Iterator[str]:
+    victims, node = prediction.victims, prediction.nominated_node
+    head = paint(f"no room; {plural(len(victims), 'pod')} would be pushed out of {node}", "warning")
+    yield f"{title}: {head}"
+    width = max(len(victim.key) for victim in victims)
+    for victim in victims:
+        yield f"  - {victim.key:{width}}  priority {victim.effective_priority}{_started(victim)}{_going(victim)}"
+    budgets = budgets_of(victims, cluster)
+    if prediction.num_pdb_violations:
+        broken = plural(prediction.num_pdb_violations, "of the pods is", "of the pods are")
+        yield f"  budgets: {broken} protected by a disruption budget that allows no more ({listed(budgets)})"
+    elif budgets:
+        yield f"  budgets: {listed(budgets)} still allow it"
+    yield f"  wait: up to {plural(wait_seconds(victims), 'second')} until they have ended (all at the same time)"
+    others = [name for name in prediction.selected if name != node]
+    if others:
+        yield f"  as likely: {listed(others)}"
+    more = len(prediction.candidates) - len(prediction.selected)
+    if more:
+        yield f"  worse: {plural(more, 'other node')} could be cleared too, at a higher cost"
+
+
+def budgets_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
+    """The disruption budgets that speak for these pods, `namespace/name`, sorted."""
+    return sorted(
+        {
+            f"{budget.namespace}/{budget.name}"
+            for budget in cluster.objects.budgets.values()
+            for victim in victims
+            if budget.matches(victim.namespace, victim.labels)
+        }
+    )
+
+
+def wait_seconds(victims: Sequence[Pod]) -> int:
+    """How long the victims may take to end: they are told at the same time, each has its own grace period."""
+    return max((victim.spec.termination_grace_period for victim in victims), default=0)
+
+
+def _started(pod: Pod) -> str:
+    if pod.start_time is None:
+        return ", not started yet"
+    return f", started {datetime.fromtimestamp(pod.start_time, UTC):%Y-%m-%d %H:%M}"
+
+
+def _going(pod: Pod) -> str:
+    return ", already terminating" if pod.terminating else ""
+
+
+def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
+    if not cluster.objects.nodes:
+        return "the cluster has no nodes"
+    if prediction.pre_filter is not None:
+        return "; ".join(prediction.pre_filter.reasons)
+    if prediction.preemption.ineligible_reason:
+        return f"it does not fit on any node, and may not push others out: {prediction.preemption.ineligible_reason}"
+    return "it does not fit on any of the nodes known now, even if pods of lower priority made room"
+
+
+def why_not(prediction: Prediction) -> list[tuple[int, str]]:
+    """(number of nodes, why they do not help), the most frequent first."""
+    counts: Counter[str] = Counter()
+    candidates = {candidate.node_name for candidate in prediction.candidates}
+    for name, status in prediction.statuses.items():
+        if name not in candidates:
+            dropped = prediction.preemption.statuses.get(name)
+            counts[_explained(dropped or status, emptied=dropped is not None)] += 1
+    return sorted(((count, why) for why, count in counts.items()), key=lambda item: (-item[0], item[1]))
+
+
+def _why_not_lines(prediction: Prediction) -> Iterator[str]:
+    reasons = why_not(prediction)
+    if reasons:
+        yield "  no help from:" if prediction.candidates else "  because:"
+    for count, why in reasons:
+        yield f"    {plural(count, 'node')}: {why}"
+
+
+def _explained(status: Status, *, emptied: bool) -> str:
+    """One status in words; `emptied`: with every pod of lower priority gone."""
+    lacking = [reason.removeprefix("Insufficient ") for reason in status.reasons if reason.startswith("Insufficient ")]
+    rest = [HELPLESS.get(reason, reason) for reason in status.reasons if not reason.startswith("Insufficient ")]
+    parts = []
+    if lacking and status.code == "UnschedulableAndUnresolvable":
+        parts.append(f"smaller than the request, even empty ({' and '.join(lacking)})")
+    elif lacking:
+        parts.append(f"too little {' and '.join(lacking)}")
+    parts += ["no place for one more pod" if reason == "Too many pods" else reason for reason in rest]
+    resolvable = status.code == "Unschedulable"
+    return ", ".join(parts) + (" even with every pod of lower priority gone" if emptied and resolvable else "")

@@ -1,0 +1,60 @@
+"""Answers of the real kube-scheduler 1.36.3: a sample of recordings, and of wider random cases, all parts of them."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies.commands.preempt import answer_case
+
+CASES = Path(__file__).parent / "cases"
+
+
+def recorded(name: str) -> list[Any]:
+    entries = map(json.loads, gzip.decompress((CASES / name).read_bytes()).splitlines())
+    return [pytest.param(entry["case"], entry["answer"], id=entry["case"]["id"]) for entry in entries]
+
+
+def statuses(answer: Any, key: str) -> dict[str, Any]:
+    found = answer.get(key) or {}
+    return {node: (s["code"], s.get("plugin", ""), sorted(s["reasons"])) for node, s in found.items()}
+
+
+def victims(case: Any, answer: Any) -> dict[str, Any]:
+    """Pods that tie in priority and start time are interchangeable: their order cannot be seen."""
+    pods = {f"{p['metadata']['namespace']}/{p['metadata']['name']}": p for p in case["pods"]}
+    ranks = {name: (p["spec"].get("priority"), p["status"].get("startTime")) for name, p in pods.items()}
+    tied = case["id"].startswith("ties")
+    return {
+        node: ([ranks[v] for v in c["victims"]] if tied else c["victims"], c["pdbViolations"])
+        for node, c in answer["candidates"].items()
+    }
+
+
+def compare(case: Any, want: Any, got: Any) -> None:
+    assert got["feasible"] == want["feasible"]
+    assert statuses(got, "statuses") == statuses(want, "statuses")
+    assert got.get("preFilter") == want.get("preFilter")
+    assert {n: s["total"] for n, s in got.get("scores", {}).items()} == {
+        n: s["total"] for n, s in (want.get("scores") or {}).items()
+    }
+    assert victims(case, got) == victims(case, want)
+    assert statuses(got, "dryRunStatuses") == statuses(want, "dryRunStatuses")
+    assert got["selected"] == (want["selected"] or [])
+    if not want["feasible"]:
+        assert got["eligible"] == want["eligible"]
+        assert got.get("ineligibleReason") == want.get("ineligibleReason")
+
+
+@pytest.mark.parametrize(("case", "answer"), recorded("recorded.jsonl.gz"))
+def test_recorded_answers_are_met(case: Any, answer: Any) -> None:
+    compare(case, answer, answer_case(case, count_nominated=False))
+
+
+@pytest.mark.parametrize(("case", "answer"), recorded("wide.jsonl.gz"))
+def test_answers_to_wider_random_cases_are_met(case: Any, answer: Any) -> None:
+    got = answer_case(case, count_nominated=True)
+    compare(case, answer, got)
+    assert got.get("scores", {}) == (answer.get("scores") or {}), "every plugin's score"
