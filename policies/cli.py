@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "lint": Command("policies.commands.lint", "check manifests, with file, line and column"),
     "explain": Command("policies.commands.explain", "say what a rule means, why, and what to do"),
     "dry-run": Command("policies.commands.dry_run", "what kube-apiserver itself would answer, offline"),
+    "preempt": Command("policies.commands.preempt", "whom a pod would push out, and from which node"),
     "review": Command("webhook.commands.review", "answer an AdmissionReview as the webhook would"),
     "serve": Command("webhook.commands.serve", "run the admission webhook"),
     "demo": Command("webhook.commands.demo", "see it at work on a small sample cluster"),

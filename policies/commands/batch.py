@@ -54,7 +54,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
     try:
         stream = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115  (closed below)
     except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from None
+        raise SourceError(path, error.strerror or str(error)) from None
     with stream:
         # By its first bytes, not its name: standard input has none.
         zipped = hasattr(stream, "peek") and stream.peek(2)[:2] == b"\x1f\x8b"
@@ -65,4 +65,4 @@ def _lines(stream: IO[bytes], path: str) -> Iterator[bytes]:
     try:
         yield from stream
     except (OSError, EOFError) as error:
-        raise SourceError(f"{path}: {error}") from None
+        raise SourceError(path, str(error)) from None

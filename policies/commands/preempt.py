@@ -97,7 +97,7 @@ def _bound(pod: ApiObject) -> bool:
 def _predict(options: argparse.Namespace) -> int:
     """Predict what a file or a pending pod comes to, and print it."""
     if not options.cluster:
-        raise SourceError("no cluster to look at: give --cluster SOURCE (a dump, or live)")
+        raise SourceError("--cluster", "is missing: name a dump of the cluster, or live")
     cluster = load_cluster(*options.cluster).snapshot()
     placements = list(_placements(options, cluster))
     if options.output == "json":
@@ -128,9 +128,9 @@ def _pending(name: str, cluster: ClusterSnapshot) -> Any:
     namespace, slash, pod_name = name.partition("/")
     pod = cluster.pods.get((namespace, pod_name) if slash else ("default", name))
     if pod is None:
-        raise SourceError(f"--pod {name}: no such pod in the cluster (write NAMESPACE/NAME)")
+        raise SourceError(f"--pod {name}", "no such pod in the cluster (write NAMESPACE/NAME)")
     if pod.node_name:
-        raise SourceError(f"--pod {name}: it is on node {pod.node_name} already")
+        raise SourceError(f"--pod {name}", f"it is on node {pod.node_name} already")
     return pod
 
 
@@ -145,12 +145,12 @@ def _objects(path: str, namespace: str) -> Iterator[ApiObject]:
         reading = read(read_file(file), "<stdin>" if file == "-" else file, wanted, namespace=namespace)
         for remark in reading.remarks:
             if remark.rule in ("parse-error", "template-braces"):
-                raise SourceError(f"{remark.location}: {remark.message}")
+                raise SourceError(remark.location.file, remark.message, remark.location.line)
         for subject in reading.subjects:
             found += 1
             yield subject.object
     if not found:
-        raise SourceError(f"{path}: no pod and no workload in it")
+        raise SourceError(path, "no pod and no workload in it")
 
 
 def _parser() -> argparse.ArgumentParser:
