@@ -59,7 +59,7 @@ def _sentences(finding: Finding) -> str:
     """Message and remedy, the first sentence short enough for every client."""
     first, *rest = _FULL_STOP.split(one_line(finding.message), maxsplit=1)
     first = cut(first, MAX_FIRST_SENTENCE)
-    rest += [one_line(finding.remediation)] if finding.remediation else []
+    rest += [f"Fix: {one_line(finding.remediation)}"] if finding.remediation else []
     return " ".join([first if first.endswith((".", "!", "?", "…")) or not rest else f"{first}.", *rest])
 
 
@@ -80,9 +80,15 @@ def audit_key(text: str) -> str:
 
 
 def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
-    """The message of a denial, every rule named, and its causes for programs."""
+    """The message of a denial, one statement a field and every rule named, and its causes for programs."""
     ordered = worst_first(findings)
-    parts = dict.fromkeys(f"{one_line(_with_remedy(finding))} [{finding.rule}]" for finding in ordered)
+    by_field: dict[str, list[Finding]] = {}
+    for finding in ordered:
+        by_field.setdefault(finding.path or finding.message, []).append(finding)
+    parts = [
+        f"{one_line(_with_remedy(first))} [{', '.join(dict.fromkeys(f.rule for f in (first, *others)))}]"
+        for first, *others in by_field.values()
+    ]
     causes = tuple(Cause(finding.rule, one_line(finding.message), one_line(finding.path)) for finding in ordered)
     return "; ".join(parts), causes
 
