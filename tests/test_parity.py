@@ -1,0 +1,210 @@
+"""One set of rules, three doors: linter, `review` and the running webhook say the same of the same object.
+
+And whatever kube-apiserver itself would accept is denied by nobody but the rules that are meant to go further.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, event, example, given, settings
+from hypothesis import strategies as st
+
+from policies.cluster import Cache, ClusterSnapshot
+from policies.commands.lint import as_update
+from policies.config import Config
+from policies.dry_run import dry_run
+from policies.evaluator import Phase, evaluate
+from policies.findings import Action
+from policies.manifests import read
+from policies.objects.subject import Apply, Subject
+from policies.options import POD_TEMPLATE_PATHS
+from policies.rules import RULES
+from tests.webhook.builders import endpoint
+from tests.webhook.running import running
+from webhook.commands.review import answers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BEYOND_THE_API_SERVER = {"final-priority-mismatch", "limited-class-without-quota", "class-not-allowed"}
+AT_BOTH_DOORS = {rule.ID for rule in RULES if rule.ACTION is not None and rule.SEVERITY is not None}
+WANTED = frozenset(("/Pod", "/Namespace", "scheduling.k8s.io/PriorityClass", *POD_TEMPLATE_PATHS))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+Verdicts = set[tuple[str, str]]
+
+NAMES = ["gold", "batch", "normal", "system-node-critical", "system-foo", "Bad_Name"]
+VALUES = [0, 10, 1000, -11, 1_000_000_000, 1_000_000_001, 2_000_001_000, 2**31, "10", 1.5, None, True]
+POLICIES = ["PreemptLowerPriority", "Never", "never", "", None, 5]
+NAMESPACES = ["team", "kube-system"]
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+@st.composite
+def _classes(draw: st.DrawFn, stored: bool = False) -> dict[str, Any]:
+    """A PriorityClass; `stored`: one that the API server would have let in."""
+    fields = _without_none(
+        value=draw(st.sampled_from(VALUES[:5] if stored else VALUES)),
+        globalDefault=draw(st.sampled_from([None, True, False] if stored else [None, True, False, "yes"])),
+        preemptionPolicy=draw(st.sampled_from(["PreemptLowerPriority", "Never"] if stored else POLICIES)),
+    )
+    name = draw(st.sampled_from(NAMES[:3] if stored else NAMES))
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, **fields}
+
+
+@st.composite
+def _specs(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "containers": [{"name": "c", "image": "i"}],
+        **_without_none(
+            priorityClassName=draw(st.sampled_from([None, "", "gold", "batch", "ghost", "system-node-critical"])),
+            priority=draw(st.sampled_from([None, None, 0, 10, 1000, 2_000_001_000])),
+            preemptionPolicy=draw(st.sampled_from([None, None, "PreemptLowerPriority", "Never"])),
+        ),
+    }
+
+
+@st.composite
+def _pods(draw: st.DrawFn) -> dict[str, Any]:
+    metadata = {"name": draw(st.sampled_from(["p", "q"])), "namespace": draw(st.sampled_from(NAMESPACES))}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": draw(_specs())}
+
+
+@st.composite
+def _workloads(draw: st.DrawFn) -> dict[str, Any]:
+    kind, path = draw(st.sampled_from(sorted(POD_TEMPLATE_PATHS.items())))
+    group, _, name = kind.rpartition("/")
+    value: dict[str, Any] = {"metadata": {"labels": {"app": "w"}}, "spec": draw(_specs())}
+    for step in reversed(path):
+        value = {step: value}
+    metadata = {"name": "w", "namespace": draw(st.sampled_from(NAMESPACES))}
+    version = f"{group}/v1" if group else "v1"
+    return {"apiVersion": version, "kind": name, "metadata": metadata, **value}
+
+
+@st.composite
+def _namespaces(draw: st.DrawFn) -> dict[str, Any]:
+    name = draw(st.sampled_from(["gold", "ghost"]))
+    metadata = {"name": "new", "annotations": {"forewarn.dev/default-priority-class": name}}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+@st.composite
+def _clusters(draw: st.DrawFn) -> list[dict[str, Any]]:
+    classes = draw(st.lists(_classes(stored=True), max_size=3, unique_by=lambda c: c["metadata"]["name"]))
+    stored = [
+        pod | {"spec": pod["spec"] | {"priority": 10}, "status": {}} for pod in draw(st.lists(_pods(), max_size=2))
+    ]
+    return [*classes, *stored]
+
+
+def _snapshot(objects: list[dict[str, Any]]) -> ClusterSnapshot:
+    cache = Cache()
+    for obj in objects:
+        cache.add(obj)
+    return cache.snapshot()
+
+
+def _linted(obj: dict[str, Any], cluster: ClusterSnapshot) -> tuple[Subject, Verdicts]:
+    """The subject as the linter reads it, and what it says of it."""
+    reading = read(json.dumps(obj), "object.json", WANTED, namespace="default")
+    (subject,) = (as_update(subject, cluster) for subject in reading.subjects)
+    findings = evaluate(Apply((subject,), reading.remarks), cluster, Config(), phase=Phase.LINT, now=NOW)
+    return subject, {(f.rule, f.action.value) for f in findings if f.rule in AT_BOTH_DOORS}
+
+
+def _review(subject: Subject, obj: dict[str, Any]) -> bytes:
+    group, _, version = obj["apiVersion"].rpartition("/")
+    request = {
+        "uid": "u",
+        "kind": {"group": group, "version": version, "kind": obj["kind"]},
+        "resource": {"group": group, "version": version, "resource": obj["kind"].lower() + "s"},
+        "name": obj["metadata"]["name"],
+        "namespace": obj["metadata"].get("namespace", ""),
+        "operation": subject.operation.value,
+        "userInfo": {"username": "kim"},
+        "object": obj,
+        "oldObject": subject.old,
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+class _Decisions(logging.Handler):
+    """What the running webhook logs of its decisions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[dict[str, Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.told.append(record.__dict__.get("fields", {}))
+
+
+@pytest.fixture(name="webhook", scope="module")
+def _webhook() -> Iterator[Callable[[bytes, ClusterSnapshot], Verdicts]]:
+    """Asks a webhook that runs over TLS, with the cluster of this moment, for its verdict on a final object."""
+    current: list[ClusterSnapshot | None] = [None]
+    decisions, logger = _Decisions(), logging.getLogger("forewarn")
+    logger.addHandler(decisions)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    with running(endpoint(lambda: current[0])) as server, server.connect() as connection:
+
+        def ask(body: bytes, cluster: ClusterSnapshot) -> Verdicts:
+            current[0] = cluster
+            decisions.told.clear()
+            connection.request("POST", "/validate", body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            assert response.status == 200, response.read()
+            response.read()
+            return set(decisions.told[-1]["rules"].items())
+
+        yield ask
+    logger.removeHandler(decisions)
+    logger.setLevel(level)
+
+
+OBJECTS = st.one_of(_classes(), _pods(), _workloads(), _namespaces())
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(obj=OBJECTS, cluster=_clusters())
+@example(
+    obj={"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"priorityClassName": "ghost"}},
+    cluster=[],
+)
+def test_linter_review_and_running_webhook_say_the_same(
+    obj: dict[str, Any], cluster: list[dict[str, Any]], webhook: Callable[[bytes, ClusterSnapshot], Verdicts]
+) -> None:
+    snapshot = _snapshot(cluster)
+    subject, linted = _linted(obj, snapshot)
+    body = _review(subject, obj)
+    decided = answers(body, None, snapshot, Config())[-1]
+    reviewed = {(f.rule, f.action.value) for f in decided.findings if f.rule in AT_BOTH_DOORS}
+    served = {(rule, action) for rule, action in webhook(body, snapshot) if rule in AT_BOTH_DOORS}
+    event(f"{obj['kind']} {'update' if subject.old else 'create'}: {len(linted)} rules")
+    assert reviewed == linted
+    assert served == linted
+
+
+@settings(max_examples=400, deadline=None)
+@given(obj=OBJECTS, cluster=_clusters())
+def test_what_the_api_server_accepts_is_denied_by_marked_rules_alone(
+    obj: dict[str, Any], cluster: list[dict[str, Any]]
+) -> None:
+    snapshot = _snapshot(cluster)
+    subject, _ = _linted(obj, snapshot)
+    accepted = dry_run(subject, snapshot).allowed
+    decided = answers(_review(subject, obj), None, snapshot, Config())[-1]
+    denying = {finding.rule for finding in decided.findings if finding.action is Action.DENY}
+    event(f"{obj['kind']}: {'accepted' if accepted else 'refused'}, {'denied' if denying else 'allowed'}")
+    if accepted:
+        assert denying <= BEYOND_THE_API_SERVER
