@@ -30,9 +30,10 @@ def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
     """The limitedResources of an AdmissionConfiguration file; a `path` in it is relative to it. Raises ConfigError."""
     file = Path(path)
     entry = parse(_bytes(file), str(path))
-    fields = dict(entry.items(("apiVersion", "kind", "plugins")))
+    fields = dict(entry.items())
     _expect(entry, fields, "kind", ("AdmissionConfiguration",))
     _expect(entry, fields, "apiVersion", _OUTER)
+    fields = dict(entry.items(("apiVersion", "kind", "plugins")))
     for plugin in fields["plugins"].elements() if "plugins" in fields else ():
         given = dict(plugin.items(("name", "path", "configuration")))
         if "name" in given and given["name"].text() == "ResourceQuota":
@@ -51,9 +52,10 @@ def _plugin(given: Mapping[str, Entry], folder: Path) -> tuple[LimitedResource, 
 
 
 def _configuration(entry: Entry) -> tuple[LimitedResource, ...]:
-    fields = dict(entry.items(("apiVersion", "kind", "limitedResources")))
+    fields = dict(entry.items())
     version = _expect(entry, fields, "apiVersion", tuple(_INNER))
     _expect(entry, fields, "kind", (_INNER[version],))
+    fields = dict(entry.items(("apiVersion", "kind", "limitedResources")))
     return tuple(map(_limited_resource, fields["limitedResources"].elements())) if "limitedResources" in fields else ()
 
 
