@@ -67,12 +67,15 @@ def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Do
     """
     start, broken = 0, False
     for match in _SEPARATOR.finditer(data) if b"---" in data else ():
+        rest = match[1].strip()
+        proper = not rest or rest.startswith(b"#")
+        if proper and not broken and match.start() == start:
+            continue  # The first line of a document: kubectl leaves it there.
         if not broken:
             yield Document(data[start : match.start()], file, line, column)
         line += data.count(b"\n", start, match.end())
         start, column = match.end(), 0
-        rest = match[1].strip()
-        broken = bool(rest) and not rest.startswith(b"#")
+        broken = not proper
         if broken:
             here = Document(match[0], file, line - match[0].count(b"\n"))
             shown = rest[:40].decode("utf-8", "replace")

@@ -28,7 +28,11 @@ def _integer(digits: str) -> int | float:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    raise json.JSONDecodeError(f"{name} is no value", "", 0)
+
+
+class NotJson(Fault):
+    """This is no JSON: kubectl may still read it as YAML."""
 
 
 class JsonReader:
@@ -50,13 +54,14 @@ class JsonReader:
         return match.end() if match else position
 
     def value(self, start: int) -> tuple[Any, int]:
-        """The value that begins at a character, and where it ends. Raises Fault."""
+        """The value that begins at a character, and where it ends. Raises NotJson, or Fault where it is refused."""
         self.repeats = False
         try:
             value, end = self._decode(self.text, start)
         except json.JSONDecodeError as error:
             problem = error.msg[:1].lower() + error.msg[1:]
-            raise Fault(f"invalid JSON: {problem}", min(error.pos, len(self.text)), error.pos + 1) from None
+            at = max(start, min(error.pos, len(self.text)))
+            raise NotJson(f"invalid JSON: {problem}", at, at + 1) from None
         except RecursionError:
             raise Fault("nested too deeply", start, start + 1) from None
         except ValueError as error:

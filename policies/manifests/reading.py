@@ -11,7 +11,7 @@ from policies.manifests import remarks, sniff
 from policies.manifests.construct import Construction
 from policies.manifests.documents import Document, Fault, as_utf8, split
 from policies.manifests.json_source import JsonSource, Spans
-from policies.manifests.json_text import JsonReader
+from policies.manifests.json_text import JsonReader, NotJson
 from policies.manifests.nodes import check, compose
 from policies.manifests.objects import Finder
 from policies.manifests.quick import UNUSUAL, quick_value
@@ -102,17 +102,21 @@ class _FileReader:
             finder.skip(type_meta[1])
             return
         value = quick_value(document)
-        if value is not UNUSUAL:
+        if value is UNUSUAL:
+            self._careful(document)
+        elif value is not None:
             tree = Tree(document)
             self._remarks += finder.take(value, lambda prefix: YamlSource(tree, prefix))
-            return
+
+    def _careful(self, document: Document) -> None:
+        """Read a document by its nodes, with remarks on those inside of wanted objects."""
         root, unread = compose(document)
         if unread is not None:
             self.fault(document, unread)
         construction = Construction(root)
         if root is None or construction.value is None:
             return
-        tree = Tree(document)
+        tree, finder = Tree(document), self._finder
         before = len(finder.subjects)
         self._remarks += finder.take(construction.value, lambda prefix: YamlSource(tree, prefix))
         if len(finder.subjects) > before:
@@ -133,7 +137,8 @@ class _FileReader:
             try:
                 value, end = values.value(position)
             except Fault as fault:
-                if count > 1 or not self._yaml_instead(text, position):
+                may_be_yaml = isinstance(fault, NotJson) and count < 2
+                if not may_be_yaml or not self._yaml_instead(text, position):
                     self.fault(document, fault)
                 return
             self._value(value, spans, position, values.repeats)
