@@ -48,7 +48,7 @@ def _python_parser(data: bytes) -> Any:
 def fault_of(error: YAMLError, document: Document) -> Fault:
     """What the parser found, with positions in characters."""
     if isinstance(error, ReaderError):
-        start = len(document.data[: error.position].decode("utf-8", "replace"))
+        start = len(document.data[: error.position].decode("utf-8", "ignore"))
         if error.reason != "control characters are not allowed":
             return Fault(f"this is not UTF-8: {error.reason}", start, start + 1)
         return Fault(f"the control character U+{_code(error.character):04X} is not allowed", start, start + 1)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from policies.manifests.documents import Document
     from policies.manifests.nodes import Node
 
-_PROPERTIES: Final = re.compile(r"(?:[&!][^\s,\[\]{}]*(?:[ \t]+|\r?\n[ \t]*|(?=[,\[\]{}]|\Z))|!<[^>]*>\s*)*")
+_PROPERTIES: Final = re.compile(
+    r"(?:(?:!<[^>]*>|[&!][^\s,\[\]{}]*)(?:[ \t]+(?:#[^\n]*)?|(?=[\s,\[\]{}]|\Z))(?:\r?\n[ \t]*(?:#[^\n]*)?)*)*"
+)
+"""Anchor and tag before a value, which may stand some lines below."""
 
 
 class Tree:
