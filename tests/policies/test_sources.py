@@ -1,0 +1,311 @@
+"""Where text and cluster state come from: which files are read, and what a dump amounts to."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import json
+import os
+import sys
+import tracemalloc
+from importlib.metadata import EntryPoint, EntryPoints
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import policies.sources.cluster as cluster_source
+from policies.sources import SourceError, find_files, load_cluster, read_file
+from policies.sources.json_stream import JsonFault, json_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from policies.cluster import Cache
+
+
+def _pod(name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "team"}, "spec": spec}
+
+
+def _list(*items: dict[str, Any]) -> dict[str, Any]:
+    """As kubectl prints it: the kind comes behind the items."""
+    return {"apiVersion": "v1", "items": list(items), "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+def _pods(cache: Cache) -> dict[str, str]:
+    return {pod.name: pod.node_name for pod in cache.snapshot().pods.values()}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("b.yaml", "a.yml", "c/d.json", "c/A.YAML", "c.txt", ".hidden/e.yaml", "c/.f.yaml", "kustomization"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("a: 1\n")
+    return tmp_path
+
+
+def _below(directory: Path, *more: str) -> list[str]:
+    return [os.path.relpath(path, directory) for path in find_files([str(directory), *more])]
+
+
+def test_a_directory_gives_its_manifests_sorted_and_no_hidden_directories(tree: Path) -> None:
+    assert _below(tree) == ["a.yml", "b.yaml", "c/.f.yaml", "c/A.YAML", "c/d.json"]
+
+
+def test_what_is_named_is_read_whatever_its_name(tree: Path) -> None:
+    paths = ["-", str(tree / "c.txt"), str(tree / ".hidden"), str(tree / "absent.yaml")]
+    assert list(find_files(paths)) == [*paths[:2], str(tree / ".hidden" / "e.yaml"), paths[3]]
+
+
+def test_links_are_followed_and_loops_end(tree: Path) -> None:
+    (tree / "c" / "up").symlink_to(tree)
+    (tree / "c" / "z.yaml").symlink_to(tree / "b.yaml")
+    (tree / "c" / "broken.yaml").symlink_to(tree / "nowhere")
+    assert _below(tree) == ["a.yml", "b.yaml", "c/.f.yaml", "c/A.YAML", "c/broken.yaml", "c/d.json", "c/z.yaml"]
+
+
+def test_a_directory_that_cannot_be_opened_is_named_and_reading_it_says_why(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scandir = os.scandir
+
+    def refuse(path: str) -> Any:
+        if str(path).endswith("/c"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert _below(tree) == ["a.yml", "b.yaml", "c"]
+    with pytest.raises(SourceError, match="is a directory"):
+        read_file(str(tree / "c"))
+
+
+def test_a_file_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"absent\.yaml: no such file or directory"):
+        read_file(str(tmp_path / "absent.yaml"))
+    with pytest.raises(SourceError, match="null"):
+        read_file("a\0b")
+
+
+def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: 1\n")))
+    assert read_file("-") == b"a: 1\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(_list(_pod("a"))).encode())))
+    assert _pods(load_cluster("-")) == {"a": ""}
+
+
+DUMPS = {
+    "list.json": json.dumps(_list(_pod("a"), _pod("b"))),
+    "indented.json": json.dumps(_list(_pod("a"), _pod("b")), indent=4) + "\n",
+    "stream.json": json.dumps(_pod("a")) + "\n" + json.dumps(_pod("b")),
+    "array.json": json.dumps([_pod("a"), _pod("b")]),
+    "nested.json": json.dumps(_list(_pod("a"), _list(_pod("b")))),
+    "typed.json": json.dumps(
+        {"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": _pod(n)["metadata"]} for n in "ab"]}
+    ),
+    "typed-sorted.json": json.dumps(
+        {"apiVersion": "v1", "items": [{"metadata": _pod(n)["metadata"]} for n in "ab"], "kind": "PodList"}
+    ),
+    "list.yaml": yaml.safe_dump(_list(_pod("a"), _pod("b"))),
+    "documents.yaml": yaml.safe_dump_all([_pod("a"), _pod("b")]),
+    "both.yaml": json.dumps(_pod("a")) + "\n" + json.dumps(_pod("b")),
+}
+
+
+@pytest.mark.parametrize("name", DUMPS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_every_form_of_a_dump_is_the_same_cluster(tmp_path: Path, name: str, encoding: str, packed: bool) -> None:
+    data = DUMPS[name].encode(encoding)
+    path = tmp_path / (f"{name}.gz" if packed else name)
+    path.write_bytes(gzip.compress(data) if packed else data)
+    assert _pods(load_cluster(str(path))) == {"a": "", "b": ""}
+    assert _pods(load_cluster(str(tmp_path))) == {"a": "", "b": ""}
+
+
+def test_later_objects_replace_earlier_ones(tmp_path: Path) -> None:
+    for name, node in (("1.json", "n1"), ("2.json", "n2"), ("3.json", "n3")):
+        (tmp_path / name).write_text(json.dumps(_list(_pod("a", nodeName=node))))
+    assert _pods(load_cluster(str(tmp_path))) == {"a": "n3"}
+    assert _pods(load_cluster(*(str(tmp_path / f"{n}.json") for n in "321"))) == {"a": "n1"}
+
+
+def test_kinds_that_play_no_part_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(_list({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}, _pod("a"))))
+    cache = load_cluster(str(path))
+    assert (cache.skipped["Secret"], len(_pods(cache))) == (1, 1)
+
+
+def test_an_empty_list_is_an_empty_cluster(tmp_path: Path) -> None:
+    for text in (json.dumps(_list()), "apiVersion: v1\nkind: List\nitems: []\n"):
+        (tmp_path / "a.json").write_text(text)
+        assert not load_cluster(str(tmp_path / "a.json")).snapshot().pods
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no Kubernetes objects"),
+        ("just words\n", "no Kubernetes objects"),
+        ("a: [\n", ":2: "),
+        ("a: 1\n---\nb: c: d\n", ":3: "),
+        ('{"a": 1\n"b": 2}', ":2: expected ,"),
+        ('{"kind": "List", "items": [\n{"kind": "Pod"},\n{"kind": nope}]}', ":3: "),
+        ('{"items": [{},]}', "comma"),
+        ('{"items": [1', "expected ,"),
+        ('{"a": "x', "unterminated"),
+        ('{"a": NaN}', "NaN"),
+        ("{1: 2}", "string"),
+        ('{"a": ' + "[" * 100_000, "deep"),
+        (json.dumps(_list(_pod("a"), _pod("b", nodeName=7)), indent=1), ":13: Pod team/b: spec.nodeName"),
+        (yaml.safe_dump_all([_pod("a"), _pod("b", priority="x")]), ":8: Pod team/b: spec.priority"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_with_file_and_line(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "dump"
+    path.write_text(text)
+    with pytest.raises(SourceError) as caught:
+        load_cluster(str(path))
+    assert str(caught.value).startswith(str(path))
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff{", b'{"a": "\xff"}', b"a: \xff\n", gzip.compress(b"{}" * 999)[:-12], b"\x1f\x8bxx"]
+)
+def test_bytes_that_are_no_text_are_an_error(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "dump").write_bytes(data)
+    with pytest.raises(SourceError, match="dump"):
+        load_cluster(str(tmp_path / "dump"))
+
+
+def test_a_directory_without_manifests_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("{}")
+    with pytest.raises(SourceError, match="no objects in it"):
+        load_cluster(str(tmp_path))
+    with pytest.raises(SourceError, match="no such file"):
+        load_cluster(str(tmp_path / "absent"))
+
+
+def test_other_sources_come_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(*, group: str, name: str) -> EntryPoints:
+        point = EntryPoint("live", f"{__name__}:_live", group)
+        return EntryPoints([point]).select(name=name)
+
+    monkeypatch.setattr(cluster_source, "entry_points", found)
+    monkeypatch.setattr(EntryPoint, "load", lambda self: _live)
+    assert _pods(load_cluster("live:prod")) == {"prod": ""}
+    assert _pods(load_cluster("live")) == {"": ""}
+    with pytest.raises(SourceError, match=r"dead:prod: no such file"):
+        load_cluster("dead:prod")
+
+
+def _live(argument: str) -> Iterator[dict[str, Any]]:
+    yield _pod(argument)
+
+
+def test_progress_is_told_and_the_collector_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(_list(*(_pod(f"p{i}") for i in range(2500)))))
+    told: list[int] = []
+    load_cluster(str(tmp_path), progress=told.append)
+    assert told == [1000, 2000, 2500]
+    assert gc.isenabled()
+
+
+class _Endless(io.StringIO):
+    """A List of so many items, made while it is read."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._count, self._text = count, '{"items": ['
+
+    def read(self, size: int | None = -1, /) -> str:
+        while self._count and size is not None and len(self._text) < size:
+            self._count -= 1
+            self._text += json.dumps(_pod("x" * 3000)) + (", " if self._count else '], "kind": "List"}')
+        start, self._text = self._text[:size], self._text[size:]
+        return start
+
+
+def test_a_long_list_is_never_held_in_memory() -> None:
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in json_objects(_Endless(10_000))) == 10_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 12_000_000
+
+
+class _Drip:
+    """Text in pieces of one length."""
+
+    def __init__(self, text: str, size: int) -> None:
+        self._text, self._size = text, size
+
+    def read(self, size: int, /) -> str:
+        start, self._text = self._text[: self._size], self._text[self._size :]
+        return start
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**6), 10**6)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), max_size=4), st.integers(1, 9), st.booleans())
+def test_where_the_text_is_cut_into_pieces_makes_no_difference(items: list[Any], size: int, ascii_only: bool) -> None:
+    text = json.dumps({"items": items, "kind": "List", "n": 12}, indent=1, ensure_ascii=ascii_only)
+    assert [value for value, _ in json_objects(_Drip(text, size))] == items
+
+
+@given(st.lists(VALUES, max_size=3), st.integers(0, 200), st.integers(1, 9))
+def test_a_text_that_ends_too_early_is_a_fault_wherever_it_ends(items: list[Any], end: int, size: int) -> None:
+    text = json.dumps({"items": items, "kind": "List"})
+    cut = text[: min(end, len(text) - 1)]
+    if not cut.strip():
+        return
+    with pytest.raises(JsonFault):
+        list(json_objects(_Drip(cut, size)))
+
+
+def test_lines_are_those_of_the_file_however_it_is_cut() -> None:
+    text = json.dumps(_list(*(_pod(f"p{i}") for i in range(50))), indent=2)
+    starts = [line for line, content in enumerate(text.split("\n"), 1) if content == "    {"]
+    for size in (1, 7, 100, 10**6):
+        assert [line for _, line in json_objects(_Drip(text, size))] == starts
+
+
+def test_a_long_yaml_list_is_read_item_by_item_with_its_lines(tmp_path: Path) -> None:
+    items = [_pod(f"p{i}", nodeName="node", text="- a\n\n# b\n") for i in range(8000)]
+    text = yaml.dump(_list(*items), Dumper=yaml.CSafeDumper)
+    assert len(text) > 1 << 20
+    path = tmp_path / "dump.yaml"
+    path.write_text(text)
+    assert len(load_cluster(str(path)).snapshot().pods) == 8000
+    path.write_text(text.replace("name: p7999\n", "name: p7999\n    namespace: [\n"))
+    with pytest.raises(SourceError, match=r"dump\.yaml:\d{5}"):
+        load_cluster(str(path))
+
+
+def test_anchors_across_items_of_a_long_list_are_found(tmp_path: Path) -> None:
+    items = [_pod(f"p{i}", nodeName="node", pad="x" * 200) for i in range(5000)]
+    text = yaml.dump(_list(*items), Dumper=yaml.CSafeDumper).replace("nodeName: node", "nodeName: &n node", 1)
+    text = text.replace("name: p4999", "name: *n")
+    path = tmp_path / "dump.yaml"
+    path.write_text(text)
+    assert {"node", "p4998"} <= set(_pods(load_cluster(str(path))))
