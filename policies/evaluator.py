@@ -41,8 +41,9 @@ def evaluate(
     look things up always answer.
     """
     context = Context(apply, cluster, config.options, phase, now, expired)
-    found = {finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config)}
-    return sorted(found, key=lambda finding: finding.order)
+    judged = (finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config))
+    found = {finding.order: finding for finding in judged}
+    return [found[key] for key in sorted(found)]
 
 
 def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -90,8 +89,7 @@ class Problem(NamedTuple):
     detail: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One rule's statement on one object, in force."""
 
     location: Location
@@ -102,7 +100,7 @@ class Finding:
     remediation: str = ""
     action: Action = Action.WARN
     path: str = ""
-    detail: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    detail: Mapping[str, Any] = {}
 
     @property
     def order(self) -> tuple[Any, ...]:

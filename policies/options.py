@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -42,10 +41,9 @@ class LimitedResource(NamedTuple):
     api_group: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """Options of rules; `pod_template_paths` has the built-in workloads and those that configuration adds."""
 
-    pod_template_paths: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: POD_TEMPLATE_PATHS)
+    pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS
     autoscaler_cutoff: int = -10
     limited_resources: tuple[LimitedResource, ...] = ()

@@ -187,7 +187,7 @@ def _scaled(request: Request, cluster: ClusterSnapshot | None, config: Config) -
             if found is None:
                 return None
             spec = {**(at(found.object, "spec") or {}), "replicas": at(request.object, "spec", "replicas")}
-            return replace(request.subject, object={**found.object, "spec": spec}, old=found.object, subresource="")
+            return request.subject._replace(object={**found.object, "spec": spec}, old=found.object, subresource="")
     return None
 
 
@@ -218,7 +218,7 @@ def _unproven(finding: Finding) -> Finding:
     if not _denies_by_cache(finding):
         return finding
     remedy = f"{finding.remediation}; allowed, because the API server could not be asked whether this still holds"
-    return replace(finding, action=Action.WARN, remediation=remedy.removeprefix("; "))
+    return finding._replace(action=Action.WARN, remediation=remedy.removeprefix("; "))
 
 
 def _answer(uid: str, findings: tuple[Finding, ...]) -> Decision:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ssl
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -121,7 +121,7 @@ def configuration(config: Path | None, admission_config: Path | None) -> Config:
     if admission_config is None:
         return read
     limited = load_limited_resources(admission_config)
-    return replace(read, options=replace(read.options, limited_resources=limited))
+    return read._replace(options=read.options._replace(limited_resources=limited))
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:

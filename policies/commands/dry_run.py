@@ -7,7 +7,6 @@ import gzip
 import json
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, Final
@@ -47,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         limited = load_limited_resources(given.admission_config) if given.admission_config else ()
     except ConfigError as fault:
         return _complain(fault, USAGE)
-    options = replace(Options(), limited_resources=limited)
+    options = Options(limited_resources=limited)
     try:
         if given.batch:
             return _batch(given.batch, options)

@@ -8,7 +8,6 @@ import os
 import sys
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
@@ -19,7 +18,7 @@ from policies.evaluator import Phase, evaluate
 from policies.findings import Finding, Severity
 from policies.objects.fields import group_kind
 from policies.objects.subject import Apply, Operation, Remark, Subject
-from policies.sources import SourceError, find_files, load_cluster, read_file
+from policies.sources import SourceError, find_files, read_file
 from policies.terminal import COLOR_CHOICES, columns, painter, wants_color
 
 if TYPE_CHECKING:
@@ -34,16 +33,16 @@ FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": 
 _ALWAYS_READ: Final = ("/Pod", "/Namespace", "scheduling.k8s.io/PriorityClass")
 
 
-@dataclass
 class Input:
     """What was read: the apply, and what the summary and the excerpts need."""
 
-    subjects: list[Subject] = field(default_factory=list)
-    remarks: list[Remark] = field(default_factory=list)
-    texts: dict[str, bytes] = field(default_factory=dict)
-    files: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    unreadable: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.subjects: list[Subject] = []
+        self.remarks: list[Remark] = []
+        self.texts: dict[str, bytes] = {}
+        self.files = 0
+        self.skipped: Counter[str] = Counter()
+        self.unreadable: list[str] = []
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -63,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _lint(options: argparse.Namespace, outputs: list[tuple[str, str]], config: Config) -> int:
     try:
-        cluster = load_cluster(*options.cluster).snapshot() if options.cluster else None
+        cluster = _cluster(options.cluster)
     except SourceError as fault:
         return _complain(fault, FAILED)
     given = read_input(options.paths, config, options.namespace)
@@ -114,7 +113,7 @@ def as_update(subject: Subject, cluster: ClusterSnapshot | None) -> Subject:
     elif cluster is not None and kind == "/Pod":
         pod = cluster.pods.get((ref.namespace, ref.name))
         old = pod.to_api() if pod else None
-    return subject if old is None else replace(subject, operation=Operation.UPDATE, old=old)
+    return subject if old is None else subject._replace(operation=Operation.UPDATE, old=old)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -135,6 +134,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
     add("--list-rules", action="store_true", help="every rule with its severity and default action")
     return parser
+
+
+def _cluster(sources: list[str]) -> ClusterSnapshot | None:
+    if not sources:
+        return None
+    from policies.sources import load_cluster
+
+    return load_cluster(*sources).snapshot()
 
 
 def _outputs(given: list[str] | None) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,7 +42,7 @@ def _actions(config: Config, entry: Entry) -> Config:
         if _RULES[rule].ACTION is None:
             raise value.fault("the linter's alone; the webhook never does anything with it")
         actions[rule] = Action(value.word([a.value for a in Action], "action"))
-    return replace(config, actions=actions)
+    return config._replace(actions=actions)
 
 
 def _severities(config: Config, entry: Entry) -> Config:
@@ -52,13 +51,13 @@ def _severities(config: Config, entry: Entry) -> Config:
         if _RULES[rule].SEVERITY is None:
             raise value.fault("the webhook's alone; the linter never says it")
         severities[rule] = _SEVERITIES[value.word(_SEVERITIES, "severity")]
-    return replace(config, severities=severities)
+    return config._replace(severities=severities)
 
 
 def _option(name: str, read: Callable[[Entry], Any]) -> Callable[[Config, Entry], Config]:
     def reader(config: Config, entry: Entry) -> Config:
         changes: dict[str, Any] = {name: read(entry)}
-        return replace(config, options=replace(config.options, **changes))
+        return config._replace(options=config.options._replace(**changes))
 
     return reader
 
@@ -77,11 +76,11 @@ def _template_paths(entry: Entry) -> Mapping[str, tuple[str, ...]]:
 
 
 def _annotate(config: Config, entry: Entry) -> Config:
-    return replace(config, annotate=Annotate(entry.word([a.value for a in Annotate], "choice")))
+    return config._replace(annotate=Annotate(entry.word([a.value for a in Annotate], "choice")))
 
 
 def _exemptions(config: Config, entry: Entry) -> Config:
-    return replace(config, exemptions=tuple(_exemption(element) for element in entry.elements()))
+    return config._replace(exemptions=tuple(_exemption(element) for element in entry.elements()))
 
 
 def _exemption(entry: Entry) -> Exemption:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import Action, Severity
 from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
     from policies.selectors import LabelSelector
 
 
+_NO_OPTIONS: Final = Options()
+
+
 class ConfigError(ValueError):
     """The file cannot be used: `FILE:LINE:COLUMN: what is wrong; what would be right`."""
 
@@ -35,8 +37,7 @@ class Annotate(StrEnum):
     OFF = "off"
 
 
-@dataclass(frozen=True, slots=True)
-class Exemption:
+class Exemption(NamedTuple):
     """Requests that the webhook lets pass: everything that is given must hold, of a list one entry."""
 
     reason: str
@@ -56,13 +57,12 @@ class Exemption:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """The configuration in force; without arguments, the defaults."""
 
-    actions: Mapping[str, Action] = field(default_factory=dict)
-    severities: Mapping[str, Severity] = field(default_factory=dict)
-    options: Options = field(default_factory=Options)
+    actions: Mapping[str, Action] = {}
+    severities: Mapping[str, Severity] = {}
+    options: Options = _NO_OPTIONS
     annotate: Annotate = Annotate.ALL
     exemptions: tuple[Exemption, ...] = ()
 

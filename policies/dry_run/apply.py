@@ -30,7 +30,7 @@ def dry_run_apply(
     """
     for given in subjects:
         exists = given.operation is Operation.CREATE and _is_there(given, cluster)
-        subject = replace(given, operation=Operation.UPDATE) if exists else given
+        subject = given._replace(operation=Operation.UPDATE) if exists else given
         answer = dry_run(subject, cluster, options, now=now)
         yield subject, answer
         if answer.allowed:

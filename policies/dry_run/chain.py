@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.apis.field_errors import go_quote
 from policies.apis.pod import validate_pod_create, validate_pod_update
+from policies.apis.priority_class import validate_priority_class, validate_priority_class_object_update
 from policies.apis.resource_quota import validate_resource_quota, validate_resource_quota_update
 from policies.dry_run.answer import Answer, Refused
 from policies.dry_run.request import CLASSES, PODS, QUOTAS, Kind, Request, decode, kind_of
@@ -25,14 +26,7 @@ from policies.objects.fields import NOTHING, at
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.objects.subject import Operation
 from policies.options import Options
-from policies.priority import (
-    Forbidden,
-    Resolved,
-    admit_pod,
-    check_default,
-    validate_priority_class,
-    validate_priority_class_object_update,
-)
+from policies.priority import Forbidden, Resolved, admit_pod, check_default
 from policies.quota import RESOURCE_QUOTAS, Check, FaultKind, Pods, check_request, is_terminating
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -42,8 +41,7 @@ class Spans:
         return self._members[start]
 
 
-@dataclass(frozen=True, slots=True)
-class JsonSource:
+class JsonSource(NamedTuple):
     """An object in JSON text: it begins at character `start`."""
 
     spans: Spans

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.manifests import remarks, sniff
 from policies.manifests.construct import Construction
@@ -28,8 +26,7 @@ MAX_FILE: Final = 64 * 1024 * 1024
 _BROKEN: Final = frozenset(("parse-error", "template-braces"))
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What one file holds: its wanted objects in order, remarks on the text, and a count of everything.
 
     `objects` counts all objects, wanted or not; `skipped` those of kinds that nobody wants, by kind.
@@ -38,7 +35,7 @@ class Reading:
     subjects: tuple[Subject, ...] = ()
     remarks: tuple[Remark, ...] = ()
     objects: int = 0
-    skipped: Mapping[str, int] = field(default_factory=Counter)
+    skipped: Mapping[str, int] = {}
 
 
 def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: str = "") -> Reading:

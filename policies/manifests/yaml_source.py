@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.manifests.construct import Entry, entries
 from policies.manifests.documents import Fault
@@ -37,8 +36,7 @@ class Tree:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class YamlSource:
+class YamlSource(NamedTuple):
     """An object in a YAML document; `prefix` leads to it from the document's root (an item of a List)."""
 
     tree: Tree

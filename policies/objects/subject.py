@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -48,8 +47,7 @@ class User(NamedTuple):
     groups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(NamedTuple):
     """One object and what is done with it. `object` is empty on DELETE; `old` is what the request replaces."""
 
     object: ApiObject

@@ -65,7 +65,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """The workloads, and pods without one, that name the class."""
     name = subject.ref.name
     users = sorted(_workloads_naming(name, context))
-    pods = [p for p in context.state.pods.values() if p.priority_class_name == name and not p.terminal]
+    pods = [p for p in context.pods if p.priority_class_name == name and not p.terminal]
     loose = [f"Pod {p.namespace}/{p.name}" for p in pods if p.owner is None]
     if users or loose:
         yield Problem(
@@ -79,7 +79,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
 
 def _workloads_naming(name: str, context: Context) -> Iterator[str]:
     """Top-level workloads only: a ReplicaSet or Job with a controller follows its owner."""
-    for workload in context.state.workloads.values():
+    for workload in context.cluster.workloads.values() if context.cluster else ():
         references = at(workload.object, "metadata", "ownerReferences") or ()
         if any(isinstance(r, dict) and r.get("controller") for r in references):
             continue

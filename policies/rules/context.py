@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from policies.cluster import ClusterSnapshot
 from policies.findings import NOWHERE, Action, Location, Problem, Severity
 from policies.objects.fields import InvalidObject, group_kind
-from policies.objects.priority_class import PriorityClass
+from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.objects.subject import Apply, Operation, Subject
 from policies.objects.workload import PodTemplate, pod_template_of
 from policies.priority import default_priority_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from datetime import datetime
 
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.pod import Pod
     from policies.options import Options
 
 PRIORITY_CLASS = "scheduling.k8s.io/PriorityClass"
@@ -50,21 +50,34 @@ class Defined(NamedTuple):
     location: Location
 
 
-@dataclass(frozen=True)
 class Context:
     """One evaluation: the apply that the subject belongs to, and the cluster it comes to (None: not known)."""
 
-    apply: Apply
-    cluster: ClusterSnapshot | None
-    options: Options
-    phase: Phase
-    now: datetime
-    expired: Callable[[], bool]
+    def __init__(
+        self,
+        apply: Apply,
+        cluster: ClusterSnapshot | None,
+        options: Options,
+        phase: Phase,
+        now: datetime,
+        expired: Callable[[], bool],
+    ) -> None:
+        self.apply: Final = apply
+        self.cluster: Final = cluster
+        self.options: Final = options
+        self.phase: Final = phase
+        self.now: Final = now
+        self.expired: Final = expired
 
-    @cached_property
-    def state(self) -> ClusterSnapshot:
-        """The cluster, or one that has only what every cluster has."""
-        return self.cluster or ClusterSnapshot()
+    @property
+    def stored_classes(self) -> Mapping[str, PriorityClass]:
+        """The classes of the cluster; of one that is not known, those that every cluster has."""
+        return self.cluster.priority_classes if self.cluster else {c.name: c for c in SYSTEM_CLASSES}
+
+    @property
+    def pods(self) -> Collection[Pod]:
+        """The pods of the cluster; none where it is not known."""
+        return self.cluster.pods.values() if self.cluster else ()
 
     @cached_property
     def defined(self) -> tuple[tuple[Subject, Defined], ...]:
@@ -81,7 +94,7 @@ class Context:
     @cached_property
     def classes(self) -> Mapping[str, PriorityClass]:
         """Every class that will be there: the cluster's, replaced and joined by those of the whole apply."""
-        return {**self.state.priority_classes, **{d.priority_class.name: d.priority_class for _, d in self.defined}}
+        return {**self.stored_classes, **{d.priority_class.name: d.priority_class for _, d in self.defined}}
 
     @property
     def classes_known(self) -> bool:
@@ -90,7 +103,7 @@ class Context:
 
     def default_before(self, subject: Subject) -> Defined | None:
         """The global default that the API server would see when this subject's turn in the apply comes."""
-        classes = {name: Defined(c, NOWHERE) for name, c in self.state.priority_classes.items()}
+        classes = {name: Defined(c, NOWHERE) for name, c in self.stored_classes.items()}
         for other, defined in self.defined:
             if other is subject:
                 break

@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import PriorityClass
-from policies.priority import validate_priority_class_update
 from policies.rules.context import About, Context
 from policies.rules.wording import class_of
 
@@ -56,6 +55,10 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """Every immutable field that the update changes."""
     if subject.old is None:
         return
+    from policies.apis.priority_class import (
+        validate_priority_class_update,
+    )  # only where there is a class: pods start without it
+
     new, old = class_of(subject), PriorityClass.from_api(subject.old)
     stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
     for fault in validate_priority_class_update(new, old):

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Problem, Severity
 from policies.objects.fields import group_kind, json_type
-from policies.priority import decode_error
 from policies.rules.context import PRIORITY_CLASS, About, Context
 from policies.rules.wording import remarks
 
@@ -52,6 +51,8 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     if not subject.object:
         yield from remarks(ID, context)
     elif group_kind(subject.object) == PRIORITY_CLASS:
+        from policies.apis.priority_class import decode_error  # only where there is a class: pods start without it
+
         fault = decode_error(subject.object)
         if fault is not None and fault.path != ("value",):  # priority-value-invalid
             yield Problem(fault.text, fault.path)

@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.priority import POLICIES, policy_fault
+from policies.objects.priority_class import POLICIES
 from policies.rules.context import About, Context
 from policies.rules.wording import nearest
 
@@ -45,6 +45,8 @@ ACTION: Final = Action.DENY
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """A policy that is none, on a new class; on update any change is refused already."""
+    from policies.apis.priority_class import policy_fault  # only where there is a class: pods start without it
+
     policy = subject.object.get("preemptionPolicy")
     fault = policy_fault(policy) if subject.old is None and isinstance(policy, str) else ""
     if fault:

@@ -27,7 +27,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.priority import name_faults
 from policies.rules.context import About, Context
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
         return
     name = metadata.get("name") or ""
+    from policies.apis.priority_class import name_faults  # only where there is a class: pods start without it
+
     if isinstance(name, str):
         for fault in name_faults(name):
             yield Problem(f"metadata.name: {fault}", ("metadata", "name"))

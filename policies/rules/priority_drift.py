@@ -60,7 +60,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     value = PriorityClass.from_api(subject.old).value if subject.old else new.value  # a changed one is refused
     pods = [
         p
-        for p in context.state.pods.values()
+        for p in context.pods
         if p.priority_class_name == new.name and p.priority not in (None, value) and not p.terminal
     ]
     if pods:

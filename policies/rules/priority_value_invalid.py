@@ -26,7 +26,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.priority import decode_error
 from policies.rules.context import About, Context
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ ACTION: Final = Action.DENY
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """A value that cannot be decoded, in the API server's words."""
+    from policies.apis.priority_class import decode_error  # only where there is a class: pods start without it
+
     fault = decode_error(subject.object)
     if fault is not None and fault.path == ("value",):
         yield Problem(fault.text, fault.path, "write a whole number between -2147483648 and 1000000000")

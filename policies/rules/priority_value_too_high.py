@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.priority import HIGHEST_USER_DEFINABLE_PRIORITY, validate_priority_class
+from policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
 from policies.rules.context import About, Context
 from policies.rules.wording import integer
 
@@ -45,6 +45,10 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """A new class over the limit; on update only a change of the value is refused."""
     if subject.old is not None or (integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY:
         return
+    from policies.apis.priority_class import (
+        validate_priority_class,
+    )  # only where there is a class: pods start without it
+
     for fault in validate_priority_class(subject.object):
         if fault.path == ("value",):
             yield Problem(str(fault), fault.path, f"use a value of {HIGHEST_USER_DEFINABLE_PRIORITY} or less")

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.priority import SYSTEM_PRIORITY_CLASS_PREFIX, validate_priority_class
+from policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
 from policies.rules.context import About, Context
 from policies.rules.wording import class_of, name_of
 
@@ -46,6 +46,10 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     if subject.old is not None or not name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
         return
     class_of(subject)
+    from policies.apis.priority_class import (
+        validate_priority_class,
+    )  # only where there is a class: pods start without it
+
     for fault in validate_priority_class(subject.object):
         if fault.text.startswith("Forbidden: priority class names"):
             yield Problem(str(fault), fault.path, f'name it without the "{SYSTEM_PRIORITY_CLASS_PREFIX}" prefix')

@@ -7,7 +7,6 @@ import os
 import sys
 import zlib
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache
@@ -48,6 +47,8 @@ def load_cluster(*sources: str, progress: Callable[[int], None] | None = None) -
 def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
     """What another package yields for a source; None where none of that name is installed."""
     name, _, argument = source.partition(":")
+    from importlib.metadata import entry_points  # takes as long to import as a small dump to read
+
     for entry_point in entry_points(group=GROUP, name=name):
         objects: Iterable[dict[str, Any]] = entry_point.load()(argument)
         return objects
