@@ -86,9 +86,11 @@ class Pod:
 
     def to_api(self) -> ApiObject:
         """The fields of its priority as an API object: what an update is compared with."""
-        spec: dict[str, object] = {"priorityClassName": self.priority_class_name, "priority": self.priority}
-        if self.preemption_policy:
-            spec["preemptionPolicy"] = self.preemption_policy
+        spec = {
+            "priorityClassName": self.priority_class_name,
+            "priority": self.priority,
+            "preemptionPolicy": self.preemption_policy or None,
+        }
         metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
