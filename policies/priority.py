@@ -77,6 +77,16 @@ def admit_pod(spec: ApiObject, classes: Mapping[str, PriorityClass]) -> Resolved
     return resolved
 
 
+def resolved_spec(spec: ApiObject, resolved: Resolved) -> ApiObject:
+    """The spec as the plugin leaves it, which is what quotas see."""
+    return {
+        **spec,
+        "priorityClassName": resolved.priority_class_name,
+        "priority": resolved.priority,
+        "preemptionPolicy": resolved.preemption_policy,
+    }
+
+
 def already_default(name: str) -> str:
     """Why a second global default is refused (`validatePriorityClass`)."""
     return f"PriorityClass {name} is already marked as default. Only one default can exist"

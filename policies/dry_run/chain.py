@@ -26,7 +26,7 @@ from policies.objects.fields import NOTHING, at
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.objects.subject import Operation
 from policies.options import Options
-from policies.priority import Forbidden, Resolved, admit_pod, check_default
+from policies.priority import Forbidden, Resolved, admit_pod, check_default, resolved_spec
 from policies.quota import RESOURCE_QUOTAS, Check, FaultKind, Pods, check_request, is_terminating
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _answer_pod(request: Request) -> Answer:
     spec: ApiObject = request.obj.get("spec") or NOTHING
     if request.old is None:
         resolved = _admit(request, spec)
-        pod = _prepared_pod(request, {**request.obj, "spec": _resolved_spec(spec, resolved)})
+        pod = _prepared_pod(request, {**request.obj, "spec": resolved_spec(spec, resolved)})
         request.check(validate_pod_create(pod))
         answer = _quota(request, pod, Pods(request.now))
         _check_new(request, (request.namespace, request.name) in request.cluster.pods)
@@ -128,15 +128,6 @@ def _admit(request: Request, spec: ApiObject) -> Resolved:
         return admit_pod(spec, request.cluster.priority_classes)
     except Forbidden as refusal:
         raise request.forbid(str(refusal), request.given_name) from None
-
-
-def _resolved_spec(spec: ApiObject, resolved: Resolved) -> ApiObject:
-    return {
-        **spec,
-        "priorityClassName": resolved.priority_class_name,
-        "priority": resolved.priority,
-        "preemptionPolicy": resolved.preemption_policy,
-    }
 
 
 def _restored_spec(spec: ApiObject, old: ApiObject) -> ApiObject:
