@@ -30,6 +30,7 @@ type options struct {
 func commands() []command {
 	return []command{
 		{"preemption", "what one scheduling cycle of kube-scheduler does with a pod", answerPreemption},
+		{"quota", "what a ResourceQuota makes of a pod: usage, scopes, constraints", answerQuota},
 		{"validate", "whether kube-apiserver would store the objects of a preemption case", answerValidation},
 	}
 }

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -27,8 +31,10 @@ from policies.quota import (
     usage,
 )
 from policies.quota.scopes import matches_scope, matching_resources
+from tests.policies.quota_cases import case as quota_case
 from tests.policies.recorded import load
 
+ORACLE = Path(__file__).parents[2] / ".cache" / "oracle"
 EVALUATED = load("pod-usage.jsonl.gz")
 CLASSES = ["", "gold", "silver", "bronze"]
 
@@ -64,7 +70,22 @@ def by_class(operator: str, *values: str) -> ScopeSelector:
 
 @pytest.mark.parametrize("case", EVALUATED, ids=range(len(EVALUATED)))
 def test_a_pod_is_evaluated_as_upstream_evaluates_it(case: dict[str, Any]) -> None:
-    expected = case["expected"]
+    check_evaluation(case, case["expected"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ORACLE.exists(), reason="needs `make oracle`")
+def test_ten_thousand_random_pods_are_evaluated_as_upstream_evaluates_them() -> None:
+    random = Random(20_260_101)
+    cases = [quota_case(random, str(number)) for number in range(10_000)]
+    lines = "\n".join(map(json.dumps, cases))
+    answers = subprocess.run([ORACLE, "quota"], input=lines, capture_output=True, text=True, check=True).stdout
+    for case, answer in zip(cases, map(json.loads, answers.splitlines()), strict=True):
+        assert answer["id"] == case["id"]
+        check_evaluation(case, answer)
+
+
+def check_evaluation(case: dict[str, Any], expected: dict[str, Any]) -> None:
     assert {name: str(quantity) for name, quantity in usage(case["pod"], case["now"]).items()} == expected["usage"]
     assert sorted(matching_resources(case["hard"])) == expected["resources"]
     assert constraints(case["pod"], expected["resources"]) == expected["constraints"]
