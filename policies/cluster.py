@@ -42,6 +42,8 @@ class ClusterSnapshot:
     resource_quotas: Mapping[Key, ResourceQuota] = field(default_factory=FrozenTable)
     pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
+    quotas_by_namespace: Mapping[str, tuple[ResourceQuota, ...]] | None = None
+    """An index into `resource_quotas`; whoever replaces those leaves it out."""
     _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(Objects()))
 
     @property
@@ -60,6 +62,8 @@ class ClusterSnapshot:
 
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
         """The quotas of a namespace, by name."""
+        if self.quotas_by_namespace is not None:
+            return list(self.quotas_by_namespace.get(namespace, ()))
         return sorted((q for q in self.resource_quotas.values() if q.namespace == namespace), key=lambda q: q.name)
 
     def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
@@ -74,6 +78,7 @@ class Cache:
         self._classes: Mapping[str, PriorityClass] = _SYSTEM
         self._tables: dict[str, Table[Any, Any]] = {kind: Table() for kind in (*_VIEWS, _WORKLOADS)}
         self._pods_by_node = PodsByNode()
+        self._quotas: Table[str, tuple[ResourceQuota, ...]] = Table()
         self.skipped: Counter[str] = Counter()
         """Kinds that play no part, and how many of each were offered."""
 
@@ -112,9 +117,10 @@ class Cache:
         return ClusterSnapshot(
             priority_classes=self._classes,
             namespaces=objects.namespaces,
-            resource_quotas=self._tables["/ResourceQuota"].freeze(),
+            resource_quotas=self._tables[_QUOTA].freeze(),
             pods=self._tables["/Pod"].freeze(),
             workloads=objects.workloads,
+            quotas_by_namespace=self._quotas.freeze(),
             _scheduling=self._pods_by_node.next_snapshot(objects),
         )
 
@@ -133,10 +139,22 @@ class Cache:
             self._pods_by_node.change_pod(table.get(key), view)
         elif kind == "/Node":
             self._pods_by_node.change_node(key[1])
+        elif kind == _QUOTA:
+            self._put_quota(key, view)
         if view is None:
             table.pop(key)
         else:
             table.put(key, view)
+
+    def _put_quota(self, key: Key, view: ResourceQuota | None) -> None:
+        """Keep the quotas of a namespace together, by name."""
+        namespace, name = key
+        others = [quota for quota in self._quotas.get(namespace) or () if quota.name != name]
+        here = sorted([*others, *([view] if view else [])], key=lambda quota: quota.name)
+        if here:
+            self._quotas.put(namespace, tuple(here))
+        else:
+            self._quotas.pop(namespace)
 
     def _objects(self) -> Objects:
         pods_by_node, nominated = self._pods_by_node.tables()
@@ -146,11 +164,12 @@ class Cache:
 
 _CLASS: Final = "scheduling.k8s.io/PriorityClass"
 _POD: Final = "/Pod"
+_QUOTA: Final = "/ResourceQuota"
 _WORKLOADS: Final = "workloads"
 _VIEWS: Final = {
     "/Namespace": "namespace:Namespace",
     _POD: "pod:Pod",
-    "/ResourceQuota": "resource_quota:ResourceQuota",
+    _QUOTA: "resource_quota:ResourceQuota",
     "/Node": "node:Node",
     "/PersistentVolumeClaim": "storage:PersistentVolumeClaim",
     "/PersistentVolume": "storage:PersistentVolume",

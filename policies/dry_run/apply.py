@@ -58,4 +58,6 @@ def _after(subject: Subject, answer: Answer, cluster: ClusterSnapshot) -> Cluste
         old = cluster.resource_quotas.get((namespace, new.name))
         hard, used = (old.hard, old.used) if old else ({}, {})
         charged[namespace, new.name] = replace(new, namespace=namespace, hard=hard, used=used)
-    return replace(cluster, resource_quotas={**cluster.resource_quotas, **charged}) if charged else cluster
+    if not charged:
+        return cluster
+    return replace(cluster, resource_quotas={**cluster.resource_quotas, **charged}, quotas_by_namespace=None)
