@@ -125,7 +125,8 @@ def _old(kind: Kind, subject: Subject, cluster: ClusterSnapshot, name: str, name
         raise Refused(400, f"the name of the object ({name}) does not match the name on the URL ({old_name})")
     if kind is PODS and not at(old, "spec", "containers"):
         # Only its priority is known: the rest counts as unchanged.
-        return {**subject.object, "spec": {**(subject.object.get("spec") or NOTHING), **(old.get("spec") or NOTHING)}}
+        known = {key: at(old, "spec", key) for key in ("priorityClassName", "priority", "preemptionPolicy")}
+        return {**subject.object, "spec": {**(subject.object.get("spec") or NOTHING), **known}}
     return old
 
 
