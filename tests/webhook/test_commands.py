@@ -158,7 +158,7 @@ def test_review_mutates_applies_the_patch_and_validates(
         (
             ["review", "-f", "{tmp}/cluster.json", "--admission-config", "{tmp}/c.yaml"],
             2,
-            'c.yaml:1:1: unknown key "x"',
+            "c.yaml:1:1: kind is missing",
         ),
         (["serve", "--cluster", "{tmp}/cluster.json", "--admission-config", "{tmp}/none"], 2, "none: No such file"),
         (["serve"], 2, "--cluster is missing"),
