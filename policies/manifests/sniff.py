@@ -15,7 +15,6 @@ _FIRST_LINE: Final = re.compile(
 _ALIAS_OR_TAG: Final = re.compile(rb"(?:[\n:,\[{-][ \t]*)[*!]\S|&\S+[ \t]+!")
 _COMPLEX_KEY: Final = re.compile(rb"[\]}][ \t]*:|\n[ \t-]*\?[ \t\r\n]|[,{\[][ \t]*\?[ \t]")
 _NOT_JSON: Final = re.compile(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
-_NULLS: Final = (b"~", b"null", b"Null", b"NULL", b" :", b"\n:", b"{:", b",:")
 _NULL_KEY: Final = re.compile(rb"[\n{,?-][ \t]*(?:~|null|Null|NULL|)[ \t]*:[\s]")
 _FLOW_QUESTION: Final = re.compile(rb"""[\[{,:][^"'\[\]{},]*\?""")
 _MANY_BRACKETS: Final = 4000
@@ -59,6 +58,8 @@ def only_grammar_matters(data: bytes) -> bool:
         or ((b"*" in data or b"!" in data) and _ALIAS_OR_TAG.search(data))
         or ((b"?" in data or b"]" in data or b"}" in data) and _COMPLEX_KEY.search(data))
         or _NOT_JSON.search(data)
-        or (any(word in data for word in _NULLS) and _NULL_KEY.search(data))
+        or ((b"~" in data or b"ull:" in data or b"ULL:" in data or b" :" in data) and _NULL_KEY.search(data))
+        or b"\n:" in data
+        or (b"{" in data and (b"{:" in data or b",:" in data))
     )
     return not risky

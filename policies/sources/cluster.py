@@ -46,6 +46,8 @@ def load_cluster(*sources: str, progress: Callable[[int], None] | None = None) -
 
 def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
     """What another package yields for a source; None where none of that name is installed."""
+    from importlib.metadata import entry_points  # Slow to import, and seldom needed.
+
     name, _, argument = source.partition(":")
     from importlib.metadata import entry_points  # takes as long to import as a small dump to read
 

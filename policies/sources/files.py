@@ -66,7 +66,7 @@ def read_file(path: str) -> bytes:
         if path == STDIN:
             return sys.stdin.buffer.read(MAX_FILE + 1)
         with open(path, "rb") as file:
-            return file.read(MAX_FILE + 1)
+            return file.read() if os.fstat(file.fileno()).st_size <= MAX_FILE else file.read(MAX_FILE + 1)
     except (OSError, ValueError) as error:
         raise SourceError(path, reason(error)) from None
 

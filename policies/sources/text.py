@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 from typing import IO, TYPE_CHECKING, Final, Protocol, cast
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ class TextStream:
         start = binary.read(2)
         self._binary: Bytes = _Prefixed(start, binary)
         if start == _GZIP:
+            import gzip
+
             packed = gzip.GzipFile(fileobj=cast("IO[bytes]", self._binary))
             start = packed.read(2)
             self._binary = _Prefixed(start, packed)

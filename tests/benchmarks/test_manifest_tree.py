@@ -1,0 +1,30 @@
+"""The tree that the linter is measured on is what it says, and nothing in it is wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from policies.manifests import read
+from policies.options import POD_TEMPLATE_PATHS
+from tests.benchmarks.manifest_tree import manifests
+
+WORKLOADS = frozenset((*POD_TEMPLATE_PATHS, "/Pod"))
+
+
+def test_a_quarter_are_workloads_and_half_of_the_rest_definitions() -> None:
+    readings = [read(text, path, WORKLOADS) for path, text in manifests(80)]
+    kinds = sum((Counter(reading.skipped) for reading in readings), Counter[str]())
+    assert sum(bool(reading.subjects) for reading in readings) == 20
+    assert kinds["CustomResourceDefinition"] == 30
+    assert not [remark for reading in readings for remark in reading.remarks]
+
+
+def test_the_same_seed_gives_the_same_tree_of_about_11_kb_a_file() -> None:
+    assert list(manifests(40, seed=3)) == list(manifests(40, seed=3)) != list(manifests(40, seed=4))
+    assert 8_000 < sum(len(text) for _, text in manifests(80)) / 80 < 16_000
+
+
+def test_faults_put_into_such_a_tree_are_all_found() -> None:
+    for path, text in manifests(40):
+        broken = text + "\n}: [unclosed\n"
+        assert [remark.rule for remark in read(broken, path, WORKLOADS).remarks] == ["parse-error"], path
