@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 from yaml.events import (
     AliasEvent,
-    CollectionEndEvent,
-    CollectionStartEvent,
     DocumentEndEvent,
     DocumentStartEvent,
     MappingStartEvent,
     ScalarEvent,
     SequenceStartEvent,
-    StreamEndEvent,
 )
 
 from policies.manifests.documents import Fault
 from policies.manifests.parsing import fault_of, parser
-from policies.manifests.sniff import laxer_than_kubectl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.manifests.documents import Document
 
-_ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 _UNREAD: Final = "kubectl reads nothing behind the end marker `...`: begin a new document with ---"
 
 MAX_DEPTH: Final = 256
@@ -84,36 +78,8 @@ def compose(document: Document) -> tuple[Node | None, Fault | None]:
     except yaml.YAMLError as error:
         if not isinstance(last, DocumentEndEvent):
             raise fault_of(error, document) from None
-    if laxer_than_kubectl(document.data):
-        _check_as_kubectl(document)
     more = isinstance(last, DocumentStartEvent | DocumentEndEvent)
     return root, Fault(_UNREAD, last.end_mark.index) if more else None
-
-
-def _check_as_kubectl(document: Document) -> None:
-    """What libyaml takes and kubectl's older copy does not: the escape `\\/`, and ? inside of flow collections."""
-    text, flow = document.text, 0
-    next_event: Callable[[], Any] = parser(document.data).get_event
-    event: Any = next_event()
-    while not isinstance(event, DocumentEndEvent | StreamEndEvent):
-        if isinstance(event, CollectionStartEvent) and (flow or event.flow_style):
-            flow += 1
-        elif isinstance(event, CollectionEndEvent) and flow:
-            flow -= 1
-        elif isinstance(event, ScalarEvent):
-            start, end = _extent(event)
-            if event.style == '"':
-                for escape in _ESCAPE.finditer(text, start, end):
-                    if escape[0] == "\\/":
-                        raise Fault("the escape \\/ is unknown to kubectl's YAML reader", *escape.span())
-            elif flow and not event.style and "?" in event.value:
-                mark = text.index("?", start)
-                raise Fault("a ? inside of brackets or braces needs quotes in kubectl's YAML reader", mark, mark + 1)
-        event = next_event()
-
-
-def _extent(event: Any) -> tuple[int, int]:
-    return event.start_mark.index, event.end_mark.index
 
 
 def _compose(next_event: Callable[[], Any]) -> Node:
@@ -154,16 +120,3 @@ def _alias(event: Any, anchors: dict[str, Scalar | Collection]) -> Alias:
     if target is None:
         raise Fault(f"unknown anchor {event.anchor!r}", start, end)
     return Alias(event.anchor, target, start, end)
-
-
-def check(document: Document) -> None:
-    """Only see whether the text can be parsed: many times faster than `compose`. Raises Fault."""
-    events = parser(document.data)
-    try:
-        if hasattr(events, "raw_parse"):
-            events.raw_parse()
-        else:
-            while events.get_event() is not None:
-                pass
-    except yaml.YAMLError as error:
-        raise fault_of(error, document) from None

@@ -21,7 +21,6 @@ from policies.manifests.ambiguous import may_surprise
 from policies.manifests.nodes import MAX_DEPTH
 from policies.manifests.parsing import parser
 from policies.manifests.scalars import STARTS, Unreadable, key_of, value_of
-from policies.manifests.sniff import laxer_than_kubectl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,8 +40,6 @@ def quick_value(document: Document) -> Any:
     UNUSUAL: a fault, an anchor, a tag, a merge, a key given twice, a key that is no string, deep nesting, a very long
     scalar, or a scalar that deserves a remark. Reading by nodes is right for all of them, and for all others too.
     """
-    if laxer_than_kubectl(document.data):
-        return UNUSUAL
     next_event: Callable[[], Any] = parser(document.data).get_event
     try:
         next_event()

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.manifests import remarks, sniff
 from policies.manifests.construct import Construction
 from policies.manifests.documents import Document, Fault, as_utf8, split
+from policies.manifests.grammar import check, check_as_kubectl
 from policies.manifests.json_source import JsonSource, Spans
 from policies.manifests.json_text import JsonReader, NotJson
-from policies.manifests.nodes import check, compose
+from policies.manifests.nodes import compose
 from policies.manifests.objects import Finder
 from policies.manifests.quick import UNUSUAL, quick_value
 from policies.manifests.yaml_source import Tree, YamlSource
@@ -93,6 +94,7 @@ class _FileReader:
 
     def _document(self, document: Document) -> None:
         data, finder = document.data, self._finder
+        check_as_kubectl(document)
         type_meta = sniff.type_meta(data)
         if type_meta and not finder.wants(*type_meta) and sniff.only_grammar_matters(data):
             check(document)

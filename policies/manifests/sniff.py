@@ -12,11 +12,14 @@ _FIRST_LINE: Final = re.compile(
     rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*([A-Za-z][\w.-]*[ \t]*:(?:[ \t]|\r?\n))"
 )
 
-_ALIAS_OR_TAG: Final = re.compile(rb"(?:[\n:,\[{-][ \t]*)[*!]\S|&\S+[ \t]+!")
+_ALIAS_OR_TAG: Final = re.compile(rb"[\n:,\[{-][ \t]*(?:&[\w.-]+[ \t]+)?[*!]\S")
 _COMPLEX_KEY: Final = re.compile(rb"[\]}][ \t]*:|\n[ \t-]*\?[ \t\r\n]|[,{\[][ \t]*\?[ \t]")
 _NOT_JSON: Final = re.compile(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
 _NULL_KEY: Final = re.compile(rb"[\n{,?-][ \t]*(?:~|null|Null|NULL|)[ \t]*:[\s]")
-_FLOW_QUESTION: Final = re.compile(rb"""[\[{,:][^"'\[\]{},]*\?""")
+_FLOW_QUESTION: Final = re.compile(
+    rb"(?:\A|[:-][ \t]+|[\n,\[{][ \t]*)(?:[&!]\S*[ \t]+)*[\[{](?:[^\n]*|[^\]}]*)\?",
+)
+"""A question mark in the line where brackets or braces open, or before they close."""
 _MANY_BRACKETS: Final = 4000
 
 
@@ -53,7 +56,6 @@ def only_grammar_matters(data: bytes) -> bool:
     risky = (
         b"<<" in data
         or b"{{" in data
-        or laxer_than_kubectl(data)
         or data.count(b"[") + data.count(b"{") > _MANY_BRACKETS
         or ((b"*" in data or b"!" in data) and _ALIAS_OR_TAG.search(data))
         or ((b"?" in data or b"]" in data or b"}" in data) and _COMPLEX_KEY.search(data))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.manifests.construct import Construction
 from policies.manifests.documents import Document, Fault, as_utf8, split
+from policies.manifests.grammar import check_as_kubectl
 from policies.manifests.nodes import compose
 from policies.manifests.objects import filled_in, items_of
 from policies.manifests.quick import UNUSUAL, quick_value
@@ -70,6 +71,7 @@ def _cut(document: Document) -> tuple[Document, Iterator[Document]] | None:
 
 
 def _value(document: Document) -> Any:
+    check_as_kubectl(document)
     value = quick_value(document)
     if value is not UNUSUAL:
         return value

@@ -111,7 +111,7 @@ def _workload(chance: random.Random, index: int) -> dict[str, Any]:
 
 
 def _schema(chance: random.Random, depth: int) -> dict[str, Any]:
-    description = _sentence(chance, chance.randrange(6, 22))
+    description = _sentence(chance, chance.randrange(5, 19))
     if depth == 0 or chance.random() < 0.3:
         kind = chance.choice(("string", "integer", "boolean"))
         return {"description": description, "type": kind}

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from policies.manifests import Reading, read
 from policies.manifests.construct import Construction
 from policies.manifests.documents import Document, Fault
-from policies.manifests.nodes import check, compose
+from policies.manifests.grammar import check
+from policies.manifests.nodes import compose
 from policies.manifests.sniff import only_grammar_matters, type_meta
 
 WANTED = frozenset(("/Pod", "/Namespace", "apps/Deployment", "scheduling.k8s.io/PriorityClass"))
