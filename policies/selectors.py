@@ -65,6 +65,8 @@ def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | 
     """
     if selector is None:
         return None
+    if not isinstance(selector, Mapping):
+        raise InvalidSelector("a selector must be an object")
     requirements = [
         Requirement(_key(k), "In", frozenset([_value(v)])) for k, v in _mapping(selector, "matchLabels").items()
     ]

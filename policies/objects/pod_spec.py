@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from policies.objects.fields import NOTHING, ApiObject, at, boolean, int32, sequence, text
+from policies.objects.fields import NOTHING, ApiObject, at, boolean, int32, mapping, sequence, text
 from policies.objects.items import items, within
 from policies.objects.node_selector import NodeAffinity
 from policies.objects.pod_affinity import NO_POD_AFFINITY, PodAffinity
 from policies.objects.pod_volumes import Volume, read_volumes
 from policies.objects.resources import (
+    NOTHING_OCCUPIED,
     ContainerRequests,
     PodRequests,
     PodResource,
@@ -28,7 +29,7 @@ from policies.objects.taints import Toleration, read_tolerations
 from policies.objects.topology_spread import TopologySpreadConstraint, read_topology_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -62,10 +63,11 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What the scheduler reads of a spec. `request`: of a pod that is not placed yet (its status plays no part)."""
+    """What the scheduler reads of a spec. `request`: of a pod that is not placed yet; `occupies`: of one that is."""
 
     requests: PodRequests = field(default_factory=PodRequests)
     request: Resource = field(default_factory=Resource)
+    occupies: PodResource = NOTHING_OCCUPIED
     host_ports: tuple[HostPort, ...] = ()
     images: tuple[str, ...] = ()
     container_count: int = 0
@@ -100,12 +102,10 @@ def read_pod_spec(pod: ApiObject) -> PodSpec:
 def read_pod_resource(pod: ApiObject, spec: PodSpec) -> PodResource:
     """What a pod on a node occupies, an in-place resize of it included. Raises InvalidObject."""
     if not _resize_matters(pod):
-        return _RESOURCES.get(repr((spec.requests,)), lambda: pod_resource(spec.requests))
-    status = pod["status"]
-    parts = [
-        status.get(key) for key in ("containerStatuses", "initContainerStatuses", "resources", "allocatedResources")
-    ]
-    kept = repr((spec.requests, [_resources_of(p) for p in parts[:2]], parts[2:], _infeasible(pod)))
+        return spec.occupies
+    status = mapping(pod, "status")
+    told = [_resources_of(sequence(pod, "status", key)) for key in ("containerStatuses", "initContainerStatuses")]
+    kept = repr((spec.requests, told, status.get("resources"), status.get("allocatedResources"), _infeasible(pod)))
     return _RESOURCES.get(kept, lambda: pod_resource(_requests(pod, status=status)))
 
 
@@ -114,10 +114,17 @@ def _spec_text(pod: ApiObject) -> str:
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return repr(spec)
-    containers = [_container_key(c) for c in spec.get("containers") or ()]
-    inits = [_container_key(c) for c in spec.get("initContainers") or ()]
+    kinds = [spec.get("containers"), spec.get("initContainers"), spec.get("volumes")]
+    if not all(kind is None or isinstance(kind, list) for kind in kinds):
+        return repr(spec)
+    containers, inits, volumes = kinds
     return repr(
-        (containers, inits, [spec.get(key) for key in _SPEC_KEYS], [_volume_key(v) for v in spec.get("volumes") or ()])
+        (
+            [_container_key(c) for c in containers or ()],
+            [_container_key(c) for c in inits or ()],
+            [spec.get(key) for key in _SPEC_KEYS],
+            [_volume_key(v) for v in volumes or ()],
+        )
     )
 
 
@@ -152,6 +159,7 @@ def _read(pod: ApiObject) -> PodSpec:
     grace = at(pod, "spec", "terminationGracePeriodSeconds")
     return PodSpec(
         requests=requests,
+        occupies=pod_resource(requests),
         request=as_resource(requests.total(use_status=False)),
         host_ports=_host_ports(pod, inits, containers),
         images=tuple(str(c.get("image") or "") for c in (*inits, *containers)),
@@ -254,22 +262,30 @@ def _running(pod: ApiObject) -> dict[str, list[ResourceList]]:
 
 def _resize_matters(pod: ApiObject) -> bool:
     """Whether the status holds resources that may differ from the spec's."""
-    status = pod.get("status")
-    if not isinstance(status, dict):
-        return False
-    if status.get("resources") is not None:
+    if at(pod, "status", "resources") is not None:
         return True
     return any(
-        isinstance(entry, dict) and entry.get("resources") is not None
-        for kind in ("containerStatuses", "initContainerStatuses")
-        for entry in status.get(kind) or ()
+        not _as_requested(entry, sequence(pod, "spec", kind))
+        for of, kind in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers"))
+        for entry in sequence(pod, "status", of)
     )
 
 
-def _resources_of(entries: Any) -> list[Any]:
+def _as_requested(entry: Any, containers: Any) -> bool:
+    """Whether a container's status says nothing of its resources, or word for word what the spec says."""
+    if not isinstance(entry, dict) or entry.get("resources") is None:
+        return True
+    for container in containers:
+        if container.get("name") == entry.get("name"):
+            requests = at(container, "resources", "requests")
+            allocated = entry.get("allocatedResources") or requests
+            return bool(allocated == requests == at(entry, "resources", "requests"))
+    return True
+
+
+def _resources_of(entries: Iterable[Any]) -> list[Any]:
     return [
-        (e.get("name"), e.get("resources"), e.get("allocatedResources")) if isinstance(e, dict) else e
-        for e in entries or ()
+        (e.get("name"), e.get("resources"), e.get("allocatedResources")) if isinstance(e, dict) else e for e in entries
     ]
 
 

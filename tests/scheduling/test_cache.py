@@ -1,0 +1,106 @@
+"""Objects in, objects out, and the next snapshot: the same as if it had been built anew."""
+
+import subprocess
+import sys
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.cluster import Cache, predict
+from tests.builders import Made, make_budget, make_node, make_pod
+
+NAMES = ("n1", "n2", "n3")
+
+
+def pod_of(index: int, node: str, cpu: int) -> Made:
+    pod = make_pod(f"p{index}").request(cpu=f"{cpu}").labels(app="web").priority(index)
+    if cpu > 2:
+        pod.request_of("example.com/gpu", "1").port(80)
+    return pod.on(node) if node else pod.nominated("n1")
+
+
+def node_of(name: str, cpu: int) -> Made:
+    return make_node(name).has(cpu=str(cpu)).has_of("example.com/gpu", "2") if cpu % 2 else make_node(name)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.builds(pod_of, st.integers(0, 8), st.sampled_from((*NAMES, "n9", "")), st.integers(1, 3)),
+        st.builds(node_of, st.sampled_from(NAMES), st.integers(2, 9)),
+        st.just(make_budget("b", 1, app="web")),
+    ).flatmap(lambda made: st.tuples(st.sampled_from(("add", "remove", "look")), st.just(made))),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_a_snapshot_is_what_a_new_cache_would_give(steps: list[tuple[str, Made]]) -> None:
+    cache, present = Cache(), dict[Any, Made]()
+    for step, made in steps:
+        key = made.obj["kind"], made.obj["metadata"]["name"]
+        if step == "look":
+            cache.snapshot().scheduling.check()
+        elif step == "add":
+            cache.add(made.obj)
+            present[key] = made
+        else:
+            cache.remove(made.obj)
+            present.pop(key, None)
+    snapshot = cache.snapshot()
+    snapshot.scheduling.check()
+    fresh = Cache()
+    for made in present.values():
+        fresh.add(made.obj)
+    pod = make_pod("new").priority(5).request(cpu="3")
+    answers = [predict(s, pod.obj).to_dict() for s in (snapshot, fresh.snapshot())]
+    assert answers[0] == answers[1]
+
+
+def test_a_snapshot_does_not_change_with_its_cache() -> None:
+    cache = Cache()
+    cache.add(make_node("n1").obj)
+    before = cache.snapshot()
+    cache.add(make_pod("old").request(cpu="4").on("n1").obj)
+    pod = make_pod("new").request(cpu="1").obj
+    assert predict(cache.snapshot(), pod).outcome == "pending"
+    assert predict(before, pod).outcome == "fits"
+
+
+def test_nothing_changed_means_the_same_snapshot() -> None:
+    cache = Cache()
+    cache.add(make_node("n1").obj)
+    first = cache.snapshot().scheduling
+    assert cache.snapshot().scheduling is first
+
+
+def test_one_changed_node_is_rebuilt_and_no_other() -> None:
+    cache = Cache()
+    for name in NAMES:
+        cache.add(make_node(name).obj)
+    before = cache.snapshot().scheduling
+    cache.add(make_pod("p").request(cpu="1").on("n2").obj)
+    after = cache.snapshot().scheduling
+    assert [a is b for a, b in zip(after.node_infos, before.node_infos, strict=True)] == [True, False, True]
+
+
+def test_snapshots_that_nobody_asks_for_leave_the_next_one_right() -> None:
+    cache = Cache()
+    cache.add(make_node("n1").obj)
+    cache.snapshot().scheduling.check()
+    for index in range(5):
+        cache.add(make_pod(f"p{index}").request(cpu="100m").on("n1").obj)
+        cache.snapshot()
+    assert len(cache.snapshot().scheduling.node_infos[0].pods) == 5
+
+
+def test_finished_pods_hold_nothing() -> None:
+    cache = Cache()
+    cache.add(make_node("n1").obj)
+    cache.add(make_pod("done").request(cpu="4").on("n1").status(phase="Succeeded").obj)
+    assert predict(cache.snapshot(), make_pod("new").request(cpu="4").obj).fits
+
+
+def test_numpy_is_not_needed_before_a_prediction() -> None:
+    code = "import sys, policies; policies.Cache().snapshot(); sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
