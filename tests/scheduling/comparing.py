@@ -84,11 +84,49 @@ def _removable(obj: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
         yield from _removable(obj[key], (*path, key))
 
 
-_KEPT = ("id", "pod", "pods", "nodes", "metadata", "name", "namespace", "uid", "spec", "status", "apiVersion", "kind")
+# What an object cannot be without.
+_KEPT = frozenset(
+    [
+        "id",
+        "pod",
+        "pods",
+        "nodes",
+        "metadata",
+        "name",
+        "namespace",
+        "uid",
+        "spec",
+        "status",
+        "apiVersion",
+        "kind",
+        "key",
+        "operator",
+        "values",
+        "topologyKey",
+        "maxSkew",
+        "whenUnsatisfiable",
+        "weight",
+        "containers",
+        "provisioner",
+        "podAffinityTerm",
+        "preference",
+        "nodeSelectorTerms",
+        "volumeBindingMode",
+        "disruptionsAllowed",
+        "effect",
+        "capacity",
+        "storageClassName",
+        "attacher",
+        "nodeName",
+        "source",
+        "driver",
+        "volumeHandle",
+    ]
+)
 
 
 def _without(case: Answer, path: tuple[Any, ...]) -> Answer | None:
-    if path[-1] in _KEPT:
+    if path[-1] in _KEPT or path[-2:-1] in (("values",), ("containers",)):
         return None
     made = copy.deepcopy(case)
     at: Any = made

@@ -57,11 +57,11 @@ class World:
             self._changed_namespace,
             self._returned,
         ]
-        made = None if self.dice.percent(30) else self.dice.one(makers)()
-        if made is not None:
-            field = next(field for field, (_, kind) in KINDS.items() if kind == made["kind"])
-            return "add", copy.deepcopy(self._put(field, made))
-        return "remove", self._removed()
+        if self.objects and self.dice.percent(30):
+            return "remove", self._removed()
+        made = self.dice.one(makers)() or self._new_node()
+        field = next(field for field, (_, kind) in KINDS.items() if kind == made["kind"])
+        return "add", copy.deepcopy(self._put(field, made))
 
     def _removed(self) -> Obj:
         by_field = sorted({field for field, _, _ in self.objects})
