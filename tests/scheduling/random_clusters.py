@@ -107,6 +107,7 @@ TAINTS = (
     {"key": "softer", "effect": "PreferNoSchedule"},
 )
 IMAGES = (
+    {"names": ["img:latest"], "sizeBytes": 300_000_000},
     {"names": ["registry.example/big:1"], "sizeBytes": 700_000_000},
     {"names": ["registry.example/small:1"], "sizeBytes": 60_000_000},
     {"names": ["registry.example/latest:latest", "registry.example/huge:1"], "sizeBytes": 2_500_000_000},

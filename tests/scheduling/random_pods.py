@@ -333,6 +333,12 @@ def preemptor_object(dice: Dice, capacity: int, nodes: Sequence[Obj]) -> Obj:
     """The pod that wants a place: a good part of a node, and more important than most."""
     cpu = dice.rng.randint(capacity * 2 // 5, capacity * 4 // 5)
     spec = spec_object(dice, cpu)
+    if dice.percent(5):
+        brim = dice.one(nodes)["status"]["allocatable"]
+        resource = dice.one(("cpu", "memory"))
+        spec["containers"] = [container(dice, "c0", cpu)]
+        spec["containers"][0]["resources"]["requests"][resource] = brim[resource]
+        spec.pop("resources", None)
     spec["priority"] = dice.one((10, 1000, 1000, 2000000, 2000000))
     spec["preemptionPolicy"] = "Never" if dice.has("never") and dice.percent(40) else "PreemptLowerPriority"
     names = [str(node["metadata"]["name"]) for node in nodes]

@@ -82,7 +82,7 @@ def add_storage(dice: Dice, case: dict[str, Any]) -> None:
         add_ephemeral(dice, case)
     if dice.percent(60):
         case["csiNodes"] = [csi_node(dice, node) for node in case["nodes"] if dice.percent(80)]
-        held = [volume for volume in case["pvs"] if "csi" in volume["spec"] and dice.percent(30)]
+        held = [volume for volume in case["pvs"] if dice.percent(30)]
         case["volumeAttachments"] = [attachment(volume, dice.one(case["nodes"])) for volume in held]
     if dice.percent(30):
         case["csiDrivers"] = [csi_driver(dice)]
