@@ -1,7 +1,10 @@
 """How two answers to a case differ, and the smallest case in which they still do."""
 
 import copy
+import gzip
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeAlias
 
 Answer: TypeAlias = dict[str, Any]
@@ -55,6 +58,13 @@ def differences(case: Answer, want: Answer, got: Answer) -> list[Part]:
             ("dryRunStatuses", _statuses(want, "dryRunStatuses"), _statuses(got, "dryRunStatuses")),
         ]
     return [part for part in parts if part[1] != part[2]]
+
+
+def recorded(path: Path) -> list[tuple[Answer, Answer]]:
+    """Cases and what upstream answered, from a file of JSON lines."""
+    data = path.read_bytes()
+    text = gzip.decompress(data) if path.suffix == ".gz" else data
+    return [(row["case"], row["answer"]) for row in map(json.loads, text.splitlines())]
 
 
 def told(parts: list[Part]) -> str:

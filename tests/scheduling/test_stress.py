@@ -9,12 +9,13 @@ A failure names its case, and prints the smallest part of it in which the two st
 import json
 import os
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import policies
-from tests.scheduling.comparing import Part, differences, smallest, told
+from tests.scheduling.comparing import Part, differences, recorded, smallest, told
 from tests.scheduling.random_changes import World, objects_of
 from tests.scheduling.random_clusters import random_case
 from tests.scheduling.reference import CannotAnswer, answer
@@ -22,6 +23,7 @@ from tests.scheduling.reference import CannotAnswer, answer
 SEED = os.environ.get("FOREWARN_SEED", "1")
 CASE = os.environ.get("FOREWARN_CASE")
 STEPS = 12
+CASES = Path(__file__).parent / "cases"
 
 
 def cache_of(case: dict[str, Any]) -> policies.Cache:
@@ -58,6 +60,14 @@ def report(seed: str, case: dict[str, Any], wrong: list[Part]) -> str:
         return text
     least = smallest(case, still_disagrees)
     return f"{text}\nthe smallest case:\n{json.dumps(least)}\n{told(disagreement(least))}"
+
+
+@pytest.mark.parametrize(
+    ("case", "want"), [pytest.param(*row, id=row[0]["id"]) for row in recorded(CASES / "disagreements.jsonl")]
+)
+def test_what_was_got_wrong_before_is_as_upstream_has_it(case: dict[str, Any], want: dict[str, Any]) -> None:
+    wrong = differences(case, want, predicted(case))
+    assert not wrong, told(wrong)
 
 
 def seeds(seed: str, chunk: int, count: int) -> list[str]:
