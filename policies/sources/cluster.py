@@ -49,7 +49,6 @@ def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
     from importlib.metadata import entry_points  # Slow to import, and seldom needed.
 
     name, _, argument = source.partition(":")
-    from importlib.metadata import entry_points  # takes as long to import as a small dump to read
 
     for entry_point in entry_points(group=GROUP, name=name):
         objects: Iterable[dict[str, Any]] = entry_point.load()(argument)
