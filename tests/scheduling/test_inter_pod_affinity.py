@@ -1,0 +1,112 @@
+"""InterPodAffinity: pods that want to be near or far from others."""
+
+from typing import Any
+
+import pytest
+
+from tests.builders import Made, MadePod, ask, make_namespace, make_node, make_pod, reasons
+
+ZONE = "topology.kubernetes.io/zone"
+HOST = "kubernetes.io/hostname"
+NODES = [make_node("n1").zone("a"), make_node("n2").zone("a"), make_node("n3").zone("b")]
+WEB = make_pod("web").labels(app="web").on("n1")
+
+
+def term(key: str = ZONE, **fields: Any) -> dict[str, Any]:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}, **fields}
+
+
+def weighted(weight: int, **fields: Any) -> dict[str, Any]:
+    return {"weight": weight, "podAffinityTerm": term(**fields)}
+
+
+NEW = make_pod("new")
+
+
+@pytest.mark.parametrize(
+    ("kind", "terms", "feasible"),
+    [
+        ("podAffinity", [term()], ["n1", "n2"]),
+        ("podAffinity", [term(HOST)], ["n1"]),
+        ("podAffinity", [term("rack")], []),
+        ("podAffinity", [term(labelSelector=None)], []),
+        ("podAffinity", [term(labelSelector={})], ["n1", "n2"]),
+        ("podAffinity", [term(), term(labelSelector={"matchLabels": {"app": "db"}})], []),
+        ("podAntiAffinity", [term()], ["n3"]),
+        ("podAntiAffinity", [term(HOST)], ["n2", "n3"]),
+        ("podAntiAffinity", [term("rack")], ["n1", "n2", "n3"]),
+        ("podAntiAffinity", [term(namespaces=["other"])], ["n1", "n2", "n3"]),
+        ("podAntiAffinity", [term(namespaces=["default", "other"])], ["n3"]),
+        ("podAntiAffinity", [term(namespaceSelector={})], ["n3"]),
+        ("podAntiAffinity", [term(namespaceSelector={"matchLabels": {"team": "a"}})], ["n3"]),
+        ("podAntiAffinity", [term(namespaceSelector={"matchLabels": {"team": "b"}})], ["n1", "n2", "n3"]),
+    ],
+)
+def test_terms_select_topologies(kind: str, terms: list[Any], feasible: list[str]) -> None:
+    pod = make_pod("new").affinity(kind, *terms)
+    assert ask(pod, *NODES, WEB, make_namespace("default", team="a")).feasible == feasible
+
+
+def test_pods_already_there_keep_others_away() -> None:
+    guard = make_pod("guard").affinity("podAntiAffinity", term()).on("n1")
+    prediction = ask(make_pod("new").labels(app="web"), *NODES, guard)
+    assert prediction.feasible == ["n3"]
+    assert reasons(prediction)["n2"] == "node(s) didn't satisfy existing pods anti-affinity rules"
+
+
+@pytest.mark.parametrize(("team", "feasible"), [("a", ["n3"]), ("b", ["n1", "n2", "n3"])])
+def test_the_namespace_of_the_incoming_pod_is_looked_up(team: str, feasible: list[str]) -> None:
+    selected = term(namespaceSelector={"matchLabels": {"team": "a"}})
+    guard = make_pod("guard", "other").affinity("podAntiAffinity", selected).on("n1")
+    pod = make_pod("new").labels(app="web")
+    assert ask(pod, *NODES, guard, make_namespace("default", team=team)).feasible == feasible
+
+
+def test_the_first_of_a_group_that_wants_to_be_together_may_go_anywhere() -> None:
+    pod = make_pod("new").labels(app="web").affinity("podAffinity", term())
+    assert ask(pod, *NODES).feasible == ["n1", "n2", "n3"]
+    assert ask(make_pod("new").affinity("podAffinity", term()), *NODES).feasible == []
+
+
+def test_preemption_never_helps_affinity_to_a_pod_that_would_go() -> None:
+    pod = make_pod("new").priority(10).request(cpu="4").affinity("podAffinity", term(HOST))
+    web = make_pod("web").labels(app="web").request(cpu="4").on("n1")
+    prediction = ask(pod, make_node("n1"), web)
+    assert prediction.outcome == "pending"
+    assert prediction.preemption.statuses["n1"].reasons == ("node(s) didn't match pod affinity rules",)
+
+
+def test_preemption_evicts_the_pod_that_is_in_the_way_and_no_other() -> None:
+    pod = make_pod("new").priority(10).affinity("podAntiAffinity", term(HOST))
+    prediction = ask(pod, make_node("n1"), WEB, make_pod("db").on("n1"))
+    assert [victim.name for victim in prediction.victims] == ["web"]
+
+
+def test_preemption_does_not_cross_nodes() -> None:
+    pod = make_pod("new").priority(10).affinity("podAntiAffinity", term())
+    prediction = ask(pod, NODES[1], make_node("n1").zone("a"), WEB, make_pod("db").on("n2"))
+    assert [candidate.node_name for candidate in prediction.candidates] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "others", "best"),
+    [
+        (make_pod("new").affinity("podAffinity", weighted(10), preferred=True), [WEB], ["n1", "n2"]),
+        (make_pod("new").affinity("podAntiAffinity", weighted(10), preferred=True), [WEB], ["n3"]),
+        (
+            make_pod("new").labels(app="web"),
+            [make_pod("o").affinity("podAffinity", weighted(10), preferred=True).on("n3")],
+            ["n3"],
+        ),
+        (
+            make_pod("new").labels(app="web"),
+            [make_pod("o").affinity("podAntiAffinity", weighted(10), preferred=True).on("n3")],
+            ["n1", "n2"],
+        ),
+        (make_pod("new").labels(app="web"), [make_pod("o").affinity("podAffinity", term()).on("n3")], ["n3"]),
+    ],
+)
+def test_preferences_of_either_side_score(pod: MadePod, others: list[Made], best: list[str]) -> None:
+    scores = {node: row["InterPodAffinity"] for node, row in ask(pod, *NODES, *others).scores.items()}
+    assert sorted(node for node, score in scores.items() if score == 200) == best
+    assert set(scores.values()) == {0, 200}

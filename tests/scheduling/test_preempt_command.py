@@ -1,0 +1,210 @@
+"""`forewarn preempt`: one pod, a workload, a batch."""
+
+import gzip
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies.cli import main
+from policies.cluster import Cache
+from tests.builders import Made, make_budget, make_node, make_pod
+
+CASE = {
+    "id": "one",
+    "nodes": [make_node("n1").obj],
+    "pods": [make_pod("old").request(cpu="4").on("n1").obj],
+    "pod": make_pod("new").priority(1).request(cpu="1").obj,
+}
+CLUSTER = [
+    make_node("n1"),
+    make_node("n2").taint("dedicated"),
+    make_pod("old").request(cpu="4").labels(app="old").on("n1").spec(terminationGracePeriodSeconds=45),
+    make_budget("keep", 0, app="old"),
+    make_pod("waiting", "team").priority(7).request(cpu="2"),
+]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_cluster(*sources: str) -> Cache:
+        assert sources == ("dump.json",)
+        cache = Cache()
+        for made in CLUSTER:
+            cache.add(made.obj)
+        return cache
+
+    monkeypatch.setattr("policies.commands.preempt.load_cluster", load_cluster)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = main(["preempt", *arguments])
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def write(path: Path, *made: Made) -> str:
+    path.write_text("\n".join(f"---\n{json.dumps(one.obj)}" for one in made))
+    return str(path)
+
+
+def batch(path: Path, lines: Sequence[Any]) -> str:
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["cases.jsonl", "cases.jsonl.gz"])
+def test_a_batch_answers_line_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    status, out, err = run(capsys, "--batch", batch(tmp_path / name, [CASE, "", {**CASE, "id": 2}]))
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert (status, err) == (0, "")
+    assert [a["id"] for a in answers] == ["one", 2]
+    assert answers[0]["candidates"] == {"n1": {"victims": ["default/old"], "pdbViolations": 0}}
+    assert answers[0]["selected"] == ["n1"]
+    assert answers[0]["eligible"] is True
+
+
+def test_a_batch_reads_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Stdin:
+        buffer = io.BufferedReader(io.BytesIO(gzip.compress(json.dumps(CASE).encode())))
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    status, out, _ = run(capsys, "--batch", "-")
+    assert (status, json.loads(out)["selected"]) == (0, ["n1"])
+
+
+@pytest.mark.parametrize(
+    ("line", "case_id", "error"),
+    [
+        ("{", None, "line 1: Expecting property name"),
+        ("[]", None, "line 1: a case must be an object, not array"),
+        ({"id": 7}, 7, "line 1: pod must be an object, not null"),
+        ({**CASE, "nodes": 5}, "one", "line 1: nodes must be a list, not number"),
+        ({**CASE, "nodes": [None]}, "one", "line 1: nodes must hold objects, not null"),
+        ({**CASE, "pod": make_pod("new").request(cpu="x").obj}, "one", "Pod default/new: spec.containers[0].resources"),
+    ],
+)
+def test_a_malformed_line_is_answered_and_the_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: Any, case_id: Any, error: str
+) -> None:
+    status, out, _ = run(capsys, "--batch", batch(tmp_path / "cases", [line, CASE]))
+    first, second = map(json.loads, out.splitlines())
+    assert status == 1
+    assert first["id"] == case_id
+    assert first["error"].startswith(error)
+    assert second["selected"] == ["n1"]
+
+
+def test_objects_of_a_batch_need_not_say_their_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = {key: [{k: v for k, v in o.items() if k not in ("kind", "apiVersion")} for o in value]
+            for key, value in CASE.items() if isinstance(value, list)}  # fmt: skip
+    _, out, _ = run(capsys, "--batch", batch(tmp_path / "cases", [{**CASE, **bare}]))
+    assert json.loads(out)["selected"] == ["n1"]
+
+
+@pytest.mark.parametrize(("flag", "feasible"), [("ignore", ["n1"]), ("count", [])])
+def test_nominated_pods_of_a_batch_count_if_told_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str, feasible: list[str]
+) -> None:
+    ahead = make_pod("ahead").priority(9).request(cpu="4").nominated("n1").obj
+    path = batch(tmp_path / "cases", [{**CASE, "pods": [ahead]}])
+    _, out, _ = run(capsys, "--batch", path, "--nominated", flag)
+    assert json.loads(out)["feasible"] == feasible
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ([], 2, "give one of -f, --pod and --batch"),
+        (["--batch", "a", "--pod", "b"], 2, "give one of"),
+        (["--batch", "a", "--cluster", "b"], 2, "leave out --cluster"),
+        (["--pod", "b", "--replicas", "2"], 2, "--replicas goes with -f"),
+        (["-f", "x", "--replicas", "-1"], 2, "must not be negative"),
+        (["-f", "x"], 3, "give --cluster SOURCE"),
+        (["--batch", "no-such-file"], 3, "no-such-file: No such file or directory"),
+        (["-f", "no-such-file", "--cluster", "dump.json"], 3, "no-such-file: No such file or directory"),
+        (["--pod", "team/none", "--cluster", "dump.json"], 3, "--pod team/none: no such pod in the cluster"),
+        (["--pod", "old", "--cluster", "dump.json"], 3, "--pod old: it is on node n1 already"),
+    ],
+)
+@pytest.mark.usefixtures("cluster")
+def test_wrong_usage_and_what_cannot_be_done_are_told_apart(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, message: str
+) -> None:
+    got, out, err = run(capsys, *arguments)
+    assert (got, out) == (status, "")
+    assert message in err
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_pending_pod_is_told_what_it_would_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--pod", "team/waiting", "--cluster", "dump.json")
+    assert status == 0
+    assert out == (
+        "team/waiting (priority 7): no room; 1 pod would be pushed out of n1\n"
+        "  - default/old  priority 0, started 2026-01-01 00:00\n"
+        "  budgets: 1 of the pods is protected by a disruption budget that allows no more (default/keep)\n"
+        "  wait: up to 45 seconds until they have ended (all at the same time)\n"
+        "  no help from:\n"
+        "    1 node: a taint that the pod does not tolerate\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cpu", "fail_on", "status"),
+    [
+        ("1", "preemption", 1),
+        ("1", "pending", 0),
+        ("5", "pending", 1),
+        ("5", "preemption", 0),
+    ],
+)
+@pytest.mark.usefixtures("cluster")
+def test_fail_on_sets_the_exit_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cpu: str, fail_on: str, status: int
+) -> None:
+    path = write(tmp_path / "pod.json", make_pod("new").priority(5).request(cpu=cpu))
+    assert run(capsys, "-f", path, "--cluster", "dump.json", "--fail-on", fail_on)[0] == status
+
+
+def deployment(replicas: int, cpu: str) -> Made:
+    template = make_pod("x").priority(5).request(cpu=cpu).labels(app="web").obj
+    selector = {"matchLabels": {"app": "web"}}
+    return Made("apps/v1", "Deployment", "web", "default").spec(
+        replicas=replicas, selector=selector, template={"metadata": template["metadata"], "spec": template["spec"]}
+    )
+
+
+@pytest.mark.usefixtures("cluster")
+def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "web.json", deployment(1, "2"))
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "--replicas", "4")
+    assert out.splitlines()[0] == (
+        "Deployment default/web: 4 new pods: 1 would push others out, 1 would fit, 2 would stay pending"
+    )
+    assert "default/web-3 (priority 5): as the one before" in out
+    assert "pods are placed one after the other" in out
+
+
+@pytest.mark.usefixtures("cluster")
+def test_json_has_one_line_for_every_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "web.json", deployment(2, "2"))
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [(a["id"], a["outcome"], a["nominatedNode"]) for a in answers] == [
+        ("default/web-0", "preempts", "n1"),
+        ("default/web-1", "fits", ""),
+    ]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_file_without_a_pod_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "node.json", make_node("n9"))
+    assert run(capsys, "-f", path, "--cluster", "dump.json")[0] == 3

@@ -1,0 +1,96 @@
+"""The pods that a workload would bring: how many are new, and where they go."""
+
+from typing import Any
+
+import pytest
+
+from policies.objects.fields import InvalidObject
+from policies.objects.pod import Pod
+from policies.replicas import place
+from tests.builders import Made, MadePod, cluster, make_node, make_pod
+
+TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"priority": 5, "containers": [{"name": "c"}]}}
+SELECTOR = {"matchLabels": {"app": "web"}}
+
+
+def workload(kind: str, api_version: str = "apps/v1", **spec: Any) -> Made:
+    return Made(api_version, kind, "web", "default").spec(template=TEMPLATE, **spec)
+
+
+def owned(name: str, kind: str, owner: str) -> MadePod:
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "u", "controller": True}
+    return make_pod(name).metadata(ownerReferences=[reference]).on("n1")
+
+
+OWNED_SET = Made("apps/v1", "ReplicaSet", "web-abc", "default").metadata(
+    ownerReferences=[{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": True}]
+)
+
+
+def labelled(name: str, namespace: str = "default") -> MadePod:
+    return make_pod(name, namespace).labels(app="web").on("n1")
+
+
+@pytest.mark.parametrize(
+    ("made", "there", "new", "existing"),
+    [
+        (workload("Deployment", replicas=3, selector=SELECTOR), [], 3, 0),
+        (workload("Deployment", selector=SELECTOR), [], 1, 0),
+        (workload("Deployment", replicas=3, selector=SELECTOR), [owned("a", "ReplicaSet", "web-abc"), OWNED_SET], 2, 1),
+        (workload("Deployment", replicas=3, selector=SELECTOR), [labelled("a")], 2, 1),
+        (workload("Deployment", replicas=1, selector=SELECTOR), [labelled("a"), labelled("b")], 0, 1),
+        (workload("StatefulSet", replicas=2, selector=SELECTOR), [owned("web-0", "StatefulSet", "web")], 1, 1),
+        (workload("ReplicationController", "v1", replicas=2, selector={"app": "web"}), [], 2, 0),
+        (workload("Job", "batch/v1", parallelism=4), [], 4, 0),
+        (workload("ReplicaSet", replicas=2, selector=SELECTOR), [labelled("x", "other")], 2, 0),
+    ],
+)
+def test_only_what_is_missing_is_new(made: Made, there: list[Made], new: int, existing: int) -> None:
+    placement = place(cluster(make_node("n1"), *there), made.obj)
+    assert (len(placement.predictions), placement.existing) == (new, existing)
+
+
+def test_each_pod_sees_those_before_it() -> None:
+    anti = {"topologyKey": "kubernetes.io/hostname", "labelSelector": SELECTOR}
+    pod = make_pod("x").labels(app="web").affinity("podAntiAffinity", anti).obj
+    made = workload("ReplicaSet", replicas=3, selector=SELECTOR).spec(
+        template={"metadata": pod["metadata"], "spec": pod["spec"]}
+    )
+    placement = place(cluster(make_node("n1"), make_node("n2")), made.obj)
+    assert [p.node for p in placement.predictions] == ["n1", "n2", ""]
+    assert placement.standing
+
+
+def test_a_placed_pod_carries_the_zone_of_its_node() -> None:
+    """The API server copies it at binding: budgets and affinity see it."""
+    pod = Pod.from_api(make_pod("x").labels(app="web").nominated("n1").obj)
+    bound = pod.bound_to("n1", {"topology.kubernetes.io/zone": "a", "kubernetes.io/hostname": "n1"})
+    assert bound.labels == {"app": "web", "topology.kubernetes.io/zone": "a"}
+    assert (bound.node_name, bound.nominated_node_name) == ("n1", "")
+
+
+def test_placing_leaves_the_snapshot_as_it_was() -> None:
+    snapshot = cluster(make_node("n1"), make_pod("old").request(cpu="4").on("n1"))
+    pod = make_pod("new").priority(1).request(cpu="3").obj
+    assert [p.outcome for p in place(snapshot, pod, 2).predictions] == ["preempts", "pending"]
+    snapshot.scheduling.check()
+
+
+@pytest.mark.parametrize(
+    ("made", "error"),
+    [
+        (workload("DaemonSet", selector=SELECTOR), "one pod for every node"),
+        (Made("apps/v1", "Deployment", "web"), "there is no pod template"),
+        (
+            workload("Deployment").spec(template={"spec": {"containers": [{"resources": {"requests": {"cpu": "x"}}}]}}),
+            r"Deployment default/web: spec.template.spec.containers\[0\].resources.requests.cpu",
+        ),
+        (
+            workload("Deployment").spec(template={"spec": {"priorityClassName": "gold"}}),
+            "no PriorityClass with name gold was found",
+        ),
+    ],
+)
+def test_what_cannot_be_placed_is_told(made: Made, error: str) -> None:
+    with pytest.raises(InvalidObject, match=error):
+        place(cluster(make_node("n1")), made.obj)
