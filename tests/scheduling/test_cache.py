@@ -4,7 +4,7 @@ import subprocess
 import sys
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.cluster import Cache, predict
@@ -34,6 +34,7 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_a_snapshot_is_what_a_new_cache_would_give(steps: list[tuple[str, Made]]) -> None:
     cache, present = Cache(), dict[Any, Made]()
