@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -110,7 +110,6 @@ class Plugin:
         self.snapshot = handle.snapshot
 
 
-@runtime_checkable
 class QueueSortPlugin(Protocol):
     """Which of two pending pods comes first."""
 
@@ -120,7 +119,6 @@ class QueueSortPlugin(Protocol):
         """Whether `first` comes before `second`."""
 
 
-@runtime_checkable
 class PreFilterPlugin(Protocol):
     """Looks at the pod, and at all nodes, before the nodes are filtered."""
 
@@ -130,7 +128,6 @@ class PreFilterPlugin(Protocol):
         """SKIP: its Filter has nothing to do in this cycle."""
 
 
-@runtime_checkable
 class PreFilterExtensions(Protocol):
     """Keeps PreFilter's state true while pods are added and removed on trial."""
 
@@ -143,7 +140,6 @@ class PreFilterExtensions(Protocol):
         """`removed` is no longer on the node."""
 
 
-@runtime_checkable
 class FilterPlugin(Protocol):
     """Whether a node can run the pod."""
 
@@ -153,7 +149,6 @@ class FilterPlugin(Protocol):
         """None: it can."""
 
 
-@runtime_checkable
 class PostFilterPlugin(Protocol):
     """What can be done when no node can run the pod."""
 
@@ -163,7 +158,6 @@ class PostFilterPlugin(Protocol):
         """What it would do."""
 
 
-@runtime_checkable
 class PreScorePlugin(Protocol):
     """Looks at the nodes that passed, before they are scored."""
 
@@ -173,7 +167,6 @@ class PreScorePlugin(Protocol):
         """SKIP: its Score has nothing to do in this cycle."""
 
 
-@runtime_checkable
 class ScorePlugin(Protocol):
     """How good a node is for the pod."""
 
@@ -183,7 +176,6 @@ class ScorePlugin(Protocol):
         """Higher is better; 0 to 100 after NormalizeScore."""
 
 
-@runtime_checkable
 class NormalizeScorePlugin(Protocol):
     """Brings scores of all nodes to 0…100."""
 
@@ -223,12 +215,14 @@ class Framework:
         plugins = [(registered.make(handle), registered.weight) for registered in profile]
         self.handle = handle
         self.weights: Mapping[str, int] = {plugin.name: weight for plugin, weight in plugins}
-        self.pre_filters = [p for p, _ in plugins if isinstance(p, PreFilterPlugin)]
-        self.filters = [p for p, _ in plugins if isinstance(p, FilterPlugin)]
-        self.extensions = [p for p, _ in plugins if isinstance(p, PreFilterExtensions)]
-        self.post_filters = [p for p, _ in plugins if isinstance(p, PostFilterPlugin)]
-        self.pre_scores = [p for p, _ in plugins if isinstance(p, PreScorePlugin)]
-        self.scores = [p for p, _ in plugins if isinstance(p, ScorePlugin)]
+        made = [plugin for plugin, _ in plugins]
+        self.pre_filters: list[PreFilterPlugin] = _having(made, "pre_filter")
+        self.filters: list[FilterPlugin] = _having(made, "filter")
+        self.extensions: list[PreFilterExtensions] = _having(made, "remove_pod")
+        self.post_filters: list[PostFilterPlugin] = _having(made, "post_filter")
+        self.pre_scores: list[PreScorePlugin] = _having(made, "pre_score")
+        self.scores: list[ScorePlugin] = _having(made, "score")
+        self.normalizers: list[NormalizeScorePlugin] = _having(made, "normalize_score")
 
     def run_pre_filter_plugins(self, state: CycleState, pod: Pod) -> tuple[PreFilterResult, tuple[str, ...]]:
         """What all plugins leave, and which of them restrict the nodes. Source: upstream `RunPreFilterPlugins`."""
@@ -314,17 +308,23 @@ class Framework:
     def run_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
         """Weighted scores by node and plugin, and their `total`. Source: upstream `RunScorePlugins`."""
         table: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
+        normalizers = {plugin.name: plugin for plugin in self.normalizers}
         for plugin in self.scores:
             if plugin.name in state.skip_score:
                 continue
             scores = {node.name: plugin.score(state, pod, node) for node in nodes}
-            if isinstance(plugin, NormalizeScorePlugin):
-                plugin.normalize_score(state, pod, scores)
+            if plugin.name in normalizers:
+                normalizers[plugin.name].normalize_score(state, pod, scores)
             for name, score in scores.items():
                 table[name][plugin.name] = score * self.weights[plugin.name]
         for row in table.values():
             row["total"] = sum(row.values())
         return table
+
+
+def _having(plugins: Iterable[Plugin], method: str) -> list[Any]:
+    """The plugins that have an extension point, told by its method."""
+    return [plugin for plugin in plugins if hasattr(plugin, method)]
 
 
 def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:

@@ -76,7 +76,7 @@ class NodeInfo:
             self.used_ports.update(pod.spec.host_ports)
 
     def remove_pod(self, pod: Pod) -> None:
-        """Upstream `RemovePod`; the last pod takes its place. Raises KeyError where it is not there."""
+        """Upstream `RemovePod`; the last pod takes its place. Raises KeyError where this very view is not there."""
         _swap_out(self.pods, pod)
         affinity = pod.spec.pod_affinity
         if affinity.present:
@@ -100,9 +100,8 @@ class NodeInfo:
 
 
 def _swap_out(pods: list[Pod], pod: Pod) -> None:
-    identity = pod.identity
     for index, present in enumerate(pods):
-        if present is pod or present.identity == identity:
+        if present is pod:
             pods[index] = pods[-1]
             pods.pop()
             return

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.scheduling.cache import DEFAULT_SCHEDULER
 from policies.scheduling.framework import Code, CycleState, Handle, NodeToStatus, Status, unresolvable
 from policies.scheduling.plugins.registry import DEFAULT_PROFILE
-from policies.scheduling.preemption import Candidate, Preemption, importance, pod_eligible_to_preempt_others
+from policies.scheduling.preemption import (
+    Candidate,
+    Preemption,
+    importance,
+    pod_eligible_to_preempt_others,
+    potential_victims,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -245,9 +251,9 @@ def _of_preemption(prediction: Prediction, snapshot: Snapshot) -> list[str]:
     stale = {
         f"{budget.namespace}/{budget.name}"
         for candidate in preemption.selected
-        for victim in candidate.victims
-        for budget in snapshot.budgets.get(victim.namespace, ())
-        if budget.stale and budget.matches(victim.namespace, victim.labels)
+        for other in potential_victims(prediction.pod, snapshot.node_infos[snapshot.rows[candidate.node_name]])
+        for budget in snapshot.budgets.get(other.namespace, ())
+        if budget.stale and budget.matches(other.namespace, other.labels)
     }
     standing += [f"the status of the disruption budget {name} is older than its spec" for name in sorted(stale)]
     return standing

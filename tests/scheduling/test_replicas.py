@@ -6,9 +6,10 @@ import pytest
 
 from policies.objects.fields import InvalidObject
 from policies.objects.pod import Pod
-from policies.replicas import place
-from tests.builders import Made, MadePod, cluster, make_node, make_pod
+from policies.replicas import WITHOUT_CLAIMS, place
+from tests.builders import Made, MadePod, cluster, make_claim, make_node, make_pod, make_volume
 
+CORDONED = "node.kubernetes.io/unschedulable"
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"priority": 5, "containers": [{"name": "c"}]}}
 SELECTOR = {"matchLabels": {"app": "web"}}
 
@@ -79,7 +80,6 @@ def test_placing_leaves_the_snapshot_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("made", "error"),
     [
-        (workload("DaemonSet", selector=SELECTOR), "one pod for every node"),
         (Made("apps/v1", "Deployment", "web"), "there is no pod template"),
         (
             workload("Deployment").spec(template={"spec": {"containers": [{"resources": {"requests": {"cpu": "x"}}}]}}),
@@ -94,3 +94,45 @@ def test_placing_leaves_the_snapshot_as_it_was() -> None:
 def test_what_cannot_be_placed_is_told(made: Made, error: str) -> None:
     with pytest.raises(InvalidObject, match=error):
         place(cluster(make_node("n1")), made.obj)
+
+
+def test_a_daemon_runs_on_every_node_that_lets_it() -> None:
+    nodes = [make_node("n1"), make_node("n2").taint("dedicated"), make_node("n3").taint(CORDONED), make_node("n4")]
+    full = make_pod("full").priority(9).request(cpu="4").on("n4")
+    daemon = make_pod("x").priority(5).request(cpu="1").obj
+    made = workload("DaemonSet", selector=SELECTOR).spec(template={"metadata": {}, "spec": daemon["spec"]})
+    placement = place(cluster(*nodes, full, owned("web-x", "DaemonSet", "web")), made.obj)
+    assert [(p.pod.name, p.outcome) for p in placement.predictions] == [("web-n3", "fits"), ("web-n4", "pending")]
+    assert (placement.wanted, placement.existing) == (3, 1)
+
+
+def test_a_stateful_set_brings_the_claims_that_are_there() -> None:
+    claims = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "late"}}]
+    made = workload("StatefulSet", replicas=2, selector=SELECTOR, volumeClaimTemplates=claims)
+    zoned = make_volume("v").label("topology.kubernetes.io/zone", "b")
+    snapshot = cluster(make_node("n1").zone("a"), make_node("n2").zone("b"), make_claim("data-web-0", "v"), zoned)
+    placement = place(snapshot, made.obj)
+    assert placement.predictions[0].feasible == ["n2"]
+    assert placement.predictions[1].feasible == ["n1", "n2"]
+    assert WITHOUT_CLAIMS in placement.standing
+
+
+def test_ephemeral_volumes_of_new_pods_are_left_out() -> None:
+    pod = make_pod("new").volume(ephemeral={})
+    placement = place(cluster(make_node("n1")), pod.obj)
+    assert placement.predictions[0].fits
+    assert placement.standing == (WITHOUT_CLAIMS,)
+
+
+def test_a_deployment_spreads_with_its_newest_replica_set() -> None:
+    newest = replica_set("web-new", "10", "new")
+    there = [newest, replica_set("web-old", "9", "old"), labelled("a").label("pod-template-hash", "new")]
+    placement = place(cluster(make_node("n1"), make_node("n2"), *there), workload("Deployment", replicas=1).obj)
+    assert placement.predictions[0].selected == ["n2"]
+
+
+def replica_set(name: str, revision: str, pod_hash: str) -> Made:
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": True}
+    made = Made("apps/v1", "ReplicaSet", name, "default").label("pod-template-hash", pod_hash)
+    made.metadata(ownerReferences=[owner], annotations={"deployment.kubernetes.io/revision": revision})
+    return made.spec(selector={"matchLabels": {"app": "web", "pod-template-hash": pod_hash}})
