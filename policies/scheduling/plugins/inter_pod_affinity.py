@@ -171,15 +171,16 @@ def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:
 
 
 def merge_namespaces(term: AffinityTerm, snapshot: Snapshot) -> AffinityTerm:
-    """An incoming pod's term with the namespaces its selector selects now; an empty selector stays, it takes them all.
+    """An incoming pod's term with the namespaces its selector selects now.
 
-    Source: upstream `mergeAffinityTermNamespacesIfNotEmpty`.
+    The selector itself stays, and is later held against no labels at all: upstream means to put it away, but
+    `mergeAffinityTermNamespacesIfNotEmpty` does so on a copy. So NotIn and DoesNotExist take every namespace.
     """
     selector = term.namespace_selector
     if selector is None or selector.empty:
         return term
     selected = {n.name for n in snapshot.objects.namespaces.values() if selector.matches(n.labels)}
-    return replace(term, namespaces=frozenset(selected | (term.namespaces or frozenset())), namespace_selector=None)
+    return replace(term, namespaces=frozenset(selected | (term.namespaces or frozenset())))
 
 
 def _merged(term: WeightedAffinityTerm, snapshot: Snapshot) -> WeightedAffinityTerm:
