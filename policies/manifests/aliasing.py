@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.manifests.documents import Fault
-from policies.manifests.nodes import MAX_DEPTH, Alias, Collection
+from policies.manifests.documents import MAX_DEPTH, Fault
+from policies.manifests.nodes import Alias, Collection
 
 if TYPE_CHECKING:
     from policies.manifests.nodes import Node

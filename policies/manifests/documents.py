@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from bisect import bisect_left
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,13 @@ from policies.findings import Location
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MAX_DEPTH: Final = 256
+"""How deep a document may be nested: no API object is nearly as deep, and all that reads them may recurse."""
+
+_FEW: Final = 20
+"""From so many questions on it pays to know where all lines end."""
+
+_LINE_END: Final = re.compile("\n")
 _SEPARATOR: Final = re.compile(rb"^---([^\n]*)(?:\n|\Z)", re.MULTILINE)
 
 
@@ -35,15 +43,22 @@ class Document:
 
     def __init__(self, data: bytes, file: str, line: int = 0, column: int = 0) -> None:
         self.data, self.file, self.line, self.column = data, file, line, column
+        self._asked = 0
 
     @cached_property
     def text(self) -> str:
         """Its characters; what is no UTF-8 is replaced."""
         return self.data.decode("utf-8", "replace")
 
+    @cached_property
+    def _line_ends(self) -> list[int]:
+        return [match.start() for match in _LINE_END.finditer(self.text)]
+
     def line_of(self, index: int) -> int:
         """The line, from 1, of a character."""
-        return self.line + self.text.count("\n", 0, index) + 1
+        self._asked += 1
+        before = self.text.count("\n", 0, index) if self._asked < _FEW else bisect_left(self._line_ends, index)
+        return self.line + before + 1
 
     def location(self, start: int, end: int | None = None) -> Location:
         """The span between two characters, cut at the end of its first line; to that end where none is given."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from yaml.error import YAMLError
 from yaml.events import CollectionEndEvent, CollectionStartEvent, ScalarEvent
 
-from policies.manifests.documents import Fault
+from policies.manifests.documents import MAX_DEPTH, Fault
 from policies.manifests.parsing import fault_of, parser
 from policies.manifests.sniff import laxer_than_kubectl
 
@@ -51,6 +51,10 @@ def check_as_kubectl(document: Document) -> None:
                     )
             elif issubclass(kind, CollectionStartEvent):
                 flow += bool(flow or event.flow_style)
+                if flow > MAX_DEPTH:
+                    # libyaml's time grows with the square of the depth of brackets.
+                    start = event.start_mark.index
+                    raise Fault(f"nested more than {MAX_DEPTH} levels deep", start, start + 1)
             elif flow and issubclass(kind, CollectionEndEvent):
                 flow -= 1
     except YAMLError as error:

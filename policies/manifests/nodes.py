@@ -14,7 +14,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from policies.manifests.documents import Fault
+from policies.manifests.documents import MAX_DEPTH, Fault
 from policies.manifests.parsing import fault_of, parser
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from policies.manifests.documents import Document
 
 _UNREAD: Final = "kubectl reads nothing behind the end marker `...`: begin a new document with ---"
-
-MAX_DEPTH: Final = 256
-"""How deep a document may be nested: no API object is nearly as deep, and all that reads them may recurse."""
 
 
 class Scalar:

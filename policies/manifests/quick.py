@@ -18,7 +18,7 @@ from yaml.events import (
 )
 
 from policies.manifests.ambiguous import may_surprise
-from policies.manifests.nodes import MAX_DEPTH
+from policies.manifests.documents import MAX_DEPTH
 from policies.manifests.parsing import parser
 from policies.manifests.scalars import STARTS, Unreadable, key_of, value_of
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import quote
@@ -45,7 +47,7 @@ def _braces(text: str, fault: int) -> re.Match[str] | None:
     """The braces that a fault comes from: on its line, or the first before it that stand outside of quotes."""
     line_start = text.rfind("\n", 0, fault) + 1
     line_end = text.find("\n", fault)
-    for match in _BRACES.finditer(text, 0, len(text) if line_end < 0 else line_end):
+    for match in islice(_BRACES.finditer(text, 0, len(text) if line_end < 0 else line_end), 1000):
         before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         if "#" in before and (before.lstrip().startswith("#") or " #" in before):
             continue
@@ -75,12 +77,12 @@ def of_yaml(
 def of_json(spans: Spans, start: int, subjects: Sequence[Subject]) -> Iterator[Remark]:
     """On a JSON text with repeated keys: those inside the wanted objects."""
     document = spans.document
-    owners = [(s.source.extent(), s.ref) for s in subjects if isinstance(s.source, JsonSource)]
+    owner_at = _owners([(*s.source.extent(), s.ref) for s in subjects if isinstance(s.source, JsonSource)])
     for lost, kept in repeated(document.text, start):
-        where = document.location(kept.key_start, kept.key_end)
-        inside = [ref for (begin, end), ref in owners if begin <= kept.key_start < end]
-        if inside:
-            yield _duplicate(str(kept.key), document.line_of(lost.key_start), where, inside[-1])
+        owner = owner_at(kept.key_start)
+        if owner is not None:
+            where = document.location(kept.key_start, kept.key_end)
+            yield _duplicate(str(kept.key), document.line_of(lost.key_start), where, owner)
 
 
 def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None) -> Remark:
@@ -103,4 +105,16 @@ def _yaml_owners(root: Node, subjects: Sequence[Subject]) -> Callable[[int], Obj
             return lambda _: ref
         if node is not None:
             spans.append((node.start, node.end, subject.ref))
-    return lambda index: next((ref for start, end, ref in spans if start <= index < end), None)
+    return _owners(spans)
+
+
+def _owners(spans: list[tuple[int, int, ObjectRef]]) -> Callable[[int], ObjectRef | None]:
+    """The lookup in spans that do not overlap."""
+    spans.sort(key=lambda span: span[0])
+    starts = [start for start, _, _ in spans]
+
+    def owner(index: int) -> ObjectRef | None:
+        at = bisect_right(starts, index) - 1
+        return spans[at][2] if at >= 0 and index < spans[at][1] else None
+
+    return owner

@@ -16,10 +16,9 @@ _ALIAS_OR_TAG: Final = re.compile(rb"[\n:,\[{-][ \t]*(?:&[\w.-]+[ \t]+)?[*!]\S")
 _COMPLEX_KEY: Final = re.compile(rb"[\]}][ \t]*:|\n[ \t-]*\?[ \t\r\n]|[,{\[][ \t]*\?[ \t]")
 _NOT_JSON: Final = re.compile(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
 _NULL_KEY: Final = re.compile(rb"[\n{,?-][ \t]*(?:~|null|Null|NULL|)[ \t]*:[\s]")
-_FLOW_QUESTION: Final = re.compile(
-    rb"(?:\A|[:-][ \t]+|[\n,\[{][ \t]*)(?:[&!]\S*[ \t]+)*[\[{](?:[^\n]*|[^\]}]*)\?",
-)
-"""A question mark in the line where brackets or braces open, or before they close."""
+_OPENING: Final = re.compile(rb"(?:\A|[:-][ \t]+|[\n,\[{][ \t]*)(?:[&!]\S{0,99}[ \t]+)*[\[{]")
+_QUESTION: Final = re.compile(rb"\?")
+_NEAR: Final = 1000
 _MANY_BRACKETS: Final = 4000
 
 
@@ -45,7 +44,17 @@ def laxer_than_kubectl(data: bytes) -> bool:
     """Whether libyaml may take what kubectl's older copy of it refuses; `nodes.compose` looks closer then."""
     if b"\\/" in data:
         return True
-    return b"?" in data and (b"[" in data or b"{" in data) and _FLOW_QUESTION.search(data) is not None
+    if b"?" not in data or (b"[" not in data and b"{" not in data):
+        return False
+    for count, mark in enumerate(_QUESTION.finditer(data)):
+        start = max(0, mark.start() - _NEAR)
+        line = max(data.rfind(b"\n", start, mark.start()), start)
+        opened = max(data.rfind(b"[", start, mark.start()), data.rfind(b"{", start, mark.start()))
+        closed = max(data.rfind(b"]", start, mark.start()), data.rfind(b"}", start, mark.start()))
+        begin = line if opened < closed else min(line, max(opened - 100, 0))
+        if _OPENING.search(data, begin, mark.start()) or count > _MANY_BRACKETS:
+            return True
+    return False
 
 
 def only_grammar_matters(data: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import tracemalloc
 from typing import TYPE_CHECKING
@@ -284,3 +285,51 @@ def test_a_hundred_thousand_small_documents_take_seconds() -> None:
     assert read("---\na: 1\n" * 30_000, "f.yaml", WANTED).objects == 30_000
     assert read("---\na: [\n" * 2_000, "f.yaml", WANTED).objects == 0
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        POD + "spec:\n" + "- on\n" * 20_000,
+        POD + "spec:\n" + "  a: 1\n" * 20_000,
+        POD + "spec: [" + "{a: 1, a: 2}, " * 10_000 + "]\n",
+        "apiVersion: v1\nkind: List\nitems:\n" + "- {apiVersion: v1, kind: Pod, x: on}\n" * 5_000,
+        '{"apiVersion": "v1", "kind": "List", "items": ['
+        + ", ".join(['{"apiVersion": "v1", "kind": "Pod", "x": 1, "x": 2}'] * 5_000)
+        + "]}",
+    ],
+    ids=["switches", "keys", "mappings", "items", "json items"],
+)
+def test_very_many_remarks_take_seconds(text: str) -> None:
+    start = time.process_time()
+    assert len(_remarks(text)) >= 5_000
+    assert time.process_time() - start < 8
+
+
+TROUBLE = {
+    "brackets and a question": "[" * 300_000 + "?",
+    "brackets with anchors": "a: " + "[&" * 100_000 + "?",
+    "braces": "a: " + "{{" * 100_000,
+    "braces and quotes": 'a: "' + '{{}}"' * 100_000,
+    "tags": "a: " + "!x " * 100_000 + "[?",
+    "empty lines": "\n" * 1_000_000 + "}",
+    "blank lines": "a: |\n" + " \n" * 500_000 + "b: [",
+    "comment": "#" * 5_000_000 + "\n[",
+    "spaces": "a: 1\n" + " " * 5_000_000 + "\n[",
+}
+
+
+@pytest.mark.parametrize("name", TROUBLE)
+def test_looking_for_trouble_is_linear(name: str) -> None:
+    start = time.process_time()
+    assert _remarks(TROUBLE[name])
+    assert time.process_time() - start < 5
+
+
+def test_without_libyaml_the_same_is_read_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml.cyaml", None)
+    text = POD + "spec: {a: &x [1, 'b'], b: *x, c: on}\n---\n" + CONFIG + "---\n" + CONFIG + "x: [\n"
+    reading = read(text, "f.yaml", WANTED)
+    assert reading.subjects[0].object["spec"] == {"a": [1, "b"], "b": [1, "b"], "c": True}
+    assert [remark.rule for remark in reading.remarks] == ["ambiguous-value", "parse-error"]
+    assert reading.subjects[0].locate(("spec", "b", 1)).column == 18
