@@ -58,6 +58,8 @@ class JsonReader:
         self.repeats = False
         try:
             value, end = self._decode(self.text, start)
+            if _SURROGATE.search(self.text, start, end):
+                value = _well_formed(value)
         except json.JSONDecodeError as error:
             problem = error.msg[:1].lower() + error.msg[1:]
             at = max(start, min(error.pos, len(self.text)))
@@ -66,8 +68,6 @@ class JsonReader:
             raise Fault("nested too deeply", start, start + 1) from None
         except ValueError as error:
             raise Fault(f"invalid JSON: {error}", start, start + 1) from None
-        if _SURROGATE.search(self.text, start, end):
-            value = _well_formed(value)
         return value, end
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from policies.objects.subject import Source
 
 NO_KIND: Final = "objects without a kind"
+_NESTED_LISTS: Final = 20
 CLUSTER_SCOPED: Final = frozenset(
     (
         "/Namespace",
@@ -65,9 +66,11 @@ class Finder:
             self.objects += 1
             namespace = "" if kind in CLUSTER_SCOPED else _own_namespace(value) or self._namespace
             self.subjects.append(Subject(value, namespace=namespace, source=source(prefix)))
-        elif (items := items_of(value)) is not None:
+        elif (items := items_of(value)) is not None and len(prefix) < 2 * _NESTED_LISTS:
             for index, item in enumerate(items):
                 yield from self._take(item, source, (*prefix, "items", index))
+        elif items is not None:
+            yield Remark("parse-error", f"Lists in Lists, more than {_NESTED_LISTS} deep", source(prefix).locate(()))
         else:
             yield from self._incomplete(value, source(prefix))
             name = value.get("kind") if isinstance(value, dict) else None

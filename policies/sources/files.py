@@ -20,14 +20,17 @@ STDIN_NAME: Final = "<stdin>"
 def find_files(paths: Iterable[str], suffixes: tuple[str, ...] = MANIFESTS) -> Iterator[str]:
     """The files among these paths: one that is named as it is, `-` too; of a directory those with a suffix, sorted.
 
-    Hidden directories inside of a directory are left out; links are followed, each directory is read once. What cannot
-    be looked into is named all the same, so that reading it says why.
+    Hidden directories inside of a directory are left out; links are followed. Every file comes once, however many
+    paths lead to it. What cannot be looked into is named all the same, so that reading it says why.
     """
+    seen: set[str] = set()
     for path in paths:
-        if path == STDIN or not os.path.isdir(path):
-            yield path
-        else:
-            yield from _walk(path, suffixes, set())
+        is_directory = path != STDIN and os.path.isdir(path)
+        for file in _walk(path, suffixes, set()) if is_directory else (path,):
+            real = file if file == STDIN else os.path.realpath(file)
+            if real not in seen:
+                seen.add(real)
+                yield file
 
 
 def _walk(directory: str, suffixes: tuple[str, ...], seen: set[tuple[int, int]]) -> Iterator[str]:

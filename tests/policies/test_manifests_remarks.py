@@ -235,6 +235,8 @@ HOSTILE = {
     "unclosed quote over 10 MB": 'a: "' + "x\n" * 5_000_000,
     "json 100,000 deep": '{"a":' * 100_000,
     "json lists 100,000 deep": '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    "json 900 deep with half a surrogate": '{"a": "\\ud800", "b": ' + "[" * 900 + "]" * 900 + "}}",
+    "lists in lists": '{"kind": "List", "apiVersion": "v1", "items": [' * 100 + "]}" * 100,
     "json integer": '{"a": ' + "9" * 1_000_000 + "}",
     "json float": '{"a": 1e999999}',
 }
