@@ -45,6 +45,11 @@ def _python_parser(data: bytes) -> Any:
     return PythonParser(data)
 
 
+def extent(event: Any) -> tuple[int, int]:
+    """The first character of an event, and the first behind it."""
+    return event.start_mark.index, event.end_mark.index
+
+
 def fault_of(error: YAMLError, document: Document) -> Fault:
     """What the parser found, with positions in characters."""
     if isinstance(error, ReaderError):

@@ -104,7 +104,7 @@ class _FileReader:
         if value is UNUSUAL:
             self._careful(document)
         elif value is not None:
-            tree = Tree(document)
+            tree = Tree(document, ordinary=True)
             self._remarks += finder.take(value, lambda prefix: YamlSource(tree, prefix))
 
     def _careful(self, document: Document) -> None:

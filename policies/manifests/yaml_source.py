@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.manifests.construct import Entry, entries
 from policies.manifests.documents import Fault
 from policies.manifests.nodes import Collection, Scalar, compose, followed
+from policies.manifests.seek import seek
 
 if TYPE_CHECKING:
     from policies.findings import Location, Path
@@ -21,11 +22,24 @@ _PROPERTIES: Final = re.compile(
 """Anchor and tag before a value, which may stand some lines below."""
 
 
-class Tree:
-    """The nodes of one document: parsed again when a position is first asked for, as few objects ever need one."""
+_FEW: Final = 4
+"""From so many positions in one document on it pays to have all its nodes."""
 
-    def __init__(self, document: Document) -> None:
+
+class Tree:
+    """The nodes of one document: parsed again when positions are asked for, as few objects ever need one.
+
+    `ordinary`: `quick_value` could read it, so that one field can be found without all nodes.
+    """
+
+    def __init__(self, document: Document, *, ordinary: bool = False) -> None:
         self.document = document
+        self._to_seek = _FEW if ordinary else 0
+
+    def scalar(self, path: Path) -> Scalar | None:
+        """The scalar at a path, where it is found without all nodes."""
+        self._to_seek -= 1
+        return seek(self.document, path) if self._to_seek >= 0 else None
 
     @cached_property
     def root(self) -> Node | None:
@@ -47,11 +61,13 @@ class YamlSource(NamedTuple):
 
         Behind an alias it is the anchored value. A value of several lines is shown by its first.
         """
-        document = self.tree.document
+        full = (*self.prefix, *path)
+        scalar = None if key else self.tree.scalar(full)
+        if scalar is not None:
+            return self._span(scalar)
         node, entry = self.tree.root, None
         if node is None:
-            return document.location(0)
-        full = (*self.prefix, *path)
+            return self.tree.document.location(0)
         for depth, step in enumerate(full):
             child = _child(node, step)
             if child is None:

@@ -188,6 +188,8 @@ def test_the_text_at_a_position_is_the_value(tree: Any, flow: bool | None, seed:
         assert subject.object == obj
         for path, value in _leaves(obj):
             location = subject.locate(path)
+            # The first few are sought one by one, the later ones in all nodes of the document.
+            assert location == read(text, file, {"/Pod"}).subjects[0].locate(path)
             shown = _shown(text, location)
             if not isinstance(value, str) or (
                 "\n" not in value and len(text.split("\n")[location.line - 1]) > location.end_column
