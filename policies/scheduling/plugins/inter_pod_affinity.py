@@ -171,10 +171,11 @@ def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:
 
 
 def merge_namespaces(term: AffinityTerm, snapshot: Snapshot) -> AffinityTerm:
-    """An incoming pod's term with the namespaces its selector selects now.
+    """An incoming pod's term with the namespaces that its selector selects now.
 
-    The selector itself stays, and is later held against no labels at all: upstream means to put it away, but
-    `mergeAffinityTermNamespacesIfNotEmpty` does so on a copy. So NotIn and DoesNotExist take every namespace.
+    The selector stays as well (upstream clears it in a copy), and other pods' namespaces are not looked up: one that
+    matches where there are no labels, such as NotIn, selects every namespace.
+    Source: upstream `mergeAffinityTermNamespacesIfNotEmpty`.
     """
     selector = term.namespace_selector
     if selector is None or selector.empty:
