@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.scheduling.random_clusters import KINDS, ZONES, namespace_object, node_object, pdb_object, random_case
-from tests.scheduling.random_pods import FEATURES, NAMESPACES, Dice, Obj, labels, pod_object, preemptor_object
+from tests.scheduling.random_pods import FEATURES, NAMESPACES, Dice, Obj, labels, pod_object, preemptor_object, stamp
 from tests.scheduling.random_storage import claim_object, csi_node, storage_class, volume_object
 
 # What makes the order of pods invisible from outside has no place here: the order in which they came would decide.
@@ -77,8 +77,6 @@ class World:
 
     def _new_pod(self) -> Obj:
         nodes = [node["metadata"]["name"] for node in self._of("nodes")]
-        if not self.dice.seconds:
-            self.dice.seconds = self.rng.sample(range(2_000_000_000, 2_001_000_000), k=400)
         # Pods of a node that is not there (yet) are told of as well.
         pod, _ = pod_object(self.dice, self.dice.one([*nodes, "n9"]), 2000)
         if self.dice.percent(15):
@@ -93,7 +91,7 @@ class World:
         status = pod["status"]
         if "nodeName" not in pod["spec"]:
             pod["spec"]["nodeName"] = status["nominatedNodeName"]
-            status.update(phase="Running", startTime="2027-01-01T00:00:00Z")
+            status.update(phase="Running", startTime=stamp(self.dice.seconds.pop()))
         elif self.dice.percent(40):
             pod["metadata"]["labels"] = labels(self.dice)
         elif self.dice.percent(50):

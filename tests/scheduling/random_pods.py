@@ -55,13 +55,13 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Dice:
-    """A random generator, the features of the case, and what must not come twice: numbers and seconds after first."""
+    """A random generator, the features of the case, and what must not come twice: numbers and start times."""
 
     def __init__(self, rng: random.Random, features: frozenset[str], first: int = 0):
         self.rng = rng
         self.features = features
         self.number = first
-        self.seconds = rng.sample(range(first * 1_000_000, (first + 1) * 1_000_000), k=400)
+        self.seconds = rng.sample(range(first * 1000, first * 1000 + 1_000_000), k=400)
         self.unstarted: set[tuple[str | None, int]] = set()
         self.roomy = rng.random() < 0.2
         self.twin = rng.choice((200, 300, 500))

@@ -1,6 +1,7 @@
 """csi-translation-lib: in-tree volumes as the volumes of the CSI driver that took them over."""
 
 import copy
+import re
 from typing import Any
 
 from tests.scheduling.reference.framework import CannotAnswer
@@ -27,19 +28,28 @@ GA_ZONE, GA_REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/regi
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 
 
+class InvalidVolume(Exception):
+    """What the library cannot translate."""
+
+
 def is_migratable(source: Obj) -> bool:
     """IsPVMigratable and IsInlineMigratable."""
     return any(source.get(kind) is not None for kind in (*(kind for kind, *_ in SOURCES), *NEVER_ON))
 
 
 def as_csi(source: Obj, of_volume: dict[str, str]) -> tuple[str, str] | None:
-    """Driver and handle of an in-tree source, given its PersistentVolume's labels; None: not counted."""
+    """Driver and handle of an in-tree source, given its PersistentVolume's labels.
+
+    None: it is not counted. InvalidVolume: it cannot be translated.
+    """
     for kind, _, driver, field, _ in SOURCES:
         if source.get(kind) is None:
             continue
         handle = str(source[kind].get(field, ""))
         if kind == "awsElasticBlockStore" and handle.startswith("aws://"):
             handle = handle.removeprefix("aws://").partition("/")[2].strip("/")
+            if not re.fullmatch("vol-[^/]*", handle):
+                raise InvalidVolume(f"invalid format for AWS volume {handle}")
         if kind == "gcePersistentDisk":
             zones = (of_volume.get(BETA_ZONE) or of_volume.get(GA_ZONE) or "UNSPECIFIED").split("__")
             place = f"zones/{zones[0]}" if len(zones) == 1 else f"regions/{_region(zones)}"
@@ -49,9 +59,10 @@ def as_csi(source: Obj, of_volume: dict[str, str]) -> tuple[str, str] | None:
 
 
 def _region(zones: list[str]) -> str:
+    """gceGetRegionFromZones: zones are LOCALE-REGION-ZONE."""
     regions = {zone.rpartition("-")[0] for zone in zones}
-    if len(regions) != 1:
-        raise CannotAnswer(f"multiple or no regions gotten from zones {zones}")
+    if len(regions) != 1 or any(len(zone.split("-")) != 3 for zone in zones):
+        raise InvalidVolume(f"no single region in zones {zones}")
     return regions.pop()
 
 
@@ -60,6 +71,10 @@ def translated(volume: Obj, csi_node: Obj | None) -> Obj:
     migrated = annotations(csi_node or {}).get("storage.alpha.kubernetes.io/migrated-plugins", "").split(",")
     for kind, plugin, _, _, zone_key in SOURCES:
         if spec(volume).get(kind) is not None and plugin in migrated:
+            try:
+                as_csi(spec(volume), labels(volume))
+            except InvalidVolume as e:
+                raise CannotAnswer(f"could not translate pv: {e}") from e
             return _with_topology(volume, zone_key) if zone_key else volume
     return volume
 

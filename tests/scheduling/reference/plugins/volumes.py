@@ -20,7 +20,7 @@ from tests.scheduling.reference.objects import (
     unschedulable,
     volumes,
 )
-from tests.scheduling.reference.plugins.migration import MIGRATED_DRIVERS, as_csi, is_migratable
+from tests.scheduling.reference.plugins.migration import MIGRATED_DRIVERS, InvalidVolume, as_csi, is_migratable
 
 RWOP_IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
@@ -168,7 +168,10 @@ class NodeVolumeLimits(Plugin):
             if ephemeral:
                 wanted = f"{name(pod)}-{volume.get('name', '')}"
             if wanted is None:
-                inline = as_csi(volume, {}) if csi_node is not None else None
+                try:
+                    inline = as_csi(volume, {}) if csi_node is not None else None
+                except InvalidVolume as e:
+                    return Status("Error", (str(e),))
                 if inline is not None:
                     result["/".join(inline)] = inline[0]
                 continue
@@ -195,7 +198,10 @@ class NodeVolumeLimits(Plugin):
         csi = spec(volume).get("csi")
         if csi is not None:
             return csi.get("driver", ""), csi.get("volumeHandle", "")
-        migrated = as_csi(spec(volume), labels(volume)) if csi_node is not None else None
+        try:
+            migrated = as_csi(spec(volume), labels(volume)) if csi_node is not None else None
+        except InvalidVolume:
+            return "", ""
         return migrated or ("", "")
 
     def _driver_of_class(self, csi_node: Obj | None, claim: Obj) -> tuple[str, str]:
