@@ -20,6 +20,8 @@ class World:
         self.rng = random.Random(f"world {seed}")
         self.dice = Dice(self.rng, frozenset(self.rng.sample(STEADY, k=self.rng.randint(2, 8))), first=1000)
         start = next(case for i in range(100) if (case := random_case(f"{seed}.{i}"))["id"].startswith("random"))
+        for pod in start["pods"]:
+            pod["status"].setdefault("startTime", stamp(self.dice.seconds.pop()))
         self.objects: dict[tuple[str, str, str], Obj] = {}
         for field in KINDS:
             for obj in start.get(field, []):

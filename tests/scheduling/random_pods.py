@@ -62,7 +62,6 @@ class Dice:
         self.features = features
         self.number = first
         self.seconds = rng.sample(range(first * 1000, first * 1000 + 1_000_000), k=400)
-        self.unstarted: set[tuple[str | None, int]] = set()
         self.roomy = rng.random() < 0.2
         self.twin = rng.choice((200, 300, 500))
 
@@ -271,7 +270,7 @@ def pod_object(dice: Dice, node: str | None, capacity: int) -> tuple[Obj, int]:
     pod: Obj = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": "Running"}}
     if node is not None:
         spec["nodeName"] = node
-    add_status(dice, pod, (node, priority))
+    add_status(dice, pod)
     return pod, cpu
 
 
@@ -286,13 +285,10 @@ def twin_object(dice: Dice, name: str, node: str | None) -> Obj:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
 
 
-def add_status(dice: Dice, pod: Obj, place: tuple[str | None, int]) -> None:
+def add_status(dice: Dice, pod: Obj) -> None:
     """When it started, whether it is on its way out, and resizes in place."""
     meta, status = pod["metadata"], pod["status"]
-    # Two pods of one node and priority that both have not started have no order that can be seen from outside.
-    if dice.has("unstarted") and dice.percent(25) and place not in dice.unstarted:
-        dice.unstarted.add(place)
-    else:
+    if not (dice.has("unstarted") and dice.percent(25)):
         status["startTime"] = stamp(dice.seconds.pop())
     if dice.has("terminating") and dice.percent(25):
         meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = "2026-02-27T20:53:20Z", 30
