@@ -60,7 +60,8 @@ def _sentences(finding: Finding) -> str:
     first, *rest = _FULL_STOP.split(one_line(finding.message), maxsplit=1)
     first = cut(first, MAX_FIRST_SENTENCE)
     rest += [f"Fix: {one_line(finding.remediation)}"] if finding.remediation else []
-    return " ".join([first if first.endswith((".", "!", "?", "…")) or not rest else f"{first}.", *rest])
+    *sentences, last = first, *rest
+    return " ".join([*(s if s.endswith((".", "!", "?", "…")) else f"{s}." for s in sentences), last])
 
 
 def audit_of(findings: Iterable[Finding]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from policies.rules import (
     default_not_retroactive,
     duplicate_key,
     final_priority_mismatch,
+    fits_nowhere,
     global_default_not_unique,
     immutable_field_changed,
     non_preempting_above_preempting,
@@ -18,6 +19,7 @@ from policies.rules import (
     pinned_priority,
     preemption_policy_invalid,
     preemption_policy_mismatch,
+    preempts_running_pods,
     priority_class_name_invalid,
     priority_class_not_checked,
     priority_drift,
@@ -28,6 +30,7 @@ from policies.rules import (
     priority_value_too_high,
     removed_api_version,
     reserved_system_name,
+    rollout_preempts_itself,
     system_class_outside_kube_system,
     template_braces,
     unknown_default_class,
@@ -62,6 +65,9 @@ RULES: Final[tuple[Rule, ...]] = (
     final_priority_mismatch,
     system_class_outside_kube_system,
     pinned_priority,
+    preempts_running_pods,
+    fits_nowhere,
+    rollout_preempts_itself,
     # Namespace
     unknown_default_class,
     # file

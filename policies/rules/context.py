@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.objects.pod import Pod
     from policies.options import Options
+    from policies.rules.impact import Forecast, Impact
 
 PRIORITY_CLASS = "scheduling.k8s.io/PriorityClass"
 
@@ -68,6 +69,7 @@ class Context:
         self.phase: Final = phase
         self.now: Final = now
         self.expired: Final = expired
+        self._impacts: dict[int, Impact | None] = {}
 
     @property
     def stored_classes(self) -> Mapping[str, PriorityClass]:
@@ -110,6 +112,30 @@ class Context:
             classes[defined.priority_class.name] = defined
         default = default_priority_class(d.priority_class for d in classes.values())
         return None if default is None else classes[default.name]
+
+    def impact(self, subject: Subject) -> Impact | None:
+        """What a subject's new pods do to running ones; None where no nodes are known or nothing new comes.
+
+        Predicted in the order of the apply: each subject sees the pods of those before it.
+        """
+        if self.cluster is None or not self.cluster.objects.nodes:
+            return None
+        for other in self.apply.subjects:
+            if id(other) not in self._impacts:
+                self._impacts[id(other)] = self._forecast.of(other)
+            if other is subject:
+                break
+        return self._impacts.get(id(subject))
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        from dataclasses import replace
+
+        from policies.rules.impact import Forecast  # numpy comes with it: only where something is predicted
+
+        assert self.cluster is not None
+        cluster = replace(self.cluster, priority_classes=self.classes)
+        return Forecast(cluster, self.options.pod_template_paths, self.expired)
 
     def template(self, subject: Subject) -> PodTemplate | None:
         """The pod, or the pod template, of a subject. Raises InvalidObject."""

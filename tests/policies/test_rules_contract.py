@@ -22,7 +22,7 @@ from policies.rules import RULES
 from policies.rules.context import About, Rule
 from policies.rules.documentation import Example, documentation_of
 
-SUPPORT = {"context", "documentation", "wording"}
+SUPPORT = {"context", "documentation", "impact", "wording"}
 WANTED = frozenset(("/Pod", "/Namespace", "scheduling.k8s.io/PriorityClass", *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -1,0 +1,102 @@
+"""New pods would fit on no node, even after preemption.
+
+Why: they stay pending until a node is added or something else goes. Only the nodes known now are looked at; an
+autoscaler may bring one.
+
+Cluster:
+
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: node-1
+    status:
+      allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+    ---
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: report
+      namespace: batch
+    spec:
+      nodeName: node-1
+      priority: 0
+      containers:
+      - name: c
+        image: report
+        resources: {requests: {cpu: 1500m}}
+    status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      containers:
+      - name: c
+        image: web
+        resources: {requests: {cpu: "3"}}
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      containers:
+      - name: c
+        image: web
+        resources: {requests: {cpu: 400m}}
+
+Fix: ask for less than the largest node has, or mend selectors, affinity and tolerations; `forewarn preempt` says what
+each node lacks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, plural
+from policies.rules.context import About, Context
+from policies.rules.impact import of_new_pods, reasons_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "fits-nowhere"
+ABOUT: Final = (About.POD, About.TEMPLATE)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """The new pods that no node can take."""
+    impact, template = context.impact(subject), context.template(subject)
+    if impact is None or template is None or not impact.pending:
+        return
+    stuck = next(prediction for prediction in impact.predictions if prediction.outcome == "pending")
+    nodes = len(stuck.statuses)
+    reason = stuck.preemption.ineligible_reason
+    never = f" It may not preempt: {reason.rstrip('.')}." if reason else ""
+    yield Problem(
+        f"{subject.ref.name} (priority {impact.priority}): {of_new_pods(impact.pending, impact)} would fit on none of "
+        f"the {plural(nodes, 'node')} known now{'' if reason else ', even after preemption'}.{never} "
+        f"{reasons_of(stuck)}; an autoscaler may bring a node{impact.cut_short}",
+        template.at("containers"),
+        "forewarn preempt says what each node lacks",
+        detail=impact.to_dict(),
+    )

@@ -1,0 +1,216 @@
+"""What an apply would do to running pods: predicted once for each subject, in the order of the apply."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.findings import listed, plural
+from policies.objects.fields import InvalidObject, at, group_kind, int32
+from policies.objects.subject import Operation
+from policies.objects.workload import pod_template_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+    from policies.objects.subject import Subject
+    from policies.scheduling.schedule_one import Prediction
+    from policies.scheduling.snapshot import Snapshot
+
+
+class Impact(NamedTuple):
+    """What becomes of the pods that a subject brings.
+
+    `predictions`: of the first pods, in order; `new`: how many come; `own`: identities of the workload's pods that run
+    now; `rest`: what the scheduler would do with the pods not predicted one by one: the same as with the last, because
+    that one stays pending (`"pending"`), or not known because time was up (`"unknown"`).
+    """
+
+    predictions: tuple[Prediction, ...]
+    new: int
+    priority: int
+    own: frozenset[str] = frozenset()
+    rest: str = ""
+
+    @property
+    def preempting(self) -> tuple[Prediction, ...]:
+        """The predictions in which somebody has to go."""
+        return tuple(p for p in self.predictions if p.outcome == "preempts")
+
+    @property
+    def pending(self) -> int:
+        """How many new pods fit nowhere, even after preemption."""
+        stuck = sum(p.outcome == "pending" for p in self.predictions)
+        return stuck + (self.new - len(self.predictions) if self.rest == "pending" else 0)
+
+    def to_dict(self) -> dict[str, object]:
+        """For programs, compact: the annotation forewarn.dev/preemption-impact."""
+        told: dict[str, object] = {"priority": self.priority, "newPods": self.new, "predicted": len(self.predictions)}
+        if self.preempting:
+            told["preemptions"] = [
+                {
+                    "node": prediction.nominated_node,
+                    **({"orAnyOf": prediction.selected} if len(prediction.selected) > 1 else {}),
+                    "victims": [victim.key for victim in prediction.victims],
+                    "pdbViolations": prediction.num_pdb_violations,
+                }
+                for prediction in self.preempting
+            ]
+        if self.pending:
+            told["pending"] = self.pending
+        if self.rest == "unknown":
+            told["cutShort"] = True
+        return told
+
+    @property
+    def cut_short(self) -> str:
+        """`; only the first 3 of 10 new pods were predicted`, or nothing."""
+        if self.rest != "unknown":
+            return ""
+        return f"; only the first {len(self.predictions)} of {self.new} new pods were predicted in the time there was"
+
+
+class Forecast:
+    """Impacts of the subjects of one apply: each sees the pods of those before it in their places."""
+
+    def __init__(
+        self, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]], expired: Callable[[], bool]
+    ) -> None:
+        self._cluster, self._paths, self._expired = cluster, paths, expired
+        self._snapshot: Snapshot | None = None
+
+    def of(self, subject: Subject) -> Impact | None:
+        """The next subject's impact; None where nothing new comes, or nothing can be said."""
+        try:
+            arriving, own = arrivals(subject, self._cluster, self._paths)
+        except InvalidObject:
+            return None  # other rules say what is wrong with it
+        if not arriving or arriving[0].spec.scheduler_name not in ("", "default-scheduler"):
+            return None
+        snapshot = self._snapshot or self._cluster.scheduling
+        predictions, rest = [], ""
+        for prediction, after in _in_turn(snapshot, arriving):
+            snapshot = after
+            predictions.append(prediction)
+            if prediction.outcome == "not-predicted":
+                return None
+            if prediction.outcome == "pending" and _alike(arriving):
+                rest = "pending" if len(predictions) < len(arriving) else ""
+                break
+            if len(predictions) < len(arriving) and self._expired():
+                rest = "unknown"
+                break
+        self._snapshot = snapshot
+        priority = arriving[0].effective_priority
+        return Impact(tuple(predictions), len(arriving), priority, frozenset(p.identity for p in own), rest)
+
+
+def arrivals(
+    subject: Subject, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
+) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
+    """(pods that would come new, pods of the workload that are there). Raises InvalidObject.
+
+    Of a changed template, those that a rollout makes before it takes old ones away (maxSurge).
+    """
+    from policies.cluster import resolved  # the linter starts without a cluster
+    from policies.new_pods import new_pods, pods_of, without_missing_claims
+    from policies.objects.pod import Pod
+
+    obj = {**subject.object, "metadata": {**(at(subject.object, "metadata") or {}), "namespace": subject.ref.namespace}}
+    template = pod_template_of(obj, paths)
+    if template is None or subject.operation not in (Operation.CREATE, Operation.UPDATE):
+        return (), ()
+    if not template.is_template:
+        if subject.old is not None:
+            return (), ()
+        return (without_missing_claims(resolved(Pod.from_api(obj), cluster), cluster),), ()
+    own = tuple(pods_of(cluster, obj))
+    coming = new_pods(cluster, obj, template.object).pods
+    surge = _surge(obj, cluster) if own and not coming else 0
+    if surge:
+        rolled = new_pods(cluster, obj, template.object, replicas=len(own) + surge).pods[:surge]
+        if any(_differs(pod, rolled[0]) for pod in own):
+            coming = rolled
+    return coming, own
+
+
+def _differs(old: Pod, new: Pod) -> bool:
+    """Whether the scheduler would tell the two apart."""
+    return old.spec != new.spec or old.effective_priority != new.effective_priority
+
+
+def _surge(obj: ApiObject, cluster: ClusterSnapshot) -> int:
+    """How many pods a Deployment's rollout may have beside the wanted ones. Source: deployment util `MaxSurge`."""
+    if group_kind(obj) != "apps/Deployment" or at(obj, "spec", "strategy", "type") == "Recreate":
+        return 0
+    wanted = int32(obj, "spec", "replicas")
+    wanted = 1 if wanted is None else wanted
+    surge = at(obj, "spec", "strategy", "rollingUpdate", "maxSurge")
+    if isinstance(surge, str) and surge.endswith("%") and surge[:-1].isdecimal():
+        return -(-wanted * int(surge[:-1]) // 100)
+    if isinstance(surge, int) and not isinstance(surge, bool):
+        return max(surge, 0)
+    return -(-wanted * 25 // 100)
+
+
+def _alike(pods: tuple[Pod, ...]) -> bool:
+    """Whether what holds for one of these pods holds for the next: they differ in name alone."""
+    first = pods[0]
+    return all(pod.spec == first.spec and pod.labels == first.labels for pod in pods)
+
+
+def _in_turn(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Iterator[tuple[Prediction, Snapshot]]:
+    """Each pod's prediction, and the cluster with that pod in its place and its victims gone."""
+    from policies.scheduling.schedule_one import Prediction
+
+    for pod in pods:
+        prediction = Prediction(snapshot, pod)
+        node_info = snapshot.get(prediction.node)
+        if node_info is not None:
+            bound = pod.bound_to(node_info.name, node_info.node.labels)
+            snapshot = snapshot.with_pods([bound], prediction.victims)
+        yield prediction, snapshot
+
+
+def reasons_of(prediction: Prediction) -> str:
+    """`2 nodes: Insufficient cpu; 1 node: …`: why no node helps, the most frequent reason first."""
+    if prediction.pre_filter is not None:
+        return "; ".join(prediction.pre_filter.reasons)
+    counts: Counter[str] = Counter()
+    for name, status in prediction.statuses.items():
+        counts[" and ".join(prediction.preemption.statuses.get(name, status).reasons)] += 1
+    return "; ".join(f"{plural(count, 'node')}: {reason}" for reason, count in counts.most_common(3))
+
+
+def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
+    """Everybody who would have to go, most important first."""
+    found = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
+    return sorted(found.values(), key=lambda pod: (-pod.effective_priority, pod.key))
+
+
+def of_new_pods(count: int, impact: Impact) -> str:
+    """`1 of 3 new pods`, `both new pods`, `its pod`."""
+    if impact.new == 1:
+        return "its pod"
+    return f"all {impact.new} new pods" if count == impact.new else f"{count} of {impact.new} new pods"
+
+
+def nodes_of(predictions: tuple[Prediction, ...]) -> str:
+    """The nodes where it would happen; `node-1 or node-2` where several tie for one pod."""
+    if len(predictions) == 1 and len(predictions[0].selected) > 1:
+        tied = predictions[0].selected
+        return " or ".join(tied) if len(tied) <= 2 else f"{tied[0]} or {plural(len(tied) - 1, 'other node')}"
+    return listed(sorted({prediction.nominated_node for prediction in predictions}), 2)
+
+
+def described(victims: list[Pod]) -> str:
+    """`reports/nightly-4 (priority 100)`, the first few of them."""
+    return listed([f"{pod.key} (priority {pod.effective_priority})" for pod in victims])
+
+
+def waiting(victims: list[Pod]) -> int:
+    """Seconds until the last of them has ended: they are told at the same time."""
+    return max((pod.spec.termination_grace_period for pod in victims), default=0)

@@ -1,0 +1,103 @@
+"""New pods would push running ones out.
+
+Why: kube-scheduler makes room for a pod of higher priority by evicting others, and says so only when it has happened.
+The prediction is what its own algorithm does, over every node; ties are named.
+
+Cluster:
+
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: node-1
+    status:
+      allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+    ---
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: report
+      namespace: batch
+    spec:
+      nodeName: node-1
+      priority: 0
+      containers:
+      - name: c
+        image: report
+        resources: {requests: {cpu: 1500m}}
+    status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      containers:
+      - name: c
+        image: web
+        resources: {requests: {cpu: "1"}}
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      containers:
+      - name: c
+        image: web
+        resources: {requests: {cpu: 400m}}
+
+Fix: ask for less, choose a lower class, or let the class have preemptionPolicy: Never; `forewarn preempt` says more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, plural
+from policies.rules.context import About, Context
+from policies.rules.impact import described, nodes_of, of_new_pods, victims_of, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "preempts-running-pods"
+ABOUT: Final = (About.POD, About.TEMPLATE)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """The victims of a subject's new pods, but for pods of its own."""
+    impact, template = context.impact(subject), context.template(subject)
+    if impact is None or template is None:
+        return
+    preempting = tuple(p for p in impact.preempting if any(v.identity not in impact.own for v in p.victims))
+    victims = [victim for victim in victims_of(preempting) if victim.identity not in impact.own]
+    if not victims:
+        return
+    broken = sum(prediction.num_pdb_violations for prediction in preempting)
+    budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
+    yield Problem(
+        f"{subject.ref.name} (priority {impact.priority}): no room; {of_new_pods(len(preempting), impact)} would "
+        f"preempt {plural(len(victims), 'pod')} on {nodes_of(preempting)}. Victims: {described(victims)}.{budgets} "
+        f"They have up to {plural(waiting(victims), 'second')} to end{impact.cut_short}",
+        template.at("priorityClassName"),
+        "ask for less, or choose a lower class",
+        detail=impact.to_dict(),
+    )
