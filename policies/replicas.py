@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from policies.cluster import resolved
@@ -55,12 +55,20 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
     if template.is_template:
         new = new_pods(cluster, obj, template.object, replicas)
     else:
-        view = resolved(Pod.from_api(obj), cluster)
-        pod = without_missing_claims(view, cluster)
-        count = 1 if replicas is None else replicas
-        new = NewPods(count, (pod,) * count, pod is not view)
+        new = _single(cluster, resolved(Pod.from_api(obj), cluster), 1 if replicas is None else replicas)
     existing = max(new.wanted - len(new.pods), 0)
     return Placement(str(ref), place_pods(cluster, new.pods), new.wanted, existing, new.without_claims)
+
+
+def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
+    """A pod on its own; one that the cluster has already is the same pod, and may be in its place."""
+    present = cluster.pods.get((pod.namespace, pod.name))
+    if present is not None and not present.terminal:
+        if present.node_name:
+            return NewPods(max(count, 1), (pod,) * max(count - 1, 0))
+        pod = replace(pod, uid=present.uid, nominated_node_name=present.nominated_node_name)
+    whole = without_missing_claims(pod, cluster)
+    return NewPods(count, (whole,) * count, whole is not pod)
 
 
 def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Prediction, ...]:

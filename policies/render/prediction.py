@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import listed, plural
+from policies.objects.taints import untolerated_taint
 from policies.replicas import outcomes
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from policies.scheduling.framework import Status
     from policies.scheduling.schedule_one import Prediction
 
+TAINTED: Final = "node(s) had untolerated taint(s)"
 HELPLESS: Final = {
     "node(s) were unschedulable": "cordoned",
-    "node(s) had untolerated taint(s)": "a taint that the pod does not tolerate",
+    TAINTED: "a taint that the pod does not tolerate",
     "node(s) didn't match Pod's node affinity/selector": "labels do not match the pod's node selector or node affinity",
     "node(s) didn't satisfy plugin(s) [NodeAffinity]": "not among the nodes that the pod names",
     "node(s) didn't match pod affinity rules": "no pod near it that the pod must be close to",
@@ -51,12 +53,12 @@ def render(placement: Placement, cluster: ClusterSnapshot, paint: Callable[[str,
     if len(predictions) > 1 or placement.existing:
         yield paint(f"{placement.name}: {_overview(placement)}", "bold")
     for number, prediction in enumerate(predictions, 1):
-        if number > 1 and _same(prediction, predictions[number - 2]):
+        if number > 1 and _same(prediction, predictions[number - 2], cluster):
             yield f"{_title(prediction)}: as the one before"
             continue
         yield from _one(prediction, cluster, paint)
         if prediction.outcome == "pending" or (prediction.outcome == "preempts" and number == 1):
-            yield from _why_not_lines(prediction)
+            yield from _why_not_lines(prediction, cluster)
         yield from (f"  note: {line}" for line in prediction.standing)
     for line in placement.standing:
         yield f"  note: {line}"
@@ -75,9 +77,10 @@ def _overview(placement: Placement) -> str:
     return f"{there}{plural(len(placement.predictions), 'new pod')}: {new}"
 
 
-def _same(prediction: Prediction, before: Prediction) -> bool:
+def _same(prediction: Prediction, before: Prediction, cluster: ClusterSnapshot) -> bool:
     """Whether there is nothing new to say: pending, for the same reasons."""
-    return prediction.outcome == before.outcome == "pending" and why_not(prediction) == why_not(before)
+    both_pending = prediction.outcome == before.outcome == "pending"
+    return both_pending and why_not(prediction, cluster) == why_not(before, cluster)
 
 
 def _title(prediction: Prediction) -> str:
@@ -158,24 +161,36 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
         return "the cluster has no nodes"
     if prediction.pre_filter is not None:
         return "; ".join(prediction.pre_filter.reasons)
+    errors = [reason for s in prediction.statuses.values() if s.code == "Error" for reason in s.reasons]
+    if errors:
+        return f"the scheduler cannot finish looking at it: {errors[0]}"
     if prediction.preemption.ineligible_reason:
         return f"it does not fit on any node, and may not push others out: {prediction.preemption.ineligible_reason}"
     return "it does not fit on any of the nodes known now, even if pods of lower priority made room"
 
 
-def why_not(prediction: Prediction) -> list[tuple[int, str]]:
+def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
     """(number of nodes, why they do not help), the most frequent first."""
     counts: Counter[str] = Counter()
     candidates = {candidate.node_name for candidate in prediction.candidates}
     for name, status in prediction.statuses.items():
         if name not in candidates:
             dropped = prediction.preemption.statuses.get(name)
-            counts[_explained(dropped or status, emptied=dropped is not None)] += 1
+            why = _explained(dropped or status, emptied=dropped is not None)
+            counts[_taint(prediction, cluster, name) if why == HELPLESS[TAINTED] else why] += 1
     return sorted(((count, why) for why, count in counts.items()), key=lambda item: (-item[0], item[1]))
 
 
-def _why_not_lines(prediction: Prediction) -> Iterator[str]:
-    reasons = why_not(prediction)
+def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> str:
+    """Which taint it is, as kubectl writes it."""
+    taint = untolerated_taint(cluster.objects.nodes["", node_name].taints, prediction.pod.spec.tolerations)
+    assert taint is not None
+    value = f"={taint.value}" if taint.value else ""
+    return f"the taint {taint.key}{value}:{taint.effect}, which the pod does not tolerate"
+
+
+def _why_not_lines(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[str]:
+    reasons = why_not(prediction, cluster)
     if reasons:
         yield "  no help from:" if prediction.candidates else "  because:"
     for count, why in reasons:

@@ -153,7 +153,7 @@ def test_a_pending_pod_is_told_what_it_would_cost(capsys: pytest.CaptureFixture[
         "  budgets: 1 of the pods is protected by a disruption budget that allows no more (default/keep)\n"
         "  wait: up to 45 seconds until they have ended (all at the same time)\n"
         "  no help from:\n"
-        "    1 node: a taint that the pod does not tolerate\n"
+        "    1 node: the taint dedicated:NoSchedule, which the pod does not tolerate\n"
     )
 
 

@@ -136,3 +136,15 @@ def replica_set(name: str, revision: str, pod_hash: str) -> Made:
     made = Made("apps/v1", "ReplicaSet", name, "default").label("pod-template-hash", pod_hash)
     made.metadata(ownerReferences=[owner], annotations={"deployment.kubernetes.io/revision": revision})
     return made.spec(selector={"matchLabels": {"app": "web", "pod-template-hash": pod_hash}})
+
+
+def test_a_pod_that_is_there_is_not_placed_again() -> None:
+    pod = make_pod("p").priority(5).request(cpu="4")
+    placement = place(cluster(make_node("n1"), pod.on("n1")), make_pod("p").priority(5).request(cpu="4").obj)
+    assert (placement.predictions, placement.existing) == ((), 1)
+
+
+def test_a_pending_pod_is_not_in_its_own_way() -> None:
+    pending = make_pod("p").priority(5).request(cpu="4").nominated("n1")
+    applied = make_pod("p").priority(5).request(cpu="4").metadata(uid=None)
+    assert place(cluster(make_node("n1"), pending), applied.obj).predictions[0].fits
