@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 _SHARDS: Final = 256
 
@@ -21,6 +22,16 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
 
     def __getitem__(self, key: K) -> V:
         return self._shards[hash(key) % len(self._shards)][key]
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+
+    @overload
+    def get(self, key: K, /, default: V | T) -> V | T: ...
+
+    def get(self, key: K, /, default: V | T | None = None) -> V | T | None:
+        """The value of a key. The inherited one raises and catches a KeyError for every key that is not there."""
+        return self._shards[hash(key) % len(self._shards)].get(key, default)
 
     def __iter__(self) -> Iterator[K]:
         for shard in self._shards:

@@ -256,7 +256,7 @@ class Framework:
                 continue
             status = plugin.filter(state, pod, node_info)
             if status is not None:
-                return replace(status, plugin=plugin.name)
+                return Status(status.code, status.reasons, plugin.name)
         return None
 
     def run_filter_plugins_with_nominated_pods(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
