@@ -111,6 +111,14 @@ class Cache:
             _, name = _key(obj, kind)
             self._classes = {n: c for n, c in self._classes.items() if n != name or n in _SYSTEM}
 
+    def keys(self, kind: str) -> set[Key]:
+        """The identities of all objects of a `group/Kind`, the built-in system classes included."""
+        if kind == _CLASS:
+            return {("", name) for name in self._classes}
+        if kind in POD_TEMPLATE_PATHS:
+            return {(namespace, name) for other, namespace, name in self._tables[_WORKLOADS] if other == kind}
+        return set(self._tables[kind])
+
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is now. Cheap after a small change."""
         objects = self._objects()
@@ -216,6 +224,11 @@ def _reader(kind: str) -> Callable[[ApiObject], object]:
     module, name = _VIEWS[kind].split(":")
     reader: Callable[[ApiObject], object] = getattr(import_module(f"policies.objects.{module}"), name).from_api
     return reader
+
+
+def key_of(obj: ApiObject) -> Key:
+    """The identity of an API object within its kind. Raises InvalidObject."""
+    return _key(obj, group_kind(obj))
 
 
 def _key(obj: ApiObject, kind: str) -> Key:

@@ -53,6 +53,10 @@ class Table(Generic[K, V]):
     def __len__(self) -> int:
         return self._length
 
+    def __iter__(self) -> Iterator[K]:
+        for shard in self._shards:
+            yield from shard
+
     def get(self, key: K) -> V | None:
         """The value of a key, None where there is none."""
         return self._shards[hash(key) % _SHARDS].get(key)

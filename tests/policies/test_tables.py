@@ -20,6 +20,7 @@ def test_frozen_tables_hold_what_a_dict_held_at_that_moment(steps: list[tuple[st
         else:
             frozen.append((table.freeze(), dict(model)))
         assert len(table) == len(model)
+        assert sorted(table) == sorted(model)
     for kept, expected in frozen:
         assert dict(kept) == expected
         assert len(kept) == len(expected)
