@@ -1,0 +1,233 @@
+"""Asking an API server: one object, a list in pages, a watch line by line, a change. JSON in, JSON out.
+
+Sources: apiserver pkg/endpoints/handlers (list, watch), kubernetes.io/docs/reference/using-api/api-concepts.
+"""
+
+from __future__ import annotations
+
+import json
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from webhook.apiserver.errors import UNAUTHORIZED, ApiError, error_of
+from webhook.apiserver.objects import mapping, taken_in
+from webhook.apiserver.transport import Call
+from webhook.apiserver.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from webhook.apiserver.resources import Resource
+    from webhook.apiserver.transport import Connection
+
+USER_AGENT: Final = "forewarn"
+PAGE: Final = 500
+"""Objects a page, as client-go's pager asks for."""
+_RECONNECT_SECONDS: Final = 10.0
+"""Between two looks into the kubeconfig after a 401: it may run a program that asks somebody to log in."""
+_BLOCK: Final = 1 << 20
+_MAX_BODY: Final = 1 << 30
+_MAX_ERROR: Final = 1 << 16
+
+
+class Timeouts(NamedTuple):
+    """In seconds: until a connection is there; between two reads of an answer; for the whole of an answer."""
+
+    connect: float = 10.0
+    read: float = 60.0
+    whole: float = 120.0
+
+
+DEFAULT_TIMEOUTS: Final = Timeouts()
+
+
+class Page(NamedTuple):
+    """A part of a list. `remaining`: how many more objects there are, where the server tells."""
+
+    objects: list[dict[str, Any]]
+    resource_version: str
+    remaining: int
+
+
+class ApiServer:
+    """An API server. Safe from any thread. Every error is an ApiError, and so an OSError."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._connect, self._timeouts, self._clock = connect, timeouts, clock
+        self._lock = Lock()
+        self._connection: Connection | None = None
+        self._connected_at = -_RECONNECT_SECONDS
+
+    def open(self) -> ApiServer:
+        """Find out how it is reached, and as whom; without this, the first request does. Raises ApiError."""
+        self._current()
+        return self
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+        timeouts: Timeouts | None = None,
+    ) -> dict[str, Any]:
+        """One request; the object that answers it. `content_type`: of the body, for a PATCH the kind of patch."""
+        times = timeouts or self._timeouts
+        headers = {"Accept-Encoding": "gzip"}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        repeats = 1 if method == "GET" else 0
+        data = None if body is None else json.dumps(body).encode()
+        response = self._open(method, path, query or {}, headers, times, data, repeats)
+        try:
+            return _object(_whole(response, _MAX_BODY, self._clock() + times.whole, self._clock))
+        finally:
+            response.release_conn()
+
+    def get(
+        self, path: str, query: Mapping[str, str] | None = None, timeouts: Timeouts | None = None
+    ) -> dict[str, Any]:
+        """The object at this path."""
+        return self.request("GET", path, query, timeouts=timeouts)
+
+    def pages(
+        self, resource: Resource, limit: int = PAGE, *, consistent: bool = True, timeouts: Timeouts | None = None
+    ) -> Iterator[Page]:
+        """Every object of a kind, a page at a time (`limit` 0: all at once), with kind and apiVersion filled in.
+
+        Raises Expired where the list is too old to go on; if it need not be `consistent`, it goes on all the same.
+        """
+        query = {"limit": str(limit)} if limit else {}
+        while True:
+            try:
+                page = self.get(resource.path, query, timeouts)
+            except ApiError as error:
+                if consistent or not error.continue_token:
+                    raise
+                query["continue"] = error.continue_token
+                continue
+            metadata = mapping(page.get("metadata"))
+            yield Page(
+                _items(page, resource),
+                str(metadata.get("resourceVersion") or ""),
+                metadata.get("remainingItemCount") or 0,
+            )
+            if not metadata.get("continue"):
+                return
+            query["continue"] = str(metadata["continue"])
+
+    def watch(self, resource: Resource, resource_version: str, seconds: float, silence: float) -> Watch:
+        """What becomes of a kind after this version, for about so many seconds.
+
+        The watch raises Silent once neither an event nor a bookmark has come for `silence` seconds.
+        """
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(max(1, int(seconds))),
+        }
+        times = self._timeouts._replace(read=silence)
+        response = self._open("GET", resource.path, query, {"Accept-Encoding": "identity"}, times)
+        return Watch(response, resource, silence, self._clock)
+
+    def close(self) -> None:
+        """Give up connections that nobody uses."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        times: Timeouts,
+        body: bytes | None = None,
+        repeats: int = 0,
+    ) -> Any:
+        """The response to a request that was granted. Raises ApiError."""
+        connection = self._current()
+        all_headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **headers}
+        response = connection.open(Call(method, path, query, all_headers, times.connect, times.read, body, repeats))
+        if response.status < 300:
+            return response
+        if response.status == UNAUTHORIZED:
+            self._forget(connection)
+        try:
+            said = _whole(response, _MAX_ERROR, self._clock() + times.read, self._clock)
+        finally:
+            response.release_conn()
+        raise _refusal(response.status, said, response.headers.get("Retry-After", ""))
+
+    def _current(self) -> Connection:
+        with self._lock:
+            if self._connection is None:
+                self._connected_at = self._clock()
+                self._connection = self._connect()
+            return self._connection
+
+    def _forget(self, used: Connection) -> None:
+        """Who asks is not known any more: the kubeconfig is read again, as a token in it may be new."""
+        with self._lock:
+            if self._connection is used and self._clock() - self._connected_at >= _RECONNECT_SECONDS:
+                self._connection = None
+
+
+def _whole(response: Any, limit: int, until: float, clock: Callable[[], float]) -> bytes:
+    """The body of an answer. Raises ApiError where it breaks off, is too large, or takes too long."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        for part in response.stream(_BLOCK, decode_content=True):
+            parts.append(part)
+            size += len(part)
+            if size > limit or clock() > until:
+                response.close()
+                raise ApiError(0, f"the answer is {'too large' if size > limit else 'too slow'}")
+    except ApiError:
+        raise
+    except Exception as error:  # urllib3's, ssl's, zlib's and http.client's errors have no common root but this
+        response.close()
+        raise ApiError(0, f"the answer broke off: {type(error).__name__}") from None
+    return b"".join(parts)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        raise ApiError(0, f"the answer is no JSON: {data[:60]!r}") from None
+    if not isinstance(value, dict):
+        raise ApiError(0, "the answer is no object")
+    return value
+
+
+def _refusal(status: int, said: bytes, retry_after: str) -> ApiError:
+    """The error for an answer that is no success: a Status as a rule, a proxy's page now and then."""
+    try:
+        answer = _object(said)
+    except ApiError:
+        answer = {}
+    message = answer.get("message") or said[:200].decode(errors="replace").strip() or "no reason given"
+    seconds = float(retry_after) if retry_after.isdecimal() else 0.0
+    token = mapping(answer.get("metadata")).get("continue") or ""
+    return error_of(status, " ".join(str(message).split()), seconds, str(token))
+
+
+def _items(page: dict[str, Any], resource: Resource) -> list[dict[str, Any]]:
+    """The objects of a page. Raises ApiError where the answer is no list of objects."""
+    items = page.get("items", ())
+    if items is None:
+        return []
+    if "items" not in page or not isinstance(items, list) or not all(isinstance(obj, dict) for obj in items):
+        raise ApiError(0, f"what answers for {resource.name} is no list of objects")
+    return [taken_in(obj, resource) for obj in items]

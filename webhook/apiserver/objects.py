@@ -1,0 +1,27 @@
+"""Objects as an API server sends them, made fit to be kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from webhook.apiserver.resources import Resource
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """The value where it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def taken_in(obj: dict[str, Any], resource: Resource) -> dict[str, Any]:
+    """The object with kind and apiVersion, which lists leave out, and without what nobody here reads.
+
+    That is who has set which field, and the copy of the whole object that kubectl leaves: often half of its size.
+    """
+    obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
+    metadata = mapping(obj.get("metadata"))
+    metadata.pop("managedFields", None)
+    mapping(metadata.get("annotations")).pop(_LAST_APPLIED, None)
+    return obj

@@ -1,0 +1,43 @@
+"""`--cluster live[:CONTEXT]`: the objects of a running cluster, as a source of cluster state."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from policies.sources import SourceError
+from webhook.apiserver.client import ApiServer
+from webhook.apiserver.errors import ApiError
+from webhook.apiserver.resources import RESOURCES
+from webhook.apiserver.transport import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from webhook.apiserver.resources import Resource
+
+
+def live(context: str = "") -> Iterator[dict[str, Any]]:
+    """Every object that plays a part, of the kubeconfig's current context or of this one. Raises SourceError."""
+    yield from read_all(ApiServer(partial(connect, context)), f"live:{context}" if context else "live")
+
+
+def read_all(
+    api: ApiServer, name: str, tell: Callable[[Resource, int], None] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Every object that plays a part, kind by kind. `tell`: the kind and how many of it are still to come.
+
+    `name` is what errors call the source. Raises SourceError.
+    """
+    for resource in RESOURCES:
+        try:
+            for page in api.pages(resource, consistent=False):
+                if tell is not None:
+                    tell(resource, page.remaining)
+                yield from page.objects
+        except ApiError as error:
+            raise SourceError(name, _said(resource, error)) from None
+
+
+def _said(resource: Resource, error: ApiError) -> str:
+    return f"cannot list {resource.name}: {error}" if error.status else error.problem

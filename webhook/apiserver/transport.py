@@ -1,0 +1,125 @@
+"""How an API server is reached: the kubernetes client's configuration and its urllib3 pool, and nothing else of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from webhook.apiserver.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
+_POOL: Final = 32
+"""Connections that are kept: one a watched kind, and a few for what is asked besides."""
+
+
+class Call(NamedTuple):
+    """One HTTP request. Times in seconds: until the connection is there, and between two reads."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    connect_seconds: float
+    read_seconds: float
+    body: bytes | None = None
+    repeats: int = 0
+    """How often it may be sent again when a connection that was kept turns out to be gone."""
+
+
+class Connection:
+    """One API server, and who asks. Safe from any thread. Credentials are renewed by the kubernetes client."""
+
+    def __init__(self, configuration: Any, pool: Any) -> None:
+        self._configuration, self._pool = configuration, pool
+        self._base = str(configuration.host).rstrip("/")
+        self._lock = Lock()
+
+    def open(self, call: Call) -> Any:
+        """Send a request; the urllib3 response, whose body has not been read. Raises ApiError where none comes."""
+        import urllib3
+
+        url = f"{self._base}{call.path}" + (f"?{urlencode(call.query)}" if call.query else "")
+        try:
+            return self._pool.request(
+                call.method,
+                url,
+                body=call.body,
+                headers={**call.headers, **self._credentials()},
+                timeout=urllib3.Timeout(connect=call.connect_seconds, read=call.read_seconds),
+                retries=urllib3.Retry(call.repeats, redirect=0, status=0, raise_on_redirect=False),
+                redirect=False,
+                preload_content=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise ApiError(0, f"{self._base} does not answer: {_reason(error)}") from None
+
+    def close(self) -> None:
+        """Give up connections that nobody uses."""
+        self._pool.clear()
+
+    def _credentials(self) -> dict[str, str]:
+        """Header of the bearer token, renewed if it is about to end. Raises ApiError."""
+        with self._lock:
+            try:
+                settings = self._configuration.auth_settings().values()
+            except Exception as error:  # whatever a credential plugin or an identity provider comes up with
+                raise ApiError(0, f"the credentials cannot be renewed: {error}") from None
+        return {str(s["key"]): str(s["value"]).strip() for s in settings if s.get("in") == "header" and s.get("value")}
+
+
+def connect(context: str = "") -> Connection:
+    """By kubeconfig (KUBECONFIG, else ~/.kube/config), its current context or this one; without one, as a pod does.
+
+    Raises ApiError that says what is missing.
+    """
+    try:
+        import urllib3
+        from kubernetes import client, config
+    except ModuleNotFoundError as missing:
+        raise ApiError(0, f"{missing.name} is not installed; `pip install 'forewarn[live]'`") from None
+    configuration = client.Configuration()
+    try:
+        if context or _kubeconfig() or _IN_CLUSTER not in os.environ:
+            _read_kubeconfig(config, configuration, context)
+        else:
+            config.load_incluster_config(client_configuration=configuration)
+    except ApiError:
+        raise
+    except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
+        raise ApiError(0, f"the kubeconfig cannot be used: {_reason(error)}") from None
+    configuration.connection_pool_maxsize = _POOL
+    if not configuration.verify_ssl:
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # as the kubeconfig wants it
+    return Connection(configuration, client.ApiClient(configuration).rest_client.pool_manager)
+
+
+def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
+    path = _kubeconfig()
+    if not path:
+        raise ApiError(0, "there is no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod of a cluster")
+    if context:
+        known = sorted(str(c["name"]) for c in config.list_kube_config_contexts(config_file=path)[0])
+        if context not in known:
+            raise ApiError(0, f'there is no context "{context}" in {path}; there is: {", ".join(known) or "none"}')
+    config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
+
+
+def _kubeconfig() -> str:
+    """The kubeconfig files that exist, separated as KUBECONFIG separates them; empty where there is none."""
+    given = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    return os.pathsep.join(path for path in given.split(os.pathsep) if path and Path(path).expanduser().exists())
+
+
+def _reason(error: BaseException) -> str:
+    """The cause in one line: urllib3 wraps it, with the pool's address and memory addresses around it."""
+    cause = getattr(error, "reason", None)
+    if isinstance(cause, BaseException):
+        return _reason(cause)
+    text = str(error.__cause__ or error) or type(error).__name__
+    return " ".join(text.rpartition(">: ")[2].split())

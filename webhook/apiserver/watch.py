@@ -1,0 +1,112 @@
+"""A watch: one line of JSON an event, for as long as the connection lives."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from webhook.apiserver.errors import ApiError, Silent, error_of
+from webhook.apiserver.objects import mapping, taken_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from webhook.apiserver.resources import Resource
+
+MAX_LINE: Final = 32 << 20
+"""Bytes. An object has at most 3 MiB in etcd; its JSON has more."""
+_BLOCK: Final = 1 << 16
+
+
+class EventType(StrEnum):
+    """What became of an object. BOOKMARK: nothing, up to a resource version."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+class Event(NamedTuple):
+    """One event, and the resource version that the kind has with it."""
+
+    type: EventType
+    object: dict[str, Any]
+    resource_version: str
+
+
+class Watch:
+    """Events of one kind. It ends when the server ends it; anything else raises an ApiError.
+
+    Raises Expired where the server no longer keeps the version, Silent where nothing comes.
+    """
+
+    def __init__(self, response: Any, resource: Resource, silence: float, clock: Callable[[], float]) -> None:
+        self._response, self._resource, self._silence, self._clock = response, resource, silence, clock
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Event]:
+        """The events, as they come."""
+        try:
+            for line in self._lines():
+                yield _event(line, self._resource)
+        finally:
+            self._response.close()
+
+    def close(self) -> None:
+        """End it, from any thread: whoever waits for events finds that there are no more."""
+        self._closed = True
+        shutdown = getattr(self._response, "shutdown", None)
+        try:
+            (shutdown or self._response.close)()
+        except (OSError, ValueError, RuntimeError):
+            self._response.close()
+
+    def _lines(self) -> Iterator[bytes]:
+        """The lines, without empty ones. Raises ApiError."""
+        rest, heard = b"", self._clock()
+        for block in self._blocks():
+            *lines, rest = (rest + block).split(b"\n")
+            if lines:
+                heard = self._clock()
+            elif self._clock() - heard > self._silence:
+                raise Silent(0, f"no whole event came for {self._silence:.0f} s")
+            elif len(rest) > MAX_LINE:
+                raise ApiError(0, f"the watch sent an event of more than {MAX_LINE} bytes")
+            yield from (line for line in lines if line.strip())
+        if rest.strip() and not self._closed:
+            raise ApiError(0, "the watch broke off in the middle of an event")
+
+    def _blocks(self) -> Iterator[bytes]:
+        import urllib3
+
+        blocks = self._response.stream(_BLOCK, decode_content=True)
+        while not self._closed:
+            try:
+                block = next(blocks, None)
+            except (urllib3.exceptions.ReadTimeoutError, TimeoutError):
+                raise Silent(0, f"neither an event nor a bookmark came for {self._silence:.0f} s") from None
+            except Exception as error:  # urllib3's, ssl's and http.client's errors have no common root but this
+                if self._closed:
+                    return
+                raise ApiError(0, f"the watch broke off: {type(error).__name__}") from None
+            if block is None:
+                return
+            yield block
+
+
+def _event(line: bytes, resource: Resource) -> Event:
+    """Read one line. Raises ApiError for what is no event, and for an ERROR event what it tells."""
+    try:
+        told = json.loads(line)
+        kind, obj = told["type"], told["object"]
+        version = mapping(obj.get("metadata")).get("resourceVersion") or ""
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ApiError(0, f"the watch sent what is no event: {line[:60]!r}") from None
+    if kind == "ERROR":
+        code = obj.get("code")
+        raise error_of(code if isinstance(code, int) else 0, str(obj.get("message") or "the watch failed"))
+    if kind not in EventType.__members__:
+        raise ApiError(0, f"the watch sent an event of an unknown type: {str(kind)[:60]!r}")
+    return Event(EventType(kind), taken_in(obj, resource), str(version))

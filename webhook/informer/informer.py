@@ -1,0 +1,137 @@
+"""Puts it together: a thread for each kind, and one that owns the cache."""
+
+from __future__ import annotations
+
+import gc
+import random
+from contextlib import suppress
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from webhook.apiserver import RESOURCES
+from webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
+from webhook.informer.state import ClusterState
+from webhook.logs import say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from policies.cluster import ClusterSnapshot
+    from webhook.apiserver import ApiError, Resource
+    from webhook.informer.news import News
+    from webhook.informer.reflector import Api, Pace
+
+_WAITING: Final = 16
+"""News that wait for the owner; a page of a list is one. More would only take memory: reflectors wait instead."""
+_PUBLISH_SECONDS: Final = 0.005
+"""Least time between two snapshots."""
+_TURN_SECONDS: Final = 1.0
+
+
+def _nothing(*_: object) -> None:
+    """Nobody wants to know."""
+
+
+class Informer:
+    """Cluster state that follows an API server. Everything but `start` and `stop` is safe from any thread.
+
+    `trouble`: told of each failure, with a word for it; `refused`: of each object that the cache does not take.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        resources: Iterable[Resource] = RESOURCES,
+        pace: Pace = DEFAULT_PACE,
+        trouble: Callable[[Resource, str], None] = _nothing,
+        refused: Callable[[Resource], None] = _nothing,
+    ) -> None:
+        self._state = ClusterState(resources, refused)
+        self._trouble = trouble
+        self._news: Queue[News] = Queue(_WAITING)
+        self._stop = Event()
+        self._synced = Event()
+        outlets = Outlets(self._put, self._troubled, self._stop.wait)
+        chance = random.SystemRandom().random
+        self._reflectors = [Reflector(api, r, outlets, Backoff(chance, pace)) for r in resources]
+        self._threads: list[Thread] = []
+
+    def start(self) -> Informer:
+        """Begin to follow."""
+        runs = {reflector.resource.name: reflector.run for reflector in self._reflectors}
+        runs["cache"] = self._own
+        self._threads = [Thread(target=run, name=name, daemon=True) for name, run in runs.items()]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """Follow no longer, and wait for the threads for so many seconds."""
+        self._stop.set()
+        for reflector in self._reflectors:
+            reflector.stop()
+        until = monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(0.0, until - monotonic()))
+
+    def cluster(self) -> ClusterSnapshot | None:
+        """The cluster as it is known now; None until every kind has been listed."""
+        return self._state.latest
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until there is cluster state; whether there is."""
+        return self._synced.wait(seconds)
+
+    def age(self) -> float:
+        """Seconds since the API server was last heard of, by the kind for which that is longest."""
+        return max(self._state.ages().values())
+
+    def fault(self, bound: float) -> str:
+        """Why requests must not be sent here: lists are not in, or kinds refused for more than `bound` seconds."""
+        missing, ages = self._state.missing, self._state.ages()
+        faults: dict[Resource, ApiError | None] = {
+            reflector.resource: reflector.fault
+            for reflector in self._reflectors
+            if reflector.resource in missing
+            or (reflector.fault is not None and reflector.fault.refused and ages[reflector.resource] > bound)
+        }
+        if not faults:
+            return "" if self._state.latest is not None else "the cluster state is not in yet"
+        told = [f"{r.name} ({error.problem if error else 'coming'})" for r, error in faults.items()]
+        return f"cluster state lacks {', '.join(told)}"
+
+    def _put(self, news: News) -> None:
+        """Hand news to the owner; wait while it is busy, but not past the end."""
+        while not self._stop.is_set():
+            with suppress(Full):
+                self._news.put(news, timeout=_TURN_SECONDS)
+                return
+
+    def _troubled(self, resource: Resource, word: str, _error: ApiError | None) -> None:
+        self._trouble(resource, word)
+
+    def _own(self) -> None:
+        """The owner's thread: take news in, publish at most every few milliseconds."""
+        state, due, fresh = self._state, 0.0, False
+        while not self._stop.is_set():
+            try:
+                state.take(self._news.get(timeout=max(0.0, due - monotonic()) if fresh else _TURN_SECONDS))
+                fresh = True
+            except Empty:
+                pass
+            if fresh and monotonic() >= due:
+                fresh = False
+                if state.publish():
+                    due = monotonic() + _PUBLISH_SECONDS
+                    self._announce()
+
+    def _announce(self) -> None:
+        """The first state is there: what it is made of stays, so the collector of cycles need not look at it again."""
+        if self._synced.is_set():
+            return
+        gc.collect()
+        gc.freeze()
+        self._synced.set()
+        say("cluster state is in", {})
