@@ -33,9 +33,15 @@ RESTS_ON_THE_CACHE: Final = frozenset(
         "preemption-policy-mismatch",
         "final-priority-mismatch",
         "global-default-not-unique",
+        "unknown-default-class",
+        "non-preempting-above-preempting",
     }
 )
-"""Rules whose denial rests on what the watch cache lacks or holds otherwise: a stale cache must deny nobody."""
+"""Rules whose denial rests on the classes in the watch cache: the live ones must agree, a late cache denies nobody."""
+COUNTS_THE_CACHE: Final = frozenset({"class-still-in-use", "default-not-retroactive", "priority-drift"})
+"""Rules that go by other objects in the cache, which no single GET confirms: they deny nobody while it is late."""
+LATE: Final = "late-cluster-state"
+"""Key of the audit annotation on what was answered by an old cache."""
 
 
 class Hook(StrEnum):
@@ -105,10 +111,14 @@ class Decision:
 
 
 class Time(NamedTuple):
-    """The wall clock's time (UTC), and whether the time for what takes long is used up."""
+    """The wall clock's time (UTC), and whether the time for what takes long is used up.
+
+    `late`: how long cluster state has been without news, where that is too long; the same words each time.
+    """
 
     now: datetime
     expired: Callable[[], bool]
+    late: str = ""
 
 
 def row_of(request: Request, config: Config) -> Row:
@@ -131,11 +141,19 @@ def decide(
     if reason := config.exemption(request.user, _namespace(request, cluster), time.now):
         return Decision(Response(request.uid, audit={"exempt": reason}), Verdict.EXEMPT, exemption=reason)
     if hook is Hook.MUTATE:
-        return _patch(request, cluster)
+        return _marked(_patch(request, cluster), cluster, time)
     subject = _scaled(request, cluster, config) if direction is Direction.LOOK_UP else request.subject
     if subject is None:
         return Decision(Response(request.uid), Verdict.ALLOWED)
-    return _judge(request.uid, subject, cluster, config, time, confirm)
+    return _marked(_judge(request.uid, subject, cluster, config, time, confirm), cluster, time)
+
+
+def _marked(decision: Decision, cluster: ClusterSnapshot | None, time: Time) -> Decision:
+    """A decision by late cluster state says so."""
+    if not time.late or cluster is None:
+        return decision
+    audit = {**decision.response.audit, LATE: time.late}
+    return replace(decision, response=replace(decision.response, audit=audit))
 
 
 def _is_judged(request: Request, config: Config) -> bool:
@@ -196,7 +214,8 @@ def _judge(
 ) -> Decision:
     def found(cluster: ClusterSnapshot | None) -> tuple[Finding, ...]:
         apply = Apply((subject,))
-        return tuple(evaluate(apply, cluster, config, phase=Phase.VALIDATE, now=time.now, expired=time.expired))
+        findings = evaluate(apply, cluster, config, phase=Phase.VALIDATE, now=time.now, expired=time.expired)
+        return tuple(_doubted(finding) if time.late else finding for finding in findings)
 
     findings = found(cluster)
     if confirm is not None and cluster is not None and any(map(_denies_by_cache, findings)):
@@ -217,8 +236,19 @@ def _unproven(finding: Finding) -> Finding:
     """A denial that could not be confirmed is a warning, which says so."""
     if not _denies_by_cache(finding):
         return finding
-    remedy = f"{finding.remediation}; allowed, because the API server could not be asked whether this still holds"
-    return finding._replace(action=Action.WARN, remediation=remedy.removeprefix("; "))
+    return _warned(finding, "allowed, because the API server could not be asked whether this still holds")
+
+
+def _doubted(finding: Finding) -> Finding:
+    """A denial that counts objects in a late cache is a warning, which says so."""
+    if finding.action is not Action.DENY or finding.rule not in COUNTS_THE_CACHE:
+        return finding
+    return _warned(finding, "allowed, because what is known of the cluster is late")
+
+
+def _warned(finding: Finding, why: str) -> Finding:
+    remedy = f"{finding.remediation}; {why}".removeprefix("; ")
+    return finding._replace(action=Action.WARN, remediation=remedy)
 
 
 def _answer(uid: str, findings: tuple[Finding, ...]) -> Decision:

@@ -117,7 +117,8 @@ class Endpoint:
     """Answers admission requests. `config` and `cluster` give what is in force now.
 
     `confirm`: the live classes, where there is an API server to ask. `takes_long`: whether judging a request may take
-    long enough to hold up others; such requests are judged on a worker.
+    long enough to hold up others; such requests are judged on a worker. `late`: what answers say of cluster state that
+    is older than it should be; empty while it is not.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -126,6 +127,7 @@ class Endpoint:
     gate: Gate
     confirm: Confirm | None = None
     takes_long: Callable[[Request, Hook], bool] = lambda _request, _hook: False
+    late: Callable[[], str] = lambda: ""
 
     def refuse(self, content_type: str, content_encoding: str, content_length: str) -> Reply | None:
         """What the headers alone are refused for; None where they are in order. No content type counts as JSON."""
@@ -167,7 +169,7 @@ class Endpoint:
         deadline = Deadline.after(call.received, parse_timeout(call.timeout))
 
         def decided(confirm: Confirm | None) -> Decision:
-            time = Time(datetime.now(UTC), deadline.expired)
+            time = Time(datetime.now(UTC), deadline.expired, self.late())
             return decide(request, call.hook, cluster, config, time, confirm)
 
         def later() -> Reply:

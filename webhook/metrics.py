@@ -55,8 +55,16 @@ class Metrics:
         self.certificate_expiry = self._make(
             Gauge, "certificate_expiry_timestamp_seconds", "When the serving certificate ends, in seconds since 1970."
         )
-        self.cache_age = self._make(Gauge, "cache_age_seconds", "How old the newest cluster state is.")
+        self.cache_age = self._make(
+            Gauge, "cache_age_seconds", "Since the API server was last heard of, by the kind for which that is longest."
+        )
         self.cache_objects = self._make(Gauge, "cache_objects", "Objects in the cluster state.", "kind")
+        self.cache_refused = self._make(
+            Counter, "cache_refused", "Objects that the cluster state had to leave out.", "resource"
+        )
+        self.watch_failures = self._make(
+            Counter, "watch_failures", "Lists and watches that failed: HTTP status or a word.", "resource", "reason"
+        )
         self.reloads = self._make(
             Counter, "reloads", "Files read again because they changed; refused: the old one stays.", "file", "outcome"
         )

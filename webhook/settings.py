@@ -33,6 +33,7 @@ class Settings:
     cluster: tuple[str, ...]
     config: Path | None
     admission_config: Path | None
+    max_cache_age: float
     max_in_flight: int
     keep_alive: int
     drain: float
@@ -93,6 +94,7 @@ FLAGS: Final = (
     _Flag("write-ca", Path, None, "FILE", "write the CA of the self-signed certificate here"),
     _Flag("config", Path, None, "FILE", "configuration, read again when it changes"),
     _Flag("admission-config", Path, None, "FILE", "kube-apiserver's AdmissionConfiguration, read again likewise"),
+    _Flag("max-cache-age", _seconds, "120", "SECONDS", "older news from the API server make answers say so"),
     _Flag("max-in-flight", _in_flight, "256", "N", "requests at a time; more are told to come again at once"),
     _Flag(
         "keep-alive", _keep_alive, "120", "SECONDS", f"how long an idle connection is kept, {LEAST_KEEP_ALIVE} or more"
@@ -131,7 +133,10 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         epilog="SIGTERM: not ready any more, what is in flight ends, exit status 0. 2: wrong usage, 3: cannot start.",
         allow_abbrev=False,
     )
-    help_ = "cluster state: a dump in YAML or JSON (repeatable; in the environment separated by commas)"
+    help_ = (
+        "cluster state: a dump in YAML or JSON (repeatable; in the environment separated by commas), or live[:CONTEXT] "
+        "(kubeconfig) to watch an API server; without: the current context, or the cluster that this pod runs in"
+    )
     parser.add_argument("--cluster", action="append", metavar="SOURCE", help=help_)
     for flag in FLAGS:
         names = [f"--{flag.name}", *(["-c"] if flag.name == "config" else [])]

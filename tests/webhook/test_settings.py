@@ -23,12 +23,12 @@ def test_defaults() -> None:
 
 def test_every_flag_may_come_from_the_environment() -> None:
     values = {"tls-min-version": "1.2", "port": "1", "health-port": "2", "max-in-flight": "3", "keep-alive": "100"}
-    values |= {"drain": "0.5", "write-ca": ""}
+    values |= {"drain": "0.5", "write-ca": "", "max-cache-age": "7"}
     environment = {flag.variable: values.get(flag.name, f"/{flag.name}") for flag in FLAGS}
     settings = parse_settings([], {**environment, "FOREWARN_CLUSTER": "a.json,b.yaml.gz"})
     assert settings.cluster == ("a.json", "b.yaml.gz")
     assert (settings.port, settings.health_port, settings.max_in_flight) == (1, 2, 3)
-    assert (settings.keep_alive, settings.drain) == (100, 0.5)
+    assert (settings.keep_alive, settings.drain, settings.max_cache_age) == (100, 0.5, 7)
     assert settings.tls_min_version is ssl.TLSVersion.TLSv1_2
     assert (settings.host, settings.config) == ("/host", Path("/config"))
     assert (settings.tls_cert, settings.tls_key, settings.write_ca) == (Path("/tls-cert"), Path("/tls-key"), None)

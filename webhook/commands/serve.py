@@ -6,13 +6,13 @@ import os
 import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from policies.config import Config, ConfigError
-from policies.sources import SourceError, load_cluster
+from policies.sources import SourceError
 from webhook.app import create_app, create_health_app
 from webhook.asgi import Limits, Routes
+from webhook.commands.state import context_of, from_files, from_watches
 from webhook.endpoint import Endpoint, Gate
 from webhook.health import Health
 from webhook.logs import log_to_stderr, say
@@ -23,10 +23,10 @@ from webhook.settings import configuration, parse_settings
 from webhook.tls import SwappingContext, TlsError, read_certificate, self_signed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence, Sized
+    from collections.abc import Callable, Sequence
     from socket import socket
 
-    from policies.cluster import ClusterSnapshot
+    from webhook.commands.state import State
     from webhook.settings import Settings
 
 USAGE, FAILED = 2, 3
@@ -52,13 +52,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(settings: Settings) -> int:
-    metrics, gate, health = Metrics(), Gate(settings.max_in_flight), Health()
-    cluster = _cluster(settings, metrics)
+    metrics, gate = Metrics(), Gate(settings.max_in_flight)
     config, look_at_config = _config(settings, metrics)
     certificates, look_at_certificate = _certificates(settings, metrics)
     metrics.in_flight.set_function(lambda: gate.inside)
-    endpoint = Endpoint(cluster=lambda: cluster, config=config, metrics=metrics, gate=gate)
+    state = _state(settings, metrics)
+    health = Health(faults=(state.fault,))
+    endpoint = Endpoint(
+        cluster=state.cluster, config=config, metrics=metrics, gate=gate, confirm=state.confirm, late=state.late
+    )
     with ExitStack() as stack:
+        stack.callback(state.stop)
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
         )
@@ -73,26 +77,18 @@ def _run(settings: Settings) -> int:
     return 0
 
 
-def _cluster(settings: Settings, metrics: Metrics) -> ClusterSnapshot:
-    """The embedded cluster state, out of files."""
-    if not settings.cluster:
-        raise CannotStart("--cluster is missing: name a dump, as `kubectl get -A -o json` prints it", USAGE)
+def _state(settings: Settings, metrics: Metrics) -> State:
+    """The cluster state, out of files or by watches."""
     try:
-        snapshot = load_cluster(*settings.cluster).snapshot()
-    except SourceError as fault:
+        context = context_of(settings.cluster)
+    except ValueError as fault:
+        raise CannotStart(fault, USAGE) from None
+    try:
+        if context is None:
+            return from_files(settings.cluster, metrics)
+        return from_watches(context, settings.max_cache_age, metrics)
+    except (SourceError, OSError) as fault:
         raise CannotStart(fault, FAILED) from None
-    loaded = monotonic()
-    metrics.cache_age.set_function(lambda: monotonic() - loaded)
-    tables: dict[str, Sized] = {
-        "PriorityClass": snapshot.priority_classes,
-        "Namespace": snapshot.namespaces,
-        "ResourceQuota": snapshot.resource_quotas,
-        "Pod": snapshot.pods,
-        "workload": snapshot.workloads,
-    }
-    for kind, table in tables.items():
-        metrics.cache_objects.labels(kind).set(len(table))
-    return snapshot
 
 
 def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config], Callable[[], object]]:

@@ -1,0 +1,54 @@
+"""The PriorityClasses that there are this moment: what confirms a denial that rests on the cache."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from policies.cluster import Cache
+from policies.objects.fields import InvalidObject
+from webhook.apiserver.client import Timeouts
+from webhook.apiserver.errors import ApiError
+from webhook.apiserver.resources import PRIORITY_CLASSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.objects.priority_class import PriorityClass
+    from webhook.apiserver.client import ApiServer
+
+TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, whole=2.0)
+"""Less than the API server waits for the webhook, so that there is time left for the answer."""
+_REST: Final = 1.0
+"""Seconds without another try after a failure: denials that come in a heap do not wait one after the other."""
+
+
+class LiveClasses:
+    """The live classes by name: one consistent LIST a call. Safe from any thread."""
+
+    def __init__(self, api: ApiServer, clock: Callable[[], float] = monotonic) -> None:
+        self._api, self._clock = api, clock
+        self._failed: tuple[float, ApiError] | None = None
+
+    def __call__(self) -> Mapping[str, PriorityClass]:
+        """Ask. Raises ApiError where there is no answer, or none that can be read."""
+        failed = self._failed
+        if failed is not None and self._clock() - failed[0] < _REST:
+            raise failed[1]
+        try:
+            classes = self._read()
+        except ApiError as error:
+            self._failed = self._clock(), error
+            raise
+        self._failed = None
+        return classes
+
+    def _read(self) -> Mapping[str, PriorityClass]:
+        cache = Cache()
+        for page in self._api.pages(PRIORITY_CLASSES, timeouts=TIMEOUTS):
+            for obj in page.objects:
+                try:
+                    cache.add(obj)
+                except InvalidObject as error:
+                    raise ApiError(0, str(error)) from None
+        return cache.snapshot().priority_classes

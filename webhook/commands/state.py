@@ -1,0 +1,100 @@
+"""Where `forewarn serve` has its cluster state from: files, read once, or the watches of an API server."""
+
+from __future__ import annotations
+
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.sources import load_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence, Sized
+
+    from policies.cluster import ClusterSnapshot
+    from webhook.admission import Confirm
+    from webhook.metrics import Metrics
+
+LIVE: Final = "live"
+
+
+def _nothing() -> str:
+    return ""
+
+
+class State(NamedTuple):
+    """Cluster state: what it is now, and what is to be said of it. `fault`: why no request may be sent here."""
+
+    cluster: Callable[[], ClusterSnapshot | None]
+    confirm: Confirm | None = None
+    late: Callable[[], str] = _nothing
+    fault: Callable[[], str] = _nothing
+    stop: Callable[[], None] = lambda: None
+
+
+def context_of(sources: Sequence[str]) -> str | None:
+    """The kubeconfig context whose cluster is watched, empty for the current one; None where files are read.
+
+    Raises ValueError where watches and files are asked for together.
+    """
+    watched = [source for source in sources if source.partition(":")[0] == LIVE]
+    if not sources:
+        return ""
+    if not watched:
+        return None
+    if len(sources) > 1:
+        raise ValueError(f"--cluster {watched[0]} stands alone: a cluster that is watched is all there is")
+    return watched[0].partition(":")[2]
+
+
+def from_files(sources: Sequence[str], metrics: Metrics) -> State:
+    """Cluster state that never changes. Raises SourceError."""
+    snapshot = load_cluster(*sources).snapshot()
+    loaded = monotonic()
+    metrics.cache_age.set_function(lambda: monotonic() - loaded)
+    _count(metrics, lambda: snapshot)
+    return State(lambda: snapshot)
+
+
+def from_watches(context: str, max_age: float, metrics: Metrics) -> State:
+    """Cluster state that follows an API server; it comes in after the call. Raises ApiError."""
+    from webhook.apiserver import ApiServer, connect
+    from webhook.apiserver.classes import LiveClasses
+    from webhook.informer import Informer
+
+    api = ApiServer(partial(connect, context)).open()
+    informer = Informer(
+        api,
+        trouble=lambda resource, word: metrics.count(metrics.watch_failures, resource.name, word),
+        refused=lambda resource: metrics.count(metrics.cache_refused, resource.name),
+    ).start()
+    metrics.cache_age.set_function(informer.age)
+    _count(metrics, informer.cluster)
+    said = f"no news from the API server for more than {max_age:g} s"
+    return State(
+        cluster=informer.cluster,
+        confirm=LiveClasses(api),
+        late=lambda: said if informer.age() > max_age else "",
+        fault=lambda: informer.fault(max_age),
+        stop=informer.stop,
+    )
+
+
+def _count(metrics: Metrics, cluster: Callable[[], ClusterSnapshot | None]) -> None:
+    """Let the metric tell, whenever it is asked, how many objects of a kind there are."""
+    tables: dict[str, Callable[[ClusterSnapshot], Sized]] = {
+        "PriorityClass": lambda state: state.priority_classes,
+        "Namespace": lambda state: state.namespaces,
+        "ResourceQuota": lambda state: state.resource_quotas,
+        "Pod": lambda state: state.pods,
+        "Node": lambda state: state.objects.nodes,
+        "PodDisruptionBudget": lambda state: state.objects.budgets,
+        "workload": lambda state: state.workloads,
+    }
+
+    def count(table: Callable[[ClusterSnapshot], Sized]) -> float:
+        state = cluster()
+        return 0.0 if state is None else float(len(table(state)))
+
+    for kind, table in tables.items():
+        metrics.cache_objects.labels(kind).set_function(partial(count, table))
