@@ -1,0 +1,114 @@
+"""`forewarn snapshot`: a running cluster, as a file for `--cluster`."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from policies.findings import plural
+from policies.sources import SourceError
+from policies.sources.files import reason
+from policies.terminal import columns, progress
+from webhook.apiserver import ApiServer, connect
+from webhook.apiserver.redaction import redacted
+from webhook.apiserver.source import read_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+WRITTEN, FAILED = 0, 3
+_HEAD: Final = b'{"apiVersion":"v1","kind":"List","items":['
+_LEVEL: Final = 6
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status: 0 written, 2 wrong usage, 3 not done (an older file stays)."""
+    options = _parser().parse_args(arguments)
+    name = f"live:{options.context}" if options.context else "live"
+    objects: Iterator[dict[str, Any]] = read_all(ApiServer(partial(connect, options.context)), name)
+    if options.redact:
+        objects = map(redacted, objects)
+    kinds: Counter[str] = Counter()
+    try:
+        with _replaced(options.output) as stream:
+            write_list(_counted(progress(objects, None, "objects", sys.stderr), kinds), stream)
+    except SourceError as fault:
+        return _complain(str(fault))
+    except OSError as error:
+        return _complain(f"-o {options.output}: {reason(error)}")
+    told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4))
+    print(f"{options.output}: {plural(kinds.total(), 'object')} ({told or 'an empty cluster'})", file=sys.stderr)  # noqa: T201
+    return WRITTEN
+
+
+def write_list(objects: Iterable[dict[str, Any]], stream: IO[bytes]) -> None:
+    """Write objects as one List, each on a line of its own, as they come."""
+    stream.write(_HEAD)
+    separator = b"\n"
+    for obj in objects:
+        stream.write(separator + json.dumps(obj, separators=(",", ":")).encode())
+        separator = b",\n"
+    stream.write(b"\n]}\n")
+
+
+def _counted(objects: Iterable[dict[str, Any]], kinds: Counter[str]) -> Iterator[dict[str, Any]]:
+    for obj in objects:
+        kinds[obj["kind"]] += 1
+        yield obj
+
+
+@contextmanager
+def _replaced(output: str) -> Iterator[IO[bytes]]:
+    """Where to write; only when all went well is it the file, and then all at once. `-` is standard output.
+
+    The file is its owner's alone: a cluster's objects hold what others should not read.
+    """
+    if output == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(output)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "wb") as plain:
+            if path.suffix == ".gz":
+                with gzip.GzipFile("", "wb", _LEVEL, plain, mtime=0) as packed:
+                    yield packed  # type: ignore[misc]
+            else:
+                yield plain
+            plain.flush()
+            os.fsync(plain.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn snapshot",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Write what plays a part of a running cluster to a file, which --cluster reads.",
+        epilog="Exit status: 0 written, 2 wrong usage, 3 could not do the job: then an older file stays as it was.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)")
+    add("-o", "--output", required=True, metavar="FILE", help="packed if its name ends in .gz; - for standard output")
+    kept = "leave out environments, images, commands, probes and annotations; predictions stay the same but for images"
+    add("--redact", action="store_true", help=kept)
+    return parser
+
+
+def _complain(fault: str) -> int:
+    print(f"forewarn snapshot: {fault}", file=sys.stderr)  # noqa: T201
+    return FAILED
