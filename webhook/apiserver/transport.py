@@ -44,20 +44,32 @@ class Connection:
         """Send a request; the urllib3 response, whose body has not been read. Raises ApiError where none comes."""
         import urllib3
 
-        url = f"{self._base}{call.path}" + (f"?{urlencode(call.query)}" if call.query else "")
         try:
-            return self._pool.request(
-                call.method,
-                url,
-                body=call.body,
-                headers={**call.headers, **self._credentials()},
-                timeout=urllib3.Timeout(connect=call.connect_seconds, read=call.read_seconds),
-                retries=urllib3.Retry(call.repeats, redirect=0, status=0, raise_on_redirect=False),
-                redirect=False,
-                preload_content=False,
-            )
+            return self._send(call)
+        except urllib3.exceptions.ProtocolError as error:
+            # The server has closed a connection that was kept, just as it was used again.
+            if not call.repeats:
+                raise self._unanswered(error) from None
+            return self.open(call._replace(repeats=call.repeats - 1))
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise ApiError(0, f"{self._base} does not answer: {_reason(error)}") from None
+            raise self._unanswered(error) from None
+
+    def _send(self, call: Call) -> Any:
+        import urllib3
+
+        return self._pool.request(
+            call.method,
+            f"{self._base}{call.path}" + (f"?{urlencode(call.query)}" if call.query else ""),
+            body=call.body,
+            headers={**call.headers, **self._credentials()},
+            timeout=urllib3.Timeout(connect=call.connect_seconds, read=call.read_seconds),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+
+    def _unanswered(self, error: Exception) -> ApiError:
+        return error if isinstance(error, ApiError) else ApiError(0, f"{self._base} does not answer: {_reason(error)}")
 
     def close(self) -> None:
         """Give up connections that nobody uses."""

@@ -107,6 +107,6 @@ def _event(line: bytes, resource: Resource) -> Event:
     if kind == "ERROR":
         code = obj.get("code")
         raise error_of(code if isinstance(code, int) else 0, str(obj.get("message") or "the watch failed"))
-    if kind not in EventType.__members__:
+    if not isinstance(kind, str) or kind not in EventType.__members__:
         raise ApiError(0, f"the watch sent an event of an unknown type: {str(kind)[:60]!r}")
     return Event(EventType(kind), taken_in(obj, resource), str(version))
