@@ -139,6 +139,8 @@ class Reflector:
         pace, clock, tell = self._backoff.pace, self._outlets.clock, self._outlets.tell
         seconds = pace.watch * (1 + self._backoff.random())
         self._watch = self._api.watch(self.resource, self._version, seconds, pace.silence)
+        if self._stopped:
+            self._watch.close()  # it was opened while whoever said stop saw none
         tell(Heard(self.resource, clock()))
         self._well()
         for event in self._watch:
