@@ -236,19 +236,21 @@ def _unproven(finding: Finding) -> Finding:
     """A denial that could not be confirmed is a warning, which says so."""
     if not _denies_by_cache(finding):
         return finding
-    return _warned(finding, "allowed, because the API server could not be asked whether this still holds")
+    return _warned(finding, "Allowed, because the API server could not be asked whether this holds.")
 
 
 def _doubted(finding: Finding) -> Finding:
     """A denial that counts objects in a late cache is a warning, which says so."""
     if finding.action is not Action.DENY or finding.rule not in COUNTS_THE_CACHE:
         return finding
-    return _warned(finding, "allowed, because what is known of the cluster is late")
+    return _warned(finding, "Allowed, because what is known of the cluster is late.")
 
 
 def _warned(finding: Finding, why: str) -> Finding:
-    remedy = f"{finding.remediation}; {why}".removeprefix("; ")
-    return finding._replace(action=Action.WARN, remediation=remedy)
+    """A denial as a warning; why comes right after the first sentence, where no client cuts it off."""
+    first, _, rest = finding.message.partition(". ")
+    message = f"{first.rstrip('.')}. {why} {rest}".rstrip()
+    return finding._replace(action=Action.WARN, message=message)
 
 
 def _answer(uid: str, findings: tuple[Finding, ...]) -> Decision:

@@ -119,11 +119,12 @@ def decided(
     config: Config | None = None,
     confirm: Confirm | None = None,
     expired: bool = False,
+    late: str = "",
 ) -> Decision:
     """The decision on a review, as built by `review`."""
     request = parse_review(json.dumps(given).encode())
     known = cluster() if isinstance(state, str) else state
-    return decide(request, hook, known, config or Config(), Time(NOW, lambda: expired), confirm)
+    return decide(request, hook, known, config or Config(), Time(NOW, lambda: expired, late), confirm)
 
 
 def endpoint(

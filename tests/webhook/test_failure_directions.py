@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import ssl
 import time
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from socket import create_connection
 from threading import Thread
@@ -15,7 +17,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from policies.config import read_config
+from policies.findings import Action
 from policies.objects.priority_class import PriorityClass
+from policies.rules import RULES
 from tests.webhook.builders import (
     body,
     cluster,
@@ -29,7 +33,7 @@ from tests.webhook.builders import (
     review,
 )
 from tests.webhook.running import Running, answer_of, begin, is_status, read_answer, running
-from webhook.admission import ROWS, Decision, Hook, Verdict
+from webhook.admission import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, ROWS, Decision, Hook, Verdict
 from webhook.asgi import Limits
 from webhook.deadlines import DEFAULT_SECONDS, parse_timeout
 from webhook.endpoint import MAX_BODY, Call
@@ -41,6 +45,7 @@ TABLE = Path(__file__).parents[2] / "docs" / "failure-directions.md"
 TESTS: dict[str, Callable[[Running], None]] = {}
 DANGLING = pod("nothing", 7)
 OLD_WEB = {**deployment("gold"), "metadata": {"name": "web", "namespace": "team"}}
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team"}}
 SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "namespace": "team"}}
 
 
@@ -154,7 +159,7 @@ def _(_: Running) -> None:
 
 @row("unknown-kind")
 def _(_: Running) -> None:
-    passes(review({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team"}}))
+    passes(review(CONFIG_MAP))
 
 
 @row("undecodable-object")
@@ -242,6 +247,23 @@ def _(_: Running) -> None:
         decision = decided(hook, review(pod("gold", 1000)), state=None)
         assert decision.response.allowed
         assert decision.response.patch == ()
+
+
+@row("late-cluster-state")
+def _(_: Running) -> None:
+    said = "no news from the API server for more than 120 s"
+    late = endpoint(late=lambda: said)
+    for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING), (Hook.VALIDATE, deployment("nothing"))):
+        response, fresh = (
+            json.loads(e.answer_now(_call(hook, body(obj))).body)["response"] for e in (late, endpoint())
+        )
+        audit = response.pop("auditAnnotations")
+        assert audit.pop("late-cluster-state") == said
+        assert {**response, **({"auditAnnotations": audit} if audit else {})} == fresh
+    assert (
+        "auditAnnotations" not in json.loads(late.answer_now(_call(Hook.VALIDATE, body(CONFIG_MAP))).body)["response"]
+    )
+    assert decided(Hook.MUTATE, review(pod("gold")), state=None, late=said).response.audit == {}
 
 
 @row("past-deadline")
@@ -491,6 +513,110 @@ def _(_: Running) -> None:
         is_status(answer, 503)
         assert answer[1]["retry-after"] == "0"
         assert answer[1]["connection"] == "close"
+
+
+# Rules that go by the cluster state
+
+
+def _in_template(**fields: object) -> dict[str, Any]:
+    workload = deployment("gold")
+    workload["spec"]["template"]["spec"] |= fields
+    return workload
+
+
+def _default(name: str, value: int) -> dict[str, Any]:
+    return priority_class(name, value, globalDefault=True)
+
+
+def _never(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "spec": {**obj["spec"], "preemptionPolicy": "Never"}}
+
+
+CONFIRMED: dict[str, tuple[dict[str, Any], tuple[dict[str, Any], ...], dict[str, PriorityClass]]] = {
+    "unknown-priority-class": (review(DANGLING), (), {"nothing": PriorityClass("nothing", 7)}),
+    "priority-mismatch": (review(_in_template(priority=7)), (), {"gold": PriorityClass("gold", 7)}),
+    "preemption-policy-mismatch": (
+        review(_never(pod("gold", 1000))),
+        (),
+        {"gold": PriorityClass("gold", 1000, preemption_policy="Never")},
+    ),
+    "final-priority-mismatch": (review(pod("gold", 7)), (), {"gold": PriorityClass("gold", 7)}),
+    "global-default-not-unique": (review(_default("two", 5)), (_default("one", 6),), {}),
+    "unknown-default-class": (
+        review(namespace("x", default_priority_class="nothing")),
+        (),
+        {"nothing": PriorityClass("nothing", 7)},
+    ),
+    "non-preempting-above-preempting": (review(priority_class("high", 2000, preemptionPolicy="Never")), (), {}),
+}
+"""Rule -> what it denies by the state (OBJECTS and these), and the live classes by which it does not."""
+WARNS_WHILE_LATE = {
+    "default-not-retroactive": (review(_default("two", 5)), (pod(priority=0),)),
+    "class-still-in-use": (review(None, "DELETE", oldObject=priority_class("gold", 1000)), (deployment("gold"),)),
+    "priority-drift": (review(priority_class("gold", 1000)), (pod("gold", 7),)),
+}
+
+
+def _denying(rule: str) -> Any:
+    return read_config(f"actions: {{{rule}: deny}}", "c")
+
+
+def _is_confirmed(rule: str) -> None:
+    given, more, refuting = CONFIRMED[rule]
+
+    def answer(state: Any, **how: Any) -> Decision:
+        return decided(Hook.VALIDATE, given, state=state, config=_denying(rule), **how)
+
+    def unreachable() -> NoReturn:
+        raise ConnectionRefusedError
+
+    held = cluster(*more)
+    assert rule in denied_by(answer(held))
+    assert rule in denied_by(answer(held, confirm=lambda: held.priority_classes))
+    assert rule not in rules(answer(held, confirm=lambda: refuting))
+    unconfirmed = answer(held, confirm=unreachable)
+    assert unconfirmed.response.allowed
+    assert "could not be asked" in " ".join(unconfirmed.response.warnings)
+    assert rule not in denied_by(answer(None))
+
+
+def _warns_while_late(rule: str) -> None:
+    given, more = WARNS_WHILE_LATE[rule]
+
+    def answer(state: Any, late: str = "") -> Decision:
+        return decided(Hook.VALIDATE, given, state=state, config=_denying(rule), confirm=lambda: OTHERS, late=late)
+
+    assert rule in denied_by(answer(cluster(*more)))
+    late = answer(cluster(*more), "no news")
+    assert late.response.allowed
+    assert "what is known of the cluster is late" in " ".join(late.response.warnings)
+    assert rules(answer(None)) == set()
+
+
+OTHERS = {"system-node-critical": PriorityClass("system-node-critical", 2_000_001_000)}
+
+
+def denied_by(decision: Decision) -> set[str]:
+    return {finding.rule for finding in decision.findings if finding.action is Action.DENY}
+
+
+for _rule in CONFIRMED:
+    row(_rule)(lambda _, rule=_rule: _is_confirmed(rule))  # type: ignore[misc]
+for _rule in WARNS_WHILE_LATE:
+    row(_rule)(lambda _, rule=_rule: _warns_while_late(rule))  # type: ignore[misc]
+
+
+def test_every_rule_that_goes_by_the_cluster_state_has_a_row() -> None:
+    """A rule that reads the state must be in one of the two sets: by its source, for nothing else would notice."""
+    reads = re.compile(r"context\.(state|classes|cluster|classes_known|default_before)\b|\bresolved\(")
+    going_by_it = {
+        rule.ID
+        for rule in RULES
+        if rule.ACTION and reads.search(inspect.getsource(import_module(rule.__name__)))  # type: ignore[attr-defined]
+    }
+    assert going_by_it == RESTS_ON_THE_CACHE | COUNTS_THE_CACHE
+    assert set(CONFIRMED) == RESTS_ON_THE_CACHE
+    assert set(WARNS_WHILE_LATE) == COUNTS_THE_CACHE
 
 
 def _until(condition: Callable[[], bool], seconds: float = 5) -> None:
