@@ -13,7 +13,7 @@ help: ## this list
 	touch $@
 
 .venv/dev: .venv/run
-	$(PIP) install -c constraints.txt -e '.[webhook,dev]'
+	$(PIP) install -c constraints.txt -e '.[webhook,live,dev]'
 	touch $@
 
 install: .venv/run ## .venv with the command .venv/bin/forewarn
