@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies.cli import main
-from tests.webhook.builders import OBJECTS, body, deployment, patch_of, pod
+from tests.webhook.builders import OBJECTS, body, deployment, patch_of, pod, priority_class
 from tests.webhook.running import ENVIRONMENT, JSON, PYTHON, answer_of, begin, client_context, read_answer
+from tests.webhook.scripted_api import kubeconfig, scripted_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,15 +35,15 @@ def cluster_file(tmp_path: Path) -> Path:
 class Started:
     """`python -m webhook` in a process of its own."""
 
-    def __init__(self, cluster_file: Path, *arguments: str) -> None:
-        self.ca = cluster_file.parent / "ca.pem"
-        flags = ["--cluster", str(cluster_file), "--port", "0", "--health-port", "0", "--write-ca", str(self.ca)]
+    def __init__(self, cluster: Path | str, *arguments: str, scratch: Path | None = None, **variables: str) -> None:
+        self.ca = (scratch or Path(cluster).parent) / "ca.pem"
+        flags = ["--cluster", str(cluster), "--port", "0", "--health-port", "0", "--write-ca", str(self.ca)]
         self.process = subprocess.Popen(
             [PYTHON, "-m", "webhook", *flags, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, **variables},
         )
         assert self.process.stdout is not None
         lines = [self.process.stdout.readline() for _ in range(2)]
@@ -161,7 +162,9 @@ def test_review_mutates_applies_the_patch_and_validates(
             "c.yaml:1:1: kind is missing",
         ),
         (["serve", "--cluster", "{tmp}/cluster.json", "--admission-config", "{tmp}/none"], 2, "none: No such file"),
-        (["serve"], 2, "--cluster is missing"),
+        (["serve"], 3, "there is no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod of a cluster"),
+        (["serve", "--cluster", "live:x"], 3, "there is no kubeconfig"),
+        (["serve", "--cluster", "live", "--cluster", "{tmp}/cluster.json"], 2, "--cluster live stands alone"),
         (["serve", "--cluster", "{tmp}/none"], 3, "none: no such file"),
         (["serve", "--cluster", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
         (["serve", "--cluster", "{tmp}/cluster.json", "--write-ca", "{tmp}/no/ca"], 3, "no/ca: No such file"),
@@ -182,6 +185,8 @@ def test_what_cannot_be_done_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("webhook.commands.serve.log_to_stderr", lambda: None)
+    monkeypatch.setenv("KUBECONFIG", str(cluster_file.parent / "no-kubeconfig"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     (cluster_file.parent / "c.yaml").write_text("x: 1\n")
     assert main([argument.replace("{tmp}", str(cluster_file.parent)) for argument in arguments]) == code
     error = capsys.readouterr().err
@@ -207,6 +212,74 @@ def test_a_changed_configuration_takes_effect_while_serving(cluster_file: Path) 
     finally:
         server.process.terminate()
         assert server.ends()[0] == 0
+
+
+def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_confirmed(tmp_path: Path) -> None:
+    with scripted_api() as api:
+        config = kubeconfig(tmp_path / "config", api.url)
+        for obj in OBJECTS:
+            api.put(obj)
+        api.script("list", "nodes", *[api.refuse(403, "nodes is forbidden")] * 1000)
+        server = Started("live:here", "--drain", "0", scratch=tmp_path, KUBECONFIG=str(config))
+        try:
+            lacking = (503, "cluster state lacks nodes (nodes is forbidden)\n")
+            until(lambda: server.health("/readyz") == lacking)
+            assert "forewarn_cache_age_seconds +Inf" in server.health("/metrics")[1]
+            assert server.health("/livez")[0] == 200
+            api.scripts["list", "nodes"].clear()
+            until(lambda: server.health("/readyz") == (200, "ok\n"), 20)
+            connection = server.connect()
+
+            def verdict() -> tuple[bool, list[str]]:
+                connection.request("POST", "/validate", body(pod("late", 7)), JSON)
+                response = json.loads(answer_of(connection)[2])["response"]
+                return response["allowed"], response.get("warnings", [])
+
+            assert verdict() == (False, [])
+            assert len(api.asked("list", "priorityclasses")) == 2  # taken in, and asked again before the denial
+            api.put(priority_class("late", 7))
+            assert verdict() == (True, [])  # the watch has not told of it
+            api.objects["priorityclasses"].clear()
+            api.script("list", "priorityclasses", api.refuse(500))
+            allowed, warnings = verdict()
+            assert allowed
+            assert "could not be asked" in warnings[0]
+            api.stream("priorityclasses").send("ADDED", priority_class("late", 7))
+            until(lambda: verdict() == (True, []))
+            metrics = server.health("/metrics")[1]
+            assert 'forewarn_cache_objects{kind="Namespace"} 5.0' in metrics
+            assert 'forewarn_watch_failures_total{reason="403",resource="nodes"}' in metrics
+            connection.close()
+        finally:
+            server.process.terminate()
+            code, log = server.ends()
+        assert code == 0
+        [told] = [line for line in log if line["message"] == "RBAC does not let forewarn list nodes"]
+        assert (told["level"], told["verb"], told["resource"], told["group"]) == ("error", "list", "nodes", "")
+
+
+def test_serving_by_watches_answers_say_when_the_state_is_late(tmp_path: Path) -> None:
+    with scripted_api() as api:
+        config = kubeconfig(tmp_path / "config", api.url)
+        for obj in OBJECTS:
+            api.put(obj)
+        variables = {"KUBECONFIG": str(config), "FOREWARN_MAX_CACHE_AGE": "0.1"}
+        server = Started("live", "--drain", "0", scratch=tmp_path, **variables)
+        try:
+            until(lambda: server.health("/readyz") == (200, "ok\n"), 20)
+            connection = server.connect()
+
+            def audit() -> dict[str, str]:
+                connection.request("POST", "/validate", body(pod("gold", 1000)), JSON)
+                found: dict[str, str] = json.loads(answer_of(connection)[2])["response"].get("auditAnnotations", {})
+                return found
+
+            late = {"late-cluster-state": "no news from the API server for more than 0.1 s"}
+            until(lambda: audit() == late)
+            connection.close()
+        finally:
+            server.process.terminate()
+            assert server.ends()[0] == 0
 
 
 def until(condition: Any, seconds: float = 10) -> None:

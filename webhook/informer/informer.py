@@ -50,7 +50,7 @@ class Informer:
     ) -> None:
         self._state = ClusterState(resources, refused)
         self._trouble = trouble
-        self._news: Queue[News] = Queue(_WAITING)
+        self._news: Queue[News | None] = Queue(_WAITING)
         self._stop = Event()
         self._synced = Event()
         outlets = Outlets(self._put, self._troubled, self._stop.wait)
@@ -70,6 +70,8 @@ class Informer:
     def stop(self, seconds: float = 5.0) -> None:
         """Follow no longer, and wait for the threads for so many seconds."""
         self._stop.set()
+        with suppress(Full):
+            self._news.put_nowait(None)  # so that the owner looks up
         for reflector in self._reflectors:
             reflector.stop()
         until = monotonic() + seconds
@@ -116,11 +118,12 @@ class Informer:
         """The owner's thread: take news in, publish at most every few milliseconds."""
         state, due, fresh = self._state, 0.0, False
         while not self._stop.is_set():
-            try:
-                state.take(self._news.get(timeout=max(0.0, due - monotonic()) if fresh else _TURN_SECONDS))
+            with suppress(Empty):
+                news = self._news.get(timeout=max(0.0, due - monotonic()) if fresh else _TURN_SECONDS)
+                if news is None:
+                    return
+                state.take(news)
                 fresh = True
-            except Empty:
-                pass
             if fresh and monotonic() >= due:
                 fresh = False
                 if state.publish():
