@@ -38,7 +38,16 @@ RESTS_ON_THE_CACHE: Final = frozenset(
     }
 )
 """Rules whose denial rests on the classes in the watch cache: the live ones must agree, a late cache denies nobody."""
-COUNTS_THE_CACHE: Final = frozenset({"class-still-in-use", "default-not-retroactive", "priority-drift"})
+COUNTS_THE_CACHE: Final = frozenset(
+    {
+        "class-still-in-use",
+        "default-not-retroactive",
+        "fits-nowhere",
+        "preempts-running-pods",
+        "priority-drift",
+        "rollout-preempts-itself",
+    }
+)
 """Rules that go by other objects in the cache, which no single GET confirms: they deny nobody while it is late."""
 LATE: Final = "late-cluster-state"
 """Key of the audit annotation on what was answered by an old cache."""
