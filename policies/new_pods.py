@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.cluster import resolved
-from policies.objects.fields import ApiObject, InvalidObject, at, group_kind, int32, ref_of
+from policies.objects.fields import (
+    ApiObject,
+    InvalidObject,
+    at,
+    group_kind,
+    int32,
+    mapping,
+    ref_of,
+    sequence,
+    string_map,
+)
 from policies.objects.items import items
 from policies.objects.pod import Owner, Pod
 from policies.objects.pod_volumes import Volume
@@ -30,6 +41,16 @@ DAEMON_TOLERATIONS: Final = (
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
 """What the DaemonSet controller lets its pods tolerate. Source: pkg/controller/daemon/util/daemonset_util.go."""
+
+
+NETWORK_UNAVAILABLE: Final = "node.kubernetes.io/network-unavailable"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_TERMS: Final = "nodeSelectorTerms"
+_NOT_READY: Final = tuple(
+    {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for state in ("not-ready", "unreachable")
+)
+"""What admission adds to every new pod (plugin DefaultTolerationSeconds)."""
 
 
 class NewPods(NamedTuple):
@@ -138,47 +159,58 @@ def _selector(obj: ApiObject) -> LabelSelector:
 
 
 def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: str, owner: ApiObject) -> Pod:
-    """One pod, as its controller would make it."""
+    """One pod, as its controller would make it and admission would leave it."""
     ref, controller = ref_of(obj, "default"), ref_of(owner)
-    labels = dict(at(template, "metadata", "labels") or {})
-    if owner is not obj and (pod_hash := at(owner, "metadata", "labels", "pod-template-hash")):
-        labels["pod-template-hash"] = pod_hash
     reference = {"apiVersion": controller.api_version, "kind": controller.kind, "name": controller.name}
-    metadata = {"namespace": ref.namespace, "name": name, "labels": labels}
-    made = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {**metadata, "ownerReferences": [{**reference, "controller": True}]},
-        "spec": at(template, "spec") or {},
-    }
-    try:
+    with _in_template(obj):
+        labels = dict(string_map(template, "metadata", "labels"))
+        if owner is not obj and (pod_hash := at(owner, "metadata", "labels", "pod-template-hash")):
+            labels["pod-template-hash"] = str(pod_hash)
+        tolerations = [*sequence(template, "spec", "tolerations"), *_NOT_READY]
+        made = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "namespace": ref.namespace,
+                "name": name,
+                "labels": labels,
+                "ownerReferences": [{**reference, "controller": True}],
+            },
+            "spec": {**mapping(template, "spec"), "tolerations": tolerations},
+        }
         return resolved(Pod.from_api(made), cluster)
+
+
+@contextmanager
+def _in_template(obj: ApiObject) -> Iterator[None]:
+    """Errors in a template name the object that holds it, and the place in there."""
+    try:
+        yield
     except InvalidObject as error:
-        path = error.path if error.path[:1] == ("spec",) else ("metadata", *error.path)
-        raise InvalidObject(error.problem, (*POD_TEMPLATE_PATHS[group_kind(obj)], *path), ref) from None
+        path = (*POD_TEMPLATE_PATHS[group_kind(obj)], *error.path)
+        raise InvalidObject(error.problem, path, ref_of(obj, "default")) from None
 
 
 def _daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Iterator[tuple[str, Pod]]:
     """(node, pod) for every node that shall run one. Source: pkg/controller/daemon, `NodeShouldRunDaemonPod`."""
     ref = ref_of(obj, "default")
-    spec = dict(at(template, "spec") or {})
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in DAEMON_TOLERATIONS]
-    if spec.get("hostNetwork"):
-        unavailable = "node.kubernetes.io/network-unavailable"
-        added.append({"key": unavailable, "operator": "Exists", "effect": "NoSchedule"})
-    spec["tolerations"] = [*(spec.get("tolerations") or ()), *added]
+    if at(template, "spec", "hostNetwork") is True:
+        added.append({"key": NETWORK_UNAVAILABLE, "operator": "Exists", "effect": "NoSchedule"})
+    with _in_template(obj):
+        spec = {**mapping(template, "spec"), "tolerations": [*sequence(template, "spec", "tolerations"), *added]}
+        affinity = mapping(template, "spec", "affinity")
+        terms = [dict(term) for term in items(template, "spec", "affinity", "nodeAffinity", _REQUIRED, _TERMS)] or [{}]
     for (_, name), node in sorted(cluster.objects.nodes.items()):
-        bound = {**template, "spec": {**spec, "affinity": _only_on(name, spec.get("affinity") or {})}}
+        bound = {**template, "spec": {**spec, "affinity": _only_on(name, affinity, terms)}}
         pod = _pod(cluster, obj, bound, f"{ref.name}-{name}", obj)
-        affinity = pod.spec.node_affinity
-        if affinity.matches(node.labels, name) and untolerated_taint(node.taints, pod.spec.tolerations) is None:
+        matches = pod.spec.node_affinity.matches(node.labels, name)
+        if matches and untolerated_taint(node.taints, pod.spec.tolerations) is None:
             yield name, pod
 
 
-def _only_on(node: str, affinity: ApiObject) -> ApiObject:
+def _only_on(node: str, affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
     """The affinity with the node's name in every term. Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`."""
-    field = "requiredDuringSchedulingIgnoredDuringExecution"
     named = [{"key": "metadata.name", "operator": "In", "values": [node]}]
-    terms = at(affinity, "nodeAffinity", field, "nodeSelectorTerms") or [{}]
-    required = {"nodeSelectorTerms": [{**term, "matchFields": named} for term in terms if isinstance(term, dict)]}
-    return {**affinity, "nodeAffinity": {**(at(affinity, "nodeAffinity") or {}), field: required}}
+    required = {_TERMS: [{**term, "matchFields": named} for term in terms]}
+    return {**affinity, "nodeAffinity": {**mapping(affinity, "nodeAffinity"), _REQUIRED: required}}

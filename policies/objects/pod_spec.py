@@ -14,6 +14,8 @@ from policies.objects.node_selector import NodeAffinity
 from policies.objects.pod_affinity import NO_POD_AFFINITY, PodAffinity
 from policies.objects.pod_volumes import Volume, read_volumes
 from policies.objects.resources import (
+    CPU,
+    MEMORY,
     NOTHING_OCCUPIED,
     ContainerRequests,
     PodRequests,
@@ -30,6 +32,8 @@ from policies.objects.topology_spread import TopologySpreadConstraint, read_topo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from policies.findings import Path
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -207,10 +211,15 @@ def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> fro
 
 
 def _requests(pod: ApiObject, status: ApiObject | None = None) -> PodRequests:
-    """The requests of the spec; with a status also what an in-place resize makes of them."""
+    """The requests of the spec; with a status also what an in-place resize makes of them.
+
+    Stored pods have the API server's defaults already; those of templates get them here. Source: `SetDefaults_Pod`.
+    """
     infeasible = status is not None and _infeasible(pod)
     running = {} if status is None else _running(pod)
-    pod_level = read_resource_list(pod, ("spec", "resources", "requests"), pod)
+    containers = tuple(_container(pod, "containers", i, running, infeasible) for i in _indexes(pod, "containers"))
+    inits = tuple(_container(pod, "initContainers", i, running, infeasible) for i in _indexes(pod, "initContainers"))
+    pod_level = _pod_level(pod, PodRequests(containers, inits))
     pod_level_effective = None
     if status is not None and status.get("resources") is not None:
         lists = [
@@ -220,14 +229,22 @@ def _requests(pod: ApiObject, status: ApiObject | None = None) -> PodRequests:
         ]
         pod_level_effective = largest_of(lists)
     return PodRequests(
-        containers=tuple(_container(pod, "containers", i, running, infeasible) for i in _indexes(pod, "containers")),
-        init_containers=tuple(
-            _container(pod, "initContainers", i, running, infeasible) for i in _indexes(pod, "initContainers")
-        ),
+        containers=containers,
+        init_containers=inits,
         pod_level=pod_level,
         pod_level_effective=pod_level_effective,
         overhead=read_resource_list(pod, ("spec", "overhead"), pod),
     )
+
+
+def _pod_level(pod: ApiObject, containers: PodRequests) -> ResourceList:
+    """Requests of the pod itself; where it has limits, requests of its containers and then the limits fill the gaps."""
+    requests = read_resource_list(pod, ("spec", "resources", "requests"), pod)
+    limits = read_resource_list(pod, ("spec", "resources", "limits"), pod)
+    if limits:
+        total = containers.total(use_status=False)
+        requests = {**limits, **{name: total[name] for name in (CPU, MEMORY) if name in total}, **requests}
+    return requests
 
 
 def _indexes(pod: ApiObject, kind: str) -> range:
@@ -238,7 +255,9 @@ def _container(
     pod: ApiObject, kind: str, index: int, running: dict[str, list[ResourceList]], infeasible: bool
 ) -> ContainerRequests:
     container = at(pod, "spec", kind, index) or NOTHING
-    requests = read_resource_list(container, ("resources", "requests"), pod, ("spec", kind, index))
+    base: Path = ("spec", kind, index)
+    limits = read_resource_list(container, ("resources", "limits"), pod, base)
+    requests = {**limits, **read_resource_list(container, ("resources", "requests"), pod, base)}
     found = running.get(str(container.get("name")))
     effective = requests
     if found is not None:

@@ -66,7 +66,7 @@ class PodsByNode:
         if new.node_name:
             _append(self._by_node, new.node_name, new)
             self.change_node(new.node_name)
-        elif new.nominated_node_name and new.spec.scheduler_name in ("", DEFAULT_SCHEDULER):
+        elif new.nominated_node_name and new.spec.scheduler_name in ("", DEFAULT_SCHEDULER) and not new.spec.gated:
             _append(self._nominated, new.nominated_node_name, new)
 
     def change_node(self, name: str) -> None:

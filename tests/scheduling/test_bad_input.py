@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from policies.cluster import ClusterSnapshot
 from policies.commands.preempt import answer_case
 from policies.objects.fields import InvalidObject
+from policies.replicas import place
 from tests.builders import Made, ask, cluster, make_budget, make_node, make_pod
 
 CASES = Path(__file__).parent / "cases" / "wide.jsonl.gz"
@@ -54,6 +56,32 @@ def test_damaged_objects_give_an_answer_or_a_clear_error(seed: int) -> None:
     for case in (c for c in cases if len(json.dumps(c)) < 20_000):
         for _ in range(8):
             assert outcome(damaged(case, rng))
+
+
+KINDS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_workloads_give_an_answer_or_a_clear_error(kind: str) -> None:
+    rng, snapshot = random.Random(kind), cluster(make_node("n1").labels(disk="ssd"))
+    term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    pod = make_pod("x").labels(app="web").request(cpu="1").affinity("nodeAffinity", term).obj
+    made = Made("apps/v1", kind, "web", "default").spec(
+        replicas=2,
+        selector={"matchLabels": {"app": "web"}},
+        template={"metadata": {"labels": {"app": "web"}}, "spec": {**pod["spec"], "tolerations": [{"key": "a"}]}},
+        volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": {}}],
+    )
+    for _ in range(150):
+        broken = {**damaged(made.obj, rng), "apiVersion": "apps/v1", "kind": kind}
+        assert placed(snapshot, broken)
+
+
+def placed(snapshot: ClusterSnapshot, obj: Any) -> str:
+    try:
+        return str(place(snapshot, obj))
+    except ValueError as error:
+        return str(error)
 
 
 NODE = make_node("n1")

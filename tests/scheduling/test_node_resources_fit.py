@@ -14,6 +14,12 @@ def container(name: str, cpu: str, *, sidecar: bool = False) -> dict[str, Any]:
     return {**made, "restartPolicy": "Always"} if sidecar else made
 
 
+def limited(name: str, limits: dict[str, str]) -> MadePod:
+    pod = make_pod(name)
+    pod.container["resources"]["limits"] = limits
+    return pod
+
+
 @pytest.mark.parametrize(
     ("pod", "milli_cpu"),
     [
@@ -36,6 +42,10 @@ def container(name: str, cpu: str, *, sidecar: bool = False) -> dict[str, Any]:
         (make_pod("overhead").request(cpu="1").spec(overhead={"cpu": "250m"}), 1250),
         (make_pod("pod level").request(cpu="1").spec(resources={"requests": {"cpu": "3"}}), 3000),
         (make_pod("pod level of another").request(cpu="1").spec(resources={"requests": {"memory": "1Gi"}}), 1000),
+        (limited("limits stand in", {"cpu": "2"}), 2000),
+        (limited("limits do not replace", {"cpu": "2"}).request(cpu="1"), 1000),
+        (make_pod("pod limits").spec(resources={"limits": {"cpu": "3"}}), 3000),
+        (make_pod("containers first").request(cpu="1").spec(resources={"limits": {"cpu": "3"}}), 1000),
         (make_pod("rounded once").request(cpu="100u").spec(overhead={"cpu": "100u"}), 1),
     ],
     ids=lambda value: value.obj["metadata"]["name"] if isinstance(value, MadePod) else "",

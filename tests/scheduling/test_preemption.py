@@ -1,5 +1,7 @@
 """DefaultPreemption: who may preempt, who must go, and where."""
 
+from typing import Any
+
 import pytest
 
 from policies.scheduling.preemption import NEVER, TERMINATING
@@ -122,6 +124,12 @@ def test_a_node_without_lower_pods_is_dropped_in_the_dry_run() -> None:
 def test_nominated_pods_of_equal_or_higher_priority_hold_their_place(priority: int, fits: bool) -> None:
     ahead = make_pod("ahead").priority(priority).request(cpu="1").nominated("n1")
     assert ask(NEW, make_node("n1"), ahead).fits is fits
+
+
+@pytest.mark.parametrize("fields", [{"schedulerName": "volcano"}, {"schedulingGates": [{"name": "wait"}]}])
+def test_pods_that_are_not_in_the_queue_hold_no_place(fields: dict[str, Any]) -> None:
+    ahead = make_pod("ahead").priority(100).request(cpu="1").nominated("n1").spec(**fields)
+    assert ask(NEW, make_node("n1"), ahead).fits
 
 
 def test_a_pod_is_not_in_its_own_way() -> None:
