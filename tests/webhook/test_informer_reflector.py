@@ -88,11 +88,13 @@ def test_a_list_then_a_watch_from_there_then_a_watch_from_where_that_ended() -> 
 
 
 @pytest.mark.parametrize(("error", "word"), [(Expired(410, "old"), "expired"), (Silent(0, "silent"), "silent")])
-def test_an_expired_or_silent_watch_lists_anew_at_once_and_the_second_time_waits(error: ApiError, word: str) -> None:
-    played = Played([[page()]] * 3, [[error]] * 3)
+def test_an_expired_or_silent_watch_lists_anew_at_once_and_waits_if_that_did_not_help(
+    error: ApiError, word: str
+) -> None:
+    played = Played([[page()]] * 3, [[event("ADDED", "a", "11"), error], [error], [error]])
     reflector = played.reflector()
     pauses = [reflector.step() for _ in range(6)]
-    assert pauses == [0.0, 0.0, 0.0, 1.6, 0.0, 3.2]
+    assert pauses == [0.0, 0.0, 0.0, 0.8, 0.0, 1.6]
     assert [call[0] for call in played.calls] == ["list", "watch"] * 3
     assert played.troubles == [word] * 3
     assert reflector.fault is None
@@ -114,6 +116,16 @@ def test_a_watch_that_breaks_off_goes_on_from_where_it_was() -> None:
     assert [call[1] for call in played.calls[1:]] == ["10", "11", "11"]
     assert pauses == [0.0, 0.8, 1.6, 3.2]
     assert played.troubles == ["broken", "500"]
+
+
+def test_after_failures_an_expired_watch_lists_anew_at_once_all_the_same() -> None:
+    """An API server that was restarted has forgotten old versions; who has waited for it waits no longer."""
+    played = Played(
+        [[page()]] * 2, [[event("ADDED", "a", "11"), ApiError(0, "cut")], ApiError(0, "no"), Expired(410, "")]
+    )
+    reflector = played.reflector()
+    assert [reflector.step() for _ in range(5)] == [0.0, 0.8, 1.6, 0.0, 0.0]
+    assert [call[0] for call in played.calls] == ["list", "watch", "watch", "watch", "list"]
 
 
 def test_failures_are_forgotten_after_a_calm_watch() -> None:

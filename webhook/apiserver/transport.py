@@ -133,5 +133,8 @@ def _reason(error: BaseException) -> str:
     cause = getattr(error, "reason", None)
     if isinstance(cause, BaseException):
         return _reason(cause)
-    text = str(error.__cause__ or error) or type(error).__name__
+    cause = error.__cause__ or error
+    text = (
+        (getattr(cause, "strerror", None) if isinstance(cause, OSError) else "") or str(cause) or type(error).__name__
+    )
     return " ".join(text.rpartition(">: ")[2].split())

@@ -30,8 +30,9 @@ class Pace(NamedTuple):
     silence: float = 90.0
     """Bookmarks come every minute; a watch on which nothing came for so long is dead, and the kind is listed anew."""
     least: float = 0.8
-    most: float = 15.0
-    """Waiting after the first failure in a row, doubled after each further one, and the longest."""
+    most: float = 5.0
+    """Waiting after the first failure in a row, doubled after each further one, and the longest: after an API server's
+    restart everything is there again within that."""
     calm: float = 60.0
     """A watch that lived so long makes up for the failures before it."""
 
@@ -87,6 +88,7 @@ class Reflector:
         self.fault: ApiError | None = None
         self._api, self._outlets, self._backoff = api, outlets, backoff
         self._version, self._limit, self._verb = "", PAGE, "list"
+        self._moved = True
         self._watch: Watch | None = None
         self._stopped = False
 
@@ -130,7 +132,7 @@ class Reflector:
         if not version:
             raise ApiError(0, f"the list of {resource.name} has no resourceVersion")
         tell(ListEnds(resource, clock()))
-        self._version, self._limit = version, PAGE
+        self._version, self._limit, self._moved = version, PAGE, False
         self._well()
 
     def _follow(self) -> None:
@@ -148,7 +150,7 @@ class Reflector:
                 tell(Heard(self.resource, clock()))
             else:
                 tell(Changed(self.resource, event.object, event.type == "DELETED", clock()))
-            self._version = event.resource_version or self._version
+            self._version, self._moved = event.resource_version or self._version, True
 
     def _failed(self, error: ApiError, lasted: float) -> float:
         """Note what went wrong; the seconds to wait."""
@@ -159,9 +161,8 @@ class Reflector:
         if isinstance(error, Expired | Silent):
             self._version = ""
             self._outlets.trouble(self.resource, "expired" if isinstance(error, Expired) else "silent", error)
-            if not self._backoff.failures:
-                self._backoff.failures = 1
-                return 0.0
+            if self._moved and self._verb == "watch":
+                return 0.0  # at once, but not twice without an event in between
         else:
             self._say(error)
             self._outlets.trouble(self.resource, str(error.status or "broken"), error)
