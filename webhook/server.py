@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from webhook.asgi import DEFAULT_LIMITS, Application, Limits
 from webhook.endpoint import refusal
+from webhook.tls import client_names
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -37,9 +38,16 @@ def _is_idle(cycle: RequestResponseCycle | None) -> bool:
 class Protocol(HttpToolsProtocol):
     """HTTP/1.1 with bounds that uvicorn lacks: on the header's time and size, and on connections never used."""
 
-    def __init__(self, *arguments: Any, header_seconds: float = DEFAULT_LIMITS.header, **keywords: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        header_seconds: float = DEFAULT_LIMITS.header,
+        client_names: frozenset[str] = frozenset(),
+        **keywords: Any,
+    ) -> None:
         super().__init__(*arguments, **keywords)
-        self._header_seconds = header_seconds
+        self._header_seconds, self._client_names = header_seconds, client_names
+        self._stranger = ""
         self._in_header = False
         self._header_size = 0
         self._header_timer: asyncio.TimerHandle | None = None
@@ -47,10 +55,17 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A connection that no request ever comes on ends as an idle one does."""
         super().connection_made(transport)
+        if self._client_names:
+            names = client_names(transport.get_extra_info("peercert") or {})
+            if not names & self._client_names:
+                self._stranger = ", ".join(f'"{name[:80]}"' for name in sorted(names)[:3]) or "nobody"
         self._rest()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and watch that the header ends."""
+        if self._stranger:
+            self._refuse(403, f"the client's certificate is for {self._stranger}, and not for who may ask here")
+            return
         super().data_received(data)
         if self.transport.is_closing():
             return
@@ -109,9 +124,16 @@ class TlsServer(uvicorn.Server):
     """Serves until SIGTERM or SIGINT, then drains: not ready, connections closed as they answer, then no new ones."""
 
     def __init__(
-        self, app: Application, context: SSLContext, gate: Gate, health: Health, limits: Limits = DEFAULT_LIMITS
+        self,
+        app: Application,
+        context: SSLContext,
+        gate: Gate,
+        health: Health,
+        limits: Limits = DEFAULT_LIMITS,
+        client_names: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(_config(app, limits))
+        self._client_names = client_names
         self._context, self._gate, self._health, self._limits = context, gate, health, limits
         self._drained_at: float | None = None
 
@@ -135,7 +157,7 @@ class TlsServer(uvicorn.Server):
 
     def _protocol(self) -> Protocol:
         state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        return Protocol(**state, header_seconds=self._limits.header)
+        return Protocol(**state, header_seconds=self._limits.header, client_names=self._client_names)
 
     async def on_tick(self, counter: int) -> bool:
         """A sign of life; true once it is time to stop."""

@@ -30,6 +30,8 @@ class Settings:
     tls_key: Path | None
     tls_min_version: ssl.TLSVersion
     write_ca: Path | None
+    client_ca: Path | None
+    client_names: tuple[str, ...]
     cluster: tuple[str, ...]
     config: Path | None
     admission_config: Path | None
@@ -50,7 +52,7 @@ class _Flag(NamedTuple):
 
     @property
     def variable(self) -> str:
-        return PREFIX + self.name.upper().replace("-", "_")
+        return _variable(self.name)
 
 
 def _port(text: str) -> int:
@@ -92,6 +94,7 @@ FLAGS: Final = (
     _Flag("tls-key", Path, None, "FILE", "its key"),
     _Flag("tls-min-version", _tls_version, "1.3", "1.2|1.3", "least TLS version"),
     _Flag("write-ca", Path, None, "FILE", "write the CA of the self-signed certificate here"),
+    _Flag("client-ca", Path, None, "FILE", "CAs in PEM: only clients with a certificate by one of them are answered"),
     _Flag("config", Path, None, "FILE", "configuration, read again when it changes"),
     _Flag("admission-config", Path, None, "FILE", "kube-apiserver's AdmissionConfiguration, read again likewise"),
     _Flag("max-cache-age", _seconds, "120", "SECONDS", "older news from the API server make answers say so"),
@@ -101,20 +104,40 @@ FLAGS: Final = (
     ),
     _Flag("drain", _seconds, "5", "SECONDS", "how long requests are still taken after SIGTERM"),
 )
-_CLUSTER: Final = PREFIX + "CLUSTER"
+_LISTS: Final = {
+    "cluster": (
+        "SOURCE",
+        "cluster state: a dump in YAML or JSON, or live[:CONTEXT] (kubeconfig) to watch an API server; without: the "
+        "current context, or the cluster that this pod runs in",
+    ),
+    "client-name": ("NAME", "with --client-ca: a common name, DNS name or URI that the client's certificate must have"),
+}
+"""Flags that may be given several times; in the environment their values are separated by commas."""
 
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Read flags, and the environment where a flag is not given. Exits with 2 on wrong usage."""
     parser = _parser(environment)
     given = vars(parser.parse_args(arguments))
-    sources = given.pop("cluster") or [part for part in environment.get(_CLUSTER, "").split(",") if part]
-    settings = Settings(**given, cluster=tuple(sources))
+    cluster, names = (tuple(given.pop(name) or _listed(name, environment)) for name in ("cluster", "client_name"))
+    settings = Settings(**given, cluster=cluster, client_names=names)
     if (settings.tls_cert is None) != (settings.tls_key is None):
         parser.error("--tls-cert and --tls-key belong together: give both, or neither for a self-signed certificate")
     if settings.write_ca and settings.tls_cert:
         parser.error("--write-ca is for the self-signed certificate: leave it out, or --tls-cert and --tls-key")
+    if settings.client_names and not settings.client_ca:
+        parser.error(
+            "--client-name says nothing without --client-ca: name the CAs that clients' certificates come from"
+        )
     return settings
+
+
+def _listed(name: str, environment: Mapping[str, str]) -> list[str]:
+    return [part for part in environment.get(_variable(name), "").split(",") if part]
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper().replace("-", "_")
 
 
 def configuration(config: Path | None, admission_config: Path | None) -> Config:
@@ -133,11 +156,9 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         epilog="SIGTERM: not ready any more, what is in flight ends, exit status 0. 2: wrong usage, 3: cannot start.",
         allow_abbrev=False,
     )
-    help_ = (
-        "cluster state: a dump in YAML or JSON (repeatable; in the environment separated by commas), or live[:CONTEXT] "
-        "(kubeconfig) to watch an API server; without: the current context, or the cluster that this pod runs in"
-    )
-    parser.add_argument("--cluster", action="append", metavar="SOURCE", help=help_)
+    for name, (metavar, help_) in _LISTS.items():
+        help_ += " (repeatable; in the environment separated by commas)"
+        parser.add_argument(f"--{name}", action="append", metavar=metavar, help=help_)
     for flag in FLAGS:
         names = [f"--{flag.name}", *(["-c"] if flag.name == "config" else [])]
         default = environment.get(flag.variable) or flag.default

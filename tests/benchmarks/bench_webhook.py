@@ -24,12 +24,13 @@ from policies.cluster import Cache
 from policies.config import Config
 from tests.webhook.builders import OBJECTS, body, deployment
 from webhook.app import create_app
+from webhook.certificates import self_signed
 from webhook.endpoint import Endpoint, Gate
 from webhook.health import Health
 from webhook.logs import log_to_stderr
 from webhook.metrics import Metrics
 from webhook.server import TlsServer, bind, from_wsgi
-from webhook.tls import SwappingContext, self_signed
+from webhook.tls import SwappingContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

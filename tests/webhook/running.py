@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 from tests.webhook.builders import endpoint as make_endpoint
 from webhook.app import create_app
 from webhook.asgi import Limits, Routes
+from webhook.certificates import self_signed
 from webhook.health import Health
 from webhook.server import TlsServer, bind, from_wsgi
-from webhook.tls import SwappingContext, self_signed
+from webhook.tls import TLS_1_3, Demands, SwappingContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from socket import socket
 
     from webhook.endpoint import Endpoint
@@ -60,9 +62,12 @@ class Running:
         finally:
             connection.close()
 
-    def tls(self, timeout: float = 10) -> ssl.SSLSocket:
-        raw = create_connection(("127.0.0.1", self.port), timeout=timeout)
-        return self.client.wrap_socket(raw, server_hostname="localhost")
+    def tls(self, client: Path | None = None) -> ssl.SSLSocket:
+        context = self.client
+        if client:
+            context.load_cert_chain(client)
+        raw = create_connection(("127.0.0.1", self.port), timeout=10)
+        return context.wrap_socket(raw, server_hostname="localhost")
 
     def post(self, path: str, body: bytes, **headers: str) -> tuple[int, dict[str, str], bytes]:
         with self.connect() as connection:
@@ -76,13 +81,18 @@ class Running:
 
 
 @contextmanager
-def running(endpoint: Endpoint | None = None, limits: Limits = QUICK) -> Iterator[Running]:
+def running(
+    endpoint: Endpoint | None = None,
+    limits: Limits = QUICK,
+    demands: Demands = TLS_1_3,
+    client_names: frozenset[str] = frozenset(),
+) -> Iterator[Running]:
     endpoint = endpoint or make_endpoint()
-    health, contexts = Health(), SwappingContext(self_signed(datetime.now(UTC)))
+    health, contexts = Health(), SwappingContext(self_signed(datetime.now(UTC)), demands)
     sock = bind("127.0.0.1", 0)
     port = sock.getsockname()[1]
     routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits)
-    server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits)
+    server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits, client_names)
     thread = Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
     served = Running(port, contexts, endpoint, server, health, thread)

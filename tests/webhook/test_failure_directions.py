@@ -8,9 +8,11 @@ import re
 import ssl
 import time
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from socket import create_connection
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,11 +34,14 @@ from tests.webhook.builders import (
     priority_class,
     review,
 )
+from tests.webhook.certificates import write_client
 from tests.webhook.running import Running, answer_of, begin, is_status, read_answer, running
 from webhook.admission import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, ROWS, Decision, Hook, Verdict
 from webhook.asgi import Limits
+from webhook.certificates import Authority, self_signed
 from webhook.deadlines import DEFAULT_SECONDS, parse_timeout
 from webhook.endpoint import MAX_BODY, Call
+from webhook.tls import Demands
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -473,6 +478,29 @@ def _(served: Running) -> None:
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with create_connection(("127.0.0.1", served.port), 10) as raw, pytest.raises(ssl.SSLError):
         context.wrap_socket(raw, server_hostname="localhost")
+
+
+@row("no-client-certificate")
+def _(_: Running) -> None:
+    with running(demands=Demands(client_ca=self_signed(datetime.now(UTC)).ca)) as guarded:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            guarded.post("/validate", body(pod("gold", 1000)))
+        assert guarded.endpoint.gate.inside == 0
+
+
+@row("wrong-client-name")
+def _(_: Running) -> None:
+    authority = Authority.make(datetime.now(UTC))
+    with TemporaryDirectory() as directory:
+        client = write_client(authority, Path(directory) / "client.pem", "somebody")
+        demands = Demands(client_ca=authority.certificate)
+        with (
+            running(demands=demands, client_names=frozenset({"kube-apiserver"})) as guarded,
+            guarded.tls(client) as tls,
+        ):
+            begin(tls, body(pod("gold", 1000)), 10)
+            assert '"somebody"' in is_status(read_answer(tls), 403)["message"]
+            assert tls.recv(1) == b""
 
 
 @row("draining")

@@ -25,8 +25,10 @@ def test_every_flag_may_come_from_the_environment() -> None:
     values = {"tls-min-version": "1.2", "port": "1", "health-port": "2", "max-in-flight": "3", "keep-alive": "100"}
     values |= {"drain": "0.5", "write-ca": "", "max-cache-age": "7"}
     environment = {flag.variable: values.get(flag.name, f"/{flag.name}") for flag in FLAGS}
-    settings = parse_settings([], {**environment, "FOREWARN_CLUSTER": "a.json,b.yaml.gz"})
+    environment |= {"FOREWARN_CLUSTER": "a.json,b.yaml.gz", "FOREWARN_CLIENT_NAME": "kube-apiserver,x.example"}
+    settings = parse_settings([], environment)
     assert settings.cluster == ("a.json", "b.yaml.gz")
+    assert (settings.client_ca, settings.client_names) == (Path("/client-ca"), ("kube-apiserver", "x.example"))
     assert (settings.port, settings.health_port, settings.max_in_flight) == (1, 2, 3)
     assert (settings.keep_alive, settings.drain, settings.max_cache_age) == (100, 0.5, 7)
     assert settings.tls_min_version is ssl.TLSVersion.TLSv1_2
@@ -52,6 +54,7 @@ def test_a_flag_wins_over_the_environment() -> None:
         (["--tls-min-version", "1.1"], "1.1 is none of 1.3, 1.2"),
         (["--tls-cert", "a"], "--tls-cert and --tls-key belong together"),
         (["--tls-cert", "a", "--tls-key", "b", "--write-ca", "c"], "--write-ca is for the self-signed certificate"),
+        (["--client-name", "kube-apiserver"], "--client-name says nothing without --client-ca"),
         (["--hots", "x"], "unrecognized arguments: --hots x"),
         (["--tls-c", "x"], "unrecognized arguments: --tls-c x"),
     ],

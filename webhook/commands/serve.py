@@ -12,6 +12,7 @@ from policies.config import Config, ConfigError
 from policies.sources import SourceError
 from webhook.app import create_app, create_health_app
 from webhook.asgi import Limits, Routes
+from webhook.certificates import self_signed
 from webhook.commands.state import context_of, from_files, from_watches
 from webhook.endpoint import Endpoint, Gate
 from webhook.health import Health
@@ -20,12 +21,13 @@ from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
 from webhook.server import TlsServer, bind, from_wsgi, serve_health
 from webhook.settings import configuration, parse_settings
-from webhook.tls import SwappingContext, TlsError, read_certificate, self_signed
+from webhook.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from socket import socket
 
+    from webhook.certificates import Certificate
     from webhook.commands.state import State
     from webhook.settings import Settings
 
@@ -72,7 +74,8 @@ def _run(settings: Settings) -> int:
         _announce("http", plain.getsockname(), "health")
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
         routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits)
-        TlsServer(routes, certificates.listening, gate, health, limits).run([secure])
+        names = frozenset(settings.client_names)
+        TlsServer(routes, certificates.listening, gate, health, limits, names).run([secure])
         say("stopped", {"in_flight": gate.inside})
     return 0
 
@@ -103,25 +106,41 @@ def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config],
 
 
 def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext, Callable[[], object]]:
-    """The TLS contexts, and what looks whether the certificate has changed."""
+    """The TLS contexts, and what looks whether the certificate or the clients' CAs have changed."""
+    try:
+        demands, new_demands = _demands(settings, metrics)
+        certificate, new_certificate = _certificate(settings, metrics)
+    except TlsError as fault:
+        raise CannotStart(fault, FAILED) from None
+    contexts = SwappingContext(certificate, demands)
+    metrics.certificate_expiry.set_function(lambda: contexts.certificate.not_after.timestamp())
+
+    def look() -> None:
+        certificate, demands = new_certificate(), new_demands()
+        if certificate or demands:
+            contexts.swap(certificate, demands)
+
+    return contexts, look
+
+
+def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Callable[[], Certificate | None]]:
+    """The certificate to serve, and what gives another one once there is one."""
     chain, key = settings.tls_cert, settings.tls_key
     if chain is None or key is None:
-        contexts = SwappingContext(self_signed(datetime.now(UTC)), settings.tls_min_version)
-        _write_ca(settings, contexts.certificate.ca)
-        look: Callable[[], object] = lambda: None  # noqa: E731
-    else:
-        try:
-            reloaded = Reloaded("certificate", [chain, key], lambda: read_certificate(chain, key), metrics)
-        except TlsError as fault:
-            raise CannotStart(fault, FAILED) from None
-        contexts = SwappingContext(reloaded.get(), settings.tls_min_version)
+        made = self_signed(datetime.now(UTC))
+        _write_ca(settings, made.ca)
+        return made, lambda: None
+    reloaded = Reloaded("certificate", [chain, key], lambda: read_certificate(chain, key), metrics)
+    return reloaded.get(), lambda: reloaded.get() if reloaded.check() else None
 
-        def look() -> None:
-            if reloaded.check():
-                contexts.swap(reloaded.get())
 
-    metrics.certificate_expiry.set_function(lambda: contexts.certificate.not_after.timestamp())
-    return contexts, look
+def _demands(settings: Settings, metrics: Metrics) -> tuple[Demands, Callable[[], Demands | None]]:
+    """What is asked of clients, and what gives it anew once it has changed."""
+    path, minimum = settings.client_ca, settings.tls_min_version
+    if path is None:
+        return Demands(minimum), lambda: None
+    reloaded = Reloaded("client-ca", [path], lambda: Demands(minimum, read_authorities(path)), metrics)
+    return reloaded.get(), lambda: reloaded.get() if reloaded.check() else None
 
 
 def _write_ca(settings: Settings, ca: bytes) -> None:

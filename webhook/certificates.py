@@ -1,0 +1,183 @@
+"""X.509: authorities, the leaves they sign, and what a certificate in PEM says of itself (all keys are P-256)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAMES: Final = ("localhost", "127.0.0.1", "::1", "forewarn.forewarn.svc")
+"""Whom a certificate made here is for: this machine, and the service of the manifests."""
+LIFE: Final = timedelta(days=365)
+"""Of an authority, and of a leaf whose authority is forgotten at once."""
+BACKDATED: Final = timedelta(minutes=5)
+"""A certificate made here begins earlier than now: the clocks of its clients need not be exact."""
+
+
+class NoCertificate(ValueError):
+    """A text that is no certificate or key in PEM, or two that do not belong together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What is served, in PEM: the chain, its key, and the CA that clients must trust (empty where files were given)."""
+
+    chain: bytes
+    key: bytes
+    ca: bytes
+    not_after: datetime
+
+
+class Validity(NamedTuple):
+    """When a certificate begins and ends (UTC)."""
+
+    not_before: datetime
+    not_after: datetime
+
+    def covers(self, now: datetime) -> bool:
+        """Whether the certificate holds now."""
+        return self.not_before <= now < self.not_after
+
+    def part(self, share: float) -> datetime:
+        """The moment at which this share of the life is over."""
+        return self.not_before + share * (self.not_after - self.not_before)
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A CA: its certificate and its key, in PEM."""
+
+    certificate: bytes
+    key: bytes
+    validity: Validity
+
+    @classmethod
+    def make(cls, now: datetime, life: timedelta = LIFE) -> Authority:
+        """A new one."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = _name(f"forewarn CA {x509.random_serial_number():x}"[:40])
+        builder = _builder(name, name, (key.public_key(), key.public_key()), (now, now + life))
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        certificate = builder.add_extension(_usage(sign=False, certificates=True), critical=True)
+        pem = certificate.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        return cls(pem, _private(key), validity_of(pem))
+
+    @classmethod
+    def read(cls, certificate: bytes, key: bytes) -> Authority:
+        """One that was made before. Raises NoCertificate."""
+        public, validity = _load(certificate), validity_of(certificate)
+        if public.public_key() != _load_key(key).public_key():
+            raise NoCertificate("the key is not the certificate's")
+        try:
+            is_ca = public.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        except x509.ExtensionNotFound:
+            is_ca = False
+        if not is_ca:
+            raise NoCertificate("the certificate is not one of a CA")
+        return cls(certificate, key, validity)
+
+    def sign(self, now: datetime, names: Sequence[str] = NAMES, life: timedelta = LIFE) -> Certificate:
+        """A certificate to serve under these names; it never outlives its authority."""
+        ca, ca_key, key = _load(self.certificate), _load_key(self.key), ec.generate_private_key(ec.SECP256R1())
+        ends = min((now + life).astimezone(UTC), self.validity.not_after)
+        builder = _builder(_name("forewarn"), ca.subject, (key.public_key(), ca_key.public_key()), (now, ends))
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(_usage(sign=True, certificates=False), critical=True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
+        )
+        chain = builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        return Certificate(chain, _private(key), self.certificate, ends)
+
+
+def self_signed(now: datetime, names: Sequence[str] = NAMES) -> Certificate:
+    """A certificate for these names by a CA made for it alone, whose key is forgotten at once."""
+    return Authority.make(now).sign(now, names)
+
+
+def validity_of(pem: bytes) -> Validity:
+    """When the first certificate of a PEM begins and ends. Raises NoCertificate."""
+    certificate = _load(pem)
+    return Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+
+
+def certificates_in(pem: bytes) -> list[bytes]:
+    """The certificates of a bundle, one by one, in one form. Raises NoCertificate."""
+    if not pem.strip():
+        return []
+    try:
+        return [c.public_bytes(serialization.Encoding.PEM) for c in x509.load_pem_x509_certificates(pem)]
+    except ValueError as error:
+        raise NoCertificate(f"no certificates in PEM: {error}") from None
+
+
+def _load(pem: bytes) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(pem)
+    except ValueError as error:
+        raise NoCertificate(f"no certificate in PEM: {error}") from None
+
+
+def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(pem, None)
+    except (ValueError, TypeError) as error:
+        raise NoCertificate(f"no private key in PEM: {error}") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise NoCertificate("the private key is not one of an elliptic curve")
+    return key
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    keys: tuple[ec.EllipticCurvePublicKey, ec.EllipticCurvePublicKey],
+    life: tuple[datetime, datetime],
+) -> x509.CertificateBuilder:
+    """A certificate without its purpose. `keys`: its own and its issuer's."""
+    key, by = keys
+    begins, ends = life
+    builder = x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number(), begins - BACKDATED, ends)
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    return builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by), critical=False)
+
+
+def _usage(*, sign: bool, certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=sign,
+        key_cert_sign=certificates,
+        crl_sign=certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
