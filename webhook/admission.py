@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.evaluator import Phase, evaluate
 from policies.findings import Action, Finding, Severity
-from policies.objects.fields import InvalidObject, at
+from policies.objects.fields import NOTHING, InvalidObject, at
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, Namespace
 from policies.objects.priority_class import PriorityClass
 from policies.objects.subject import Apply, Operation, Subject
+from policies.rules import global_default_not_unique
+from policies.rules.context import PRIORITY_CLASS, About
 from webhook.messages import audit_of, denial_of, warnings_of
 from webhook.mutation import NO_MUTATION, mutate
 from webhook.review import Request, Response
@@ -68,6 +70,23 @@ class Verdict(StrEnum):
     WARNED = "warned"
     DENIED = "denied"
     EXEMPT = "exempt"
+
+
+class Claim(NamedTuple):
+    """A class that is to become the global default, and which request wants that: `create UID`, `update UID VERSION`.
+
+    The version is the one that admission was shown: the update is stored over no other.
+    """
+
+    name: str
+    request: str
+
+
+Reserve = Callable[[Claim, float], str]
+"""Reserves the place of the global default, within so many seconds. Why it may not be had; empty where it is held.
+
+Raises OSError where the API server cannot be asked.
+"""
 
 
 class Direction(Enum):
@@ -163,6 +182,37 @@ def _marked(decision: Decision, cluster: ClusterSnapshot | None, time: Time) -> 
         return decision
     audit = {**decision.response.audit, LATE: time.late}
     return replace(decision, response=replace(decision.response, audit=audit))
+
+
+def claim_of(request: Request, hook: Hook, config: Config) -> Claim | None:
+    """What must be reserved before the request is allowed; None: nothing. Dry runs reserve nothing."""
+    asked = hook is Hook.VALIDATE and not request.dry_run and request.operation in _STORING
+    if not asked or request.kind.group_kind != PRIORITY_CLASS or request.subresource:
+        return None
+    before = request.old or NOTHING
+    becomes = at(request.object, "globalDefault") is True and at(before, "globalDefault") is not True
+    if not becomes or config.action(global_default_not_unique, About.PRIORITY_CLASS) is not Action.DENY:
+        return None
+    uid, version = at(request.object, "metadata", "uid"), at(before, "metadata", "resourceVersion")
+    told = f"create {uid}" if request.operation is Operation.CREATE else f"update {uid} {version}" if version else ""
+    return Claim(request.name or at(request.object, "metadata", "name") or "", told if uid else "")
+
+
+def may_stand(decision: Decision) -> bool:
+    """Whether the decision would let the object be stored by our rules."""
+    return decision.response.allowed and decision.verdict is not Verdict.EXEMPT
+
+
+def refuse_default(request: Request, decision: Decision, why: str) -> Decision:
+    """The decision on a class whose place as global default is taken."""
+    subject = request.subject
+    location, ref = subject.locate(("globalDefault",)), subject.ref
+    rule, remedy = global_default_not_unique.ID, "try again, or set globalDefault: false"
+    finding = Finding(location, Severity.ERROR, rule, ref, why, remedy, Action.DENY, "globalDefault")
+    return _answer(request.uid, (*decision.findings, finding))
+
+
+_STORING: Final = (Operation.CREATE, Operation.UPDATE)
 
 
 def _is_judged(request: Request, config: Config) -> bool:

@@ -34,6 +34,10 @@ class Deadline(NamedTuple):
         """The deadline of a request that came at `received` and may take so many seconds."""
         return cls(received + seconds * (1 - _RESERVE))
 
+    def seconds(self) -> float:
+        """What is left; never negative."""
+        return max(0.0, self.at - monotonic())
+
     def expired(self) -> bool:
         """Whether there is no time left for what takes long."""
         return monotonic() >= self.at

@@ -14,7 +14,7 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webhook.admission import Decision, Hook, Time, decide
+from webhook.admission import Decision, Hook, Time, claim_of, decide, may_stand, refuse_default
 from webhook.deadlines import Deadline, parse_timeout
 from webhook.logs import LOGGER, say
 from webhook.metrics import KINDS, OTHER
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
-    from webhook.admission import Confirm
+    from webhook.admission import Claim, Confirm, Reserve
     from webhook.metrics import Metrics
 
 MAX_BODY: Final = 7 * 1024 * 1024
@@ -81,7 +81,14 @@ TOO_LARGE: Final = refusal(413, f"the body is larger than {MAX_BODY} bytes", _CL
 TOO_MANY: Final = refusal(503, "too many requests are in flight; try again", _RETRY)
 STOPPING: Final = refusal(503, "the webhook is stopping; try again", _RETRY)
 TOO_SLOW: Final = refusal(408, "the body did not come in time", _CLOSE)
+NOT_RESERVED: Final = refusal(
+    503, "the place of the global default cannot be reserved: the API server does not answer", (("retry-after", "1"),)
+)
 BROKEN: Final = refusal(500, "internal error; the webhook's log says more")
+
+
+class NotReserved(Exception):
+    """The place of the global default could not be reserved: why."""
 
 
 class Gate:
@@ -116,9 +123,9 @@ class Gate:
 class Endpoint:
     """Answers admission requests. `config` and `cluster` give what is in force now.
 
-    `confirm`: the live classes, where there is an API server to ask. `takes_long`: whether judging a request may take
-    long enough to hold up others; such requests are judged on a worker. `late`: what answers say of cluster state that
-    is older than it should be; empty while it is not.
+    Where there is an API server to ask, `confirm` gives the live classes and `reserve` the place of the global default.
+    `takes_long`: whether judging a request may take long enough to hold up others; such requests are judged on a
+    worker. `late`: what answers say of cluster state that is older than it should be; empty while it is not.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -126,6 +133,7 @@ class Endpoint:
     metrics: Metrics
     gate: Gate
     confirm: Confirm | None = None
+    reserve: Reserve | None = None
     takes_long: Callable[[Request, Hook], bool] = lambda _request, _hook: False
     late: Callable[[], str] = lambda: ""
 
@@ -172,18 +180,34 @@ class Endpoint:
             time = Time(datetime.now(UTC), deadline.expired, self.late())
             return decide(request, call.hook, cluster, config, time, confirm)
 
+        claim = claim_of(request, call.hook, config) if self.reserve else None
+
         def later() -> Reply:
             try:
-                return self._reply(call.hook, request, decided(self.confirm), started)
+                decision = decided(self.confirm)
+                if claim and may_stand(decision):
+                    decision = self._reserve(claim, request, decision, deadline)
+                return self._reply(call.hook, request, decision, started)
+            except NotReserved as fault:
+                return self.refused(call.hook, NOT_RESERVED, why=str(fault))
             except Exception:
                 return self._broken(call)
 
-        if self.takes_long(request, call.hook):
+        if claim or self.takes_long(request, call.hook):
             return Later(later)
         decision = decided(None)
         if decision.unconfirmed and self.confirm is not None:
             return Later(later)
         return self._reply(call.hook, request, decision, started)
+
+    def _reserve(self, claim: Claim, request: Request, decision: Decision, deadline: Deadline) -> Decision:
+        """The decision once the place of the global default is reserved, or taken. Raises NotReserved."""
+        assert self.reserve is not None
+        try:
+            why = self.reserve(claim, deadline.seconds())
+        except OSError as error:
+            raise NotReserved(str(error)) from error
+        return refuse_default(request, decision, why) if why else decision
 
     def _reply(self, hook: Hook, request: Request, decision: Decision, started: float) -> Reply:
         body = decision.response.to_bytes()

@@ -65,6 +65,17 @@ class Metrics:
         self.watch_failures = self._make(
             Counter, "watch_failures", "Lists and watches that failed: HTTP status or a word.", "resource", "reason"
         )
+        self.reservations = self._make(
+            Counter, "reservations", "Reservations of the place of the global default, by what came of them.", "outcome"
+        )
+        self.global_defaults = self._make(Gauge, "global_defaults", "Classes that are the global default; at most 1.")
+        self.writer = self._make(Gauge, "writer", "1 while this replica writes what only one writes.")
+        self.upkeep_failures = self._make(
+            Counter, "upkeep_failures", "Regular tasks that failed and will be tried again.", "task"
+        )
+        self.authority_expiry = self._make(
+            Gauge, "authority_expiry_timestamp_seconds", "When the CA that signs ends, in seconds since 1970."
+        )
         self.reloads = self._make(
             Counter, "reloads", "Files read again because they changed; refused: the old one stays.", "file", "outcome"
         )

@@ -107,8 +107,10 @@ FLAGS: Final = (
 _LISTS: Final = {
     "cluster": (
         "SOURCE",
-        "cluster state: a dump in YAML or JSON, or live[:CONTEXT] (kubeconfig) to watch an API server; without: the "
-        "current context, or the cluster that this pod runs in",
+        (
+            "cluster state: a dump in YAML or JSON, or live[:CONTEXT] (kubeconfig) to watch an API server; without: the "
+            "current context, or the cluster that this pod runs in"
+        ),
     ),
     "client-name": ("NAME", "with --client-ca: a common name, DNS name or URI that the client's certificate must have"),
 }

@@ -36,7 +36,7 @@ from tests.webhook.builders import (
 )
 from tests.webhook.certificates import write_client
 from tests.webhook.running import Running, answer_of, begin, is_status, read_answer, running
-from webhook.admission import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, ROWS, Decision, Hook, Verdict
+from webhook.admission import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, ROWS, Claim, Decision, Hook, Verdict
 from webhook.asgi import Limits
 from webhook.certificates import Authority, self_signed
 from webhook.deadlines import DEFAULT_SECONDS, parse_timeout
@@ -283,6 +283,32 @@ def _(served: Running) -> None:
     for text in ("", "soon", "-1s", "10", "0s", "1s?"):
         assert parse_timeout(text) == DEFAULT_SECONDS
     assert served.post("/validate?timeout=soon&&=%ff", body(pod("gold", 1000)))[0] == 200
+
+
+NEW_DEFAULT = priority_class("normal", 100, globalDefault=True)
+
+
+@row("default-reserved")
+def _(_: Running) -> None:
+    taken = endpoint(reserve=lambda _claim, _seconds: 'PriorityClass "other" has the place')
+    answer = json.loads(taken.answer_now(_call(Hook.VALIDATE, body(NEW_DEFAULT))).body)["response"]
+    assert not answer["allowed"]
+    assert '"other"' in answer["status"]["message"]
+    assert json.loads(taken.answer_now(_call(Hook.MUTATE, body(NEW_DEFAULT))).body)["response"]["allowed"]
+
+
+@row("default-not-reservable")
+def _(_: Running) -> None:
+    def unreachable(_claim: Claim, _seconds: float) -> NoReturn:
+        raise ConnectionRefusedError("no route to the API server")
+
+    with running(endpoint(reserve=unreachable)) as cut_off:
+        answer = cut_off.post("/validate", body(NEW_DEFAULT))
+        is_status(answer, 503)
+        assert answer[1]["retry-after"] == "1"
+        for harmless in (body(NEW_DEFAULT, dryRun=True), body(priority_class("normal", 100)), body(pod("gold", 1000))):
+            assert cut_off.post("/validate", harmless)[0] == 200
+        assert cut_off.post("/mutate", body(NEW_DEFAULT))[0] == 200
 
 
 def _call(hook: Hook, data: bytes, received: float | None = None) -> Call:

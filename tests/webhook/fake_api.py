@@ -1,0 +1,77 @@
+"""An API server in memory: resourceVersions, conflicts, uids; and faults where a test wants them."""
+
+from __future__ import annotations
+
+import copy
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from webhook.api import ApiError, Conflict, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.objects.fields import ApiObject
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-global-default"
+WRITER = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-writer"
+
+
+class FakeApi:
+    """Implements webhook.api.Api. `before(verb, path)` is called ahead of every request and may raise."""
+
+    def __init__(self, *paths: str, before: Callable[[str, str], None] | None = None) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.before = before or (lambda _verb, _path: None)
+        self.calls: list[tuple[str, str]] = []
+        self._version, self._lock = 0, Lock()
+        for path in paths:
+            self.put(path, {})
+
+    def put(self, path: str, obj: ApiObject, uid: str = "") -> dict[str, Any]:
+        """Store an object whatever is there."""
+        with self._lock:
+            self._version += 1
+            metadata = {**(obj.get("metadata") or {}), "name": path.rpartition("/")[2]}
+            old = self.objects.get(path, {}).get("metadata", {})
+            metadata |= {"resourceVersion": str(self._version), "uid": uid or old.get("uid") or f"uid-{self._version}"}
+            self.objects[path] = {**copy.deepcopy(dict(obj)), "metadata": metadata}
+            return copy.deepcopy(self.objects[path])
+
+    def delete(self, path: str) -> None:
+        with self._lock:
+            self._version += 1
+            self.objects.pop(path, None)
+
+    def get(self, path: str) -> dict[str, Any]:
+        self._come("get", path)
+        if path in self.objects:
+            return copy.deepcopy(self.objects[path])
+        under = f"{path}/"
+        if path.endswith("s"):
+            return {"items": [copy.deepcopy(o) for p, o in sorted(self.objects.items()) if p.startswith(under)]}
+        raise NotFound(f"GET {path}: not found")
+
+    def create(self, path: str, obj: ApiObject) -> dict[str, Any]:
+        self._come("create", path)
+        metadata = obj["metadata"]
+        name = metadata.get("name") or f"{metadata['generateName']}{self._version}"
+        if f"{path}/{name}" in self.objects:
+            raise Conflict(f"POST {path}: {name} exists")
+        return self.put(f"{path}/{name}", obj)
+
+    def replace(self, path: str, obj: ApiObject) -> dict[str, Any]:
+        self._come("replace", path)
+        if path not in self.objects:
+            raise NotFound(f"PUT {path}: not found")
+        if obj["metadata"].get("resourceVersion") != self.objects[path]["metadata"]["resourceVersion"]:
+            raise Conflict(f"PUT {path}: the object has been modified")
+        return self.put(path, obj)
+
+    def _come(self, verb: str, path: str) -> None:
+        self.calls.append((verb, path))
+        self.before(verb, path)
+
+
+def unreachable(_verb: str, path: str) -> None:
+    raise ApiError(f"{path}: connection refused")

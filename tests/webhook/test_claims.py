@@ -1,0 +1,119 @@
+"""Which requests reserve the place of the global default, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from policies.config import Config, read_config
+from policies.objects.priority_class import PriorityClass
+from tests.webhook.builders import body, cluster, endpoint, pod, priority_class, review
+from webhook.admission import Claim, Hook, claim_of
+from webhook.endpoint import NOT_RESERVED, Call, Later, Reply
+from webhook.review import parse_review
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NEW = {**priority_class("normal", 100, globalDefault=True), "metadata": {"name": "normal", "uid": "u1"}}
+PLAIN = {**NEW, "globalDefault": False, "metadata": {"name": "normal", "uid": "u1", "resourceVersion": "7"}}
+
+
+def claim(obj: dict[str, Any], operation: str = "CREATE", hook: Hook = Hook.VALIDATE, **request: Any) -> Claim | None:
+    given = json.dumps(review(obj, operation, **request)).encode()
+    return claim_of(parse_review(given), hook, Config())
+
+
+def test_a_class_that_becomes_the_default_claims_the_place_for_its_request() -> None:
+    assert claim(NEW) == Claim("normal", "create u1")
+    assert claim(NEW, "UPDATE", oldObject=PLAIN) == Claim("normal", "update u1 7")
+
+
+def test_a_request_that_cannot_be_told_from_others_claims_it_without_saying_which() -> None:
+    assert claim(priority_class("normal", 100, globalDefault=True)) == Claim("normal", "")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"obj": PLAIN},
+        {"obj": NEW, "dryRun": True},
+        {"obj": NEW, "hook": Hook.MUTATE},
+        {"obj": NEW, "operation": "UPDATE", "oldObject": NEW},
+        {"obj": None, "operation": "DELETE", "oldObject": NEW},
+        {"obj": pod()},
+    ],
+)
+def test_other_requests_claim_nothing(given: dict[str, Any]) -> None:
+    assert claim(**given) is None
+
+
+def test_where_a_second_default_is_not_denied_nothing_is_reserved() -> None:
+    request = parse_review(body(NEW))
+    assert claim_of(request, Hook.VALIDATE, read_config("actions: {global-default-not-unique: warn}", "c")) is None
+
+
+class Reserving:
+    def __init__(self, answer: str = "") -> None:
+        self.answer, self.claims = answer, list[Claim]()
+
+    def __call__(self, claim: Claim, seconds: float) -> str:
+        assert 0 < seconds <= 10
+        self.claims.append(claim)
+        return self.answer
+
+
+def asked(reserve: Callable[[Claim, float], str], obj: dict[str, Any] = NEW, **more: Any) -> Reply:
+    answer = endpoint(reserve=reserve, **more).answer(Call(Hook.VALIDATE, body(obj), monotonic(), "10s"))
+    assert isinstance(answer, Later)  # it asks the API server, which no event loop waits for
+    return answer.run()
+
+
+def response(reply: Reply) -> dict[str, Any]:
+    assert reply.status == 200
+    found: dict[str, Any] = json.loads(reply.body)["response"]
+    return found
+
+
+def test_a_class_whose_place_is_held_for_it_is_allowed() -> None:
+    reserve = Reserving()
+    assert response(asked(reserve))["allowed"]
+    assert reserve.claims == [Claim("normal", "create u1")]
+
+
+def test_a_class_whose_place_is_taken_is_denied_in_the_rules_name() -> None:
+    denied = response(asked(Reserving('PriorityClass "other" has the place')))
+    assert not denied["allowed"]
+    assert denied["status"]["code"] == 403
+    assert 'PriorityClass "other" has the place' in denied["status"]["message"]
+    assert denied["status"]["details"]["causes"][0]["field"] == "globalDefault"
+    assert "global-default-not-unique" in denied["status"]["message"]
+
+
+def test_nothing_is_reserved_for_a_class_that_rules_deny_or_an_exemption_lets_pass() -> None:
+    reserve = Reserving()
+    state = cluster(priority_class("standard", 5, globalDefault=True))
+    assert not response(asked(reserve, state=lambda: state))["allowed"]
+    exempt = read_config("exemptions: [{reason: the operators, users: [kim]}]", "c")
+    assert response(asked(reserve, config=lambda: exempt))["allowed"]
+    assert reserve.claims == []
+
+
+def test_a_second_default_that_only_the_cache_knows_is_asked_for() -> None:
+    reserve, state = Reserving(), cluster(priority_class("standard", 5, globalDefault=True))
+    live = {"standard": PriorityClass("standard", 5)}
+    assert response(asked(reserve, state=lambda: state, confirm=lambda: live))["allowed"]
+    assert len(reserve.claims) == 1
+
+
+def test_an_api_server_that_cannot_be_asked_is_a_failed_call_that_is_tried_again() -> None:
+    def unreachable(_claim: Claim, _seconds: float) -> NoReturn:
+        raise ConnectionRefusedError("no route to the API server")
+
+    reply = asked(unreachable)
+    assert reply == NOT_RESERVED
+    assert reply.status == 503
+    assert ("retry-after", "1") in reply.headers
