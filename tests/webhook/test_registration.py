@@ -1,0 +1,84 @@
+"""caBundle in both webhook configurations."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.webhook.fake_api import FakeApi, unreachable
+from webhook.api import ApiError
+from webhook.certificates import Authority
+from webhook.registration import PATHS, Registration
+
+CA = Authority.make(datetime(2030, 1, 1, tzinfo=UTC)).certificate
+OTHER = Authority.make(datetime(2030, 1, 1, tzinfo=UTC)).certificate
+
+
+def registered(*bundles: str) -> FakeApi:
+    api = FakeApi()
+    webhooks: list[dict[str, Any]] = [
+        {"name": f"{number}.forewarn.dev", "failurePolicy": "Ignore", "clientConfig": {"service": {}, "caBundle": text}}
+        for number, text in enumerate(bundles)
+    ]
+    for path in PATHS:
+        api.put(path, {"webhooks": webhooks})
+    return api
+
+
+def encoded(*certificates: bytes) -> str:
+    return base64.b64encode(b"".join(certificates)).decode()
+
+
+def test_the_bundle_is_written_into_every_webhook_and_nothing_else_is_changed() -> None:
+    api = registered("", "bm9uc2Vuc2U=", "?")
+    assert Registration(api).look() == frozenset()
+    assert Registration(api).look(CA + OTHER) == frozenset({CA, OTHER})
+    for path in PATHS:
+        for number, webhook in enumerate(api.objects[path]["webhooks"]):
+            assert webhook == {
+                "name": f"{number}.forewarn.dev",
+                "failurePolicy": "Ignore",
+                "clientConfig": {"service": {}, "caBundle": encoded(CA, OTHER)},
+            }
+
+
+def test_what_is_right_is_not_written_again() -> None:
+    api = registered(encoded(CA))
+    assert Registration(api).look(CA) == frozenset({CA})
+    assert {verb for verb, _ in api.calls} == {"get"}
+
+
+def test_what_all_trust_is_what_each_of_them_trusts() -> None:
+    assert Registration(registered(encoded(CA, OTHER), encoded(CA))).look() == frozenset({CA})
+
+
+def test_configurations_that_were_taken_away_are_let_be() -> None:
+    assert Registration(FakeApi()).look(CA) is None
+    api = registered("")
+    api.delete(PATHS[0])
+    assert Registration(api).look(CA) == frozenset({CA})
+    assert PATHS[0] not in api.objects
+
+
+def test_a_change_in_between_is_not_overwritten() -> None:
+    api = registered("")
+
+    def meddled(verb: str, path: str) -> None:
+        if verb == "replace":
+            api.before = lambda _verb, _path: None
+            api.put(path, {"webhooks": [{"name": "new", "clientConfig": {}}]})
+
+    api.before = meddled
+    assert Registration(api).look(CA) == frozenset()
+    assert Registration(api).look(CA) == frozenset({CA})
+    assert "new" in {api.objects[path]["webhooks"][0]["name"] for path in PATHS}
+
+
+def test_an_api_server_that_cannot_be_asked_is_an_error() -> None:
+    api = registered("")
+    api.before = unreachable
+    with pytest.raises(ApiError):
+        Registration(api).look(CA)

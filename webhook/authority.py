@@ -1,0 +1,160 @@
+"""forewarn as its own authority: CAs in one Secret that all replicas share, a short-lived leaf in each one's memory.
+
+A CA is announced before it signs, and is trusted until it ends: whatever API server and replica meet, the one trusts
+the other's certificate. States of a CA: coming (announced), current (signs), former (trusted).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from policies.objects.fields import at
+from webhook.api import Conflict
+from webhook.certificates import BACKDATED, Authority, NoCertificate, certificates_in, validity_of
+from webhook.logs import say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from policies.objects.fields import ApiObject
+    from webhook.api import Api
+    from webhook.metrics import Metrics
+    from webhook.tls import SwappingContext
+
+LEAF_LIFE: Final = timedelta(hours=24)
+RENEWED_AT: Final = 2 / 3
+"""The share of its life after which a certificate is succeeded: a leaf by another leaf, a CA by a coming one."""
+ANNOUNCED_FOR: Final = timedelta(hours=1)
+"""How long every API server has been told of a CA before it signs."""
+
+
+class BadSecret(ValueError):
+    """The Secret holds something that is no CA: which key of it, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """What the Secret holds; empty in the manifests. `former`: certificates in PEM, newest first."""
+
+    current: Authority | None = None
+    coming: Authority | None = None
+    former: tuple[bytes, ...] = ()
+
+    @classmethod
+    def from_secret(cls, secret: ApiObject) -> Authorities:
+        """Read a Secret. Raises BadSecret."""
+        data = at(secret, "data") or {}
+        try:
+            former = tuple(certificates_in(_decoded(data, "former.crt")))
+        except NoCertificate as error:
+            raise _bad("former.crt", error) from None
+        return cls(_authority(data, "tls"), _authority(data, "next"), former)
+
+    def to_data(self) -> dict[str, str]:
+        """The Secret's data."""
+        texts = {"former.crt": b"".join(self.former)}
+        for name, authority in (("tls", self.current), ("next", self.coming)):
+            if authority:
+                texts |= {f"{name}.crt": authority.certificate, f"{name}.key": authority.key}
+        return {key: base64.b64encode(text).decode() for key, text in texts.items() if text}
+
+    def bundle(self) -> bytes:
+        """What API servers must trust, in PEM."""
+        return b"".join([a.certificate for a in (self.current, self.coming) if a] + list(self.former))
+
+    def advanced(self, now: datetime, announced: Collection[bytes]) -> Authorities:
+        """What the Secret should hold now. `announced`: the CAs that every webhook configuration names."""
+        former = tuple(pem for pem in self.former if validity_of(pem).not_after > now)
+        current, coming = self.current, self.coming
+        if coming and (coming.validity.not_after <= now):
+            coming = None
+        if current is None or current.validity.not_after <= now:
+            return Authorities(coming or Authority.make(now), None, former)
+        if coming is None:
+            due = now >= current.validity.part(RENEWED_AT)
+            return Authorities(current, Authority.make(now) if due else None, former)
+        since = now - BACKDATED - coming.validity.not_before
+        if since >= ANNOUNCED_FOR and coming.certificate in announced:
+            return Authorities(coming, None, (current.certificate, *former))
+        return replace(self, coming=coming, former=former)
+
+
+class Keeper:
+    """Keeps a certificate in force that the shared CA has signed. One thread calls it."""
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        names: Sequence[str],
+        contexts: SwappingContext,
+        metrics: Metrics,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api, self._path, self._names, self._contexts, self._now = api, path, tuple(names), contexts, now
+        self.authorities = Authorities()
+        metrics.authority_expiry.set_function(self._expiry)
+
+    def look(self, *, writer: bool, announced: Collection[bytes] = ()) -> None:
+        """Read the Secret, sign anew if need be. Any replica fills an empty one; only the writer changes another.
+
+        Raises ApiError, BadSecret.
+        """
+        self._read(writer, announced)
+        self.renew()
+
+    def _read(self, writer: bool, announced: Collection[bytes]) -> None:
+        secret = self._api.get(self._path)
+        found = wanted = Authorities.from_secret(secret)
+        if found.current is None and self.authorities.current:
+            wanted = self.authorities  # somebody has emptied it: what API servers trust must not change for that
+        elif writer or found.current is None:
+            wanted = found.advanced(self._now(), announced)
+        if wanted != found:
+            try:
+                self._api.replace(self._path, {**secret, "data": wanted.to_data()})
+            except Conflict:
+                return  # another replica was quicker; what it wrote is read at the next look
+            say("authority", {"certificates": len(certificates_in(wanted.bundle()))})
+        self.authorities = wanted
+
+    def renew(self) -> None:
+        """Sign anew if it is time. It takes no API server: the CA is in memory."""
+        current, leaf, now = self.authorities.current, self._contexts.certificate, self._now()
+        if current is None:
+            return
+        life = validity_of(leaf.chain)
+        if leaf.ca == current.certificate and life.not_before <= now < life.part(RENEWED_AT):
+            return
+        made = current.sign(now, self._names, LEAF_LIFE)
+        self._contexts.swap(made)
+        say("certificate", {"not_after": made.not_after.isoformat()})
+
+    def _expiry(self) -> float:
+        current = self.authorities.current
+        return current.validity.not_after.timestamp() if current else 0.0
+
+
+def _authority(data: Mapping[str, str], name: str) -> Authority | None:
+    certificate, key = _decoded(data, f"{name}.crt"), _decoded(data, f"{name}.key")
+    if not certificate and not key:
+        return None
+    try:
+        return Authority.read(certificate, key)
+    except NoCertificate as error:
+        raise _bad(f"{name}.crt and {name}.key", error) from None
+
+
+def _decoded(data: Mapping[str, str], key: str) -> bytes:
+    try:
+        return base64.b64decode(data.get(key) or "", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _bad(key, error) from None
+
+
+def _bad(key: str, why: Exception) -> BadSecret:
+    return BadSecret(f"the Secret's {key}: {why}; take everything out of its data, and a new CA is made")
