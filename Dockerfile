@@ -1,7 +1,7 @@
 # docker build -t forewarn:0.1.0 .
 FROM python:3.13.7-slim-bookworm AS build
 WORKDIR /src
-COPY setup.cfg pyproject.toml constraints.txt README.md LICENSE ./
+COPY setup.cfg pyproject.toml constraints.txt README.m[d] LICENSE ./
 COPY policies policies
 COPY webhook webhook
 RUN python -m venv /opt/forewarn \
