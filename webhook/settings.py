@@ -35,6 +35,8 @@ class Settings:
     cluster: tuple[str, ...]
     config: Path | None
     admission_config: Path | None
+    namespace: str
+    identity: str
     max_cache_age: float
     max_in_flight: int
     keep_alive: int
@@ -97,6 +99,10 @@ FLAGS: Final = (
     _Flag("client-ca", Path, None, "FILE", "CAs in PEM: only clients with a certificate by one of them are answered"),
     _Flag("config", Path, None, "FILE", "configuration, read again when it changes"),
     _Flag("admission-config", Path, None, "FILE", "kube-apiserver's AdmissionConfiguration, read again likewise"),
+    _Flag(
+        "namespace", str, "", "NAME", "where forewarn's Secret and Leases are; without it there is no upkeep of them"
+    ),
+    _Flag("identity", str, "", "NAME", "of this replica among the others; without it the host's name"),
     _Flag("max-cache-age", _seconds, "120", "SECONDS", "older news from the API server make answers say so"),
     _Flag("max-in-flight", _in_flight, "256", "N", "requests at a time; more are told to come again at once"),
     _Flag(
@@ -108,8 +114,8 @@ _LISTS: Final = {
     "cluster": (
         "SOURCE",
         (
-            "cluster state: a dump in YAML or JSON, or live[:CONTEXT] (kubeconfig) to watch an API server; without: the "
-            "current context, or the cluster that this pod runs in"
+            "cluster state: a dump in YAML or JSON, or live[:CONTEXT] (kubeconfig) to watch an API server; without: "
+            "the current context, or the cluster that this pod runs in"
         ),
     ),
     "client-name": ("NAME", "with --client-ca: a common name, DNS name or URI that the client's certificate must have"),
@@ -130,6 +136,10 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     if settings.client_names and not settings.client_ca:
         parser.error(
             "--client-name says nothing without --client-ca: name the CAs that clients' certificates come from"
+        )
+    if settings.namespace and settings.write_ca:
+        parser.error(
+            "--write-ca is for the self-signed certificate: with --namespace the CA is in the Secret forewarn-ca"
         )
     return settings
 

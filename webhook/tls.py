@@ -6,6 +6,7 @@ import ssl
 from contextlib import ExitStack
 from dataclasses import dataclass
 from tempfile import NamedTemporaryFile
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from webhook.certificates import Certificate, NoCertificate, certificates_in, validity_of
@@ -89,7 +90,7 @@ class SwappingContext:
     """`listening` hands every new connection to the context that is in force: a live one is never changed."""
 
     def __init__(self, certificate: Certificate, demands: Demands = TLS_1_3) -> None:
-        self.certificate, self.demands = certificate, demands
+        self.certificate, self.demands, self._lock = certificate, demands, Lock()
         self.listening = server_context(certificate, demands)
         self._current = self.listening
         self.listening.sni_callback = self._hand_over
@@ -100,9 +101,10 @@ class SwappingContext:
         The least version, and whether a client certificate is asked for, are those of the start: OpenSSL takes them
         from the context that listens.
         """
-        certificate, demands = certificate or self.certificate, demands or self.demands
-        self._current = server_context(certificate, demands)
-        self.certificate, self.demands = certificate, demands
+        with self._lock:
+            certificate, demands = certificate or self.certificate, demands or self.demands
+            self._current = server_context(certificate, demands)
+            self.certificate, self.demands = certificate, demands
 
     def _hand_over(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._current

@@ -18,7 +18,8 @@ from tests.webhook.builders import namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME, QUICK, Handler, ScriptedApi, client, kubeconfig, scripted_api
 from webhook.apiserver import RESOURCES, ApiError, ApiServer, EventType, Expired, Silent, Timeouts, connect
 from webhook.apiserver.classes import LiveClasses
-from webhook.tls import self_signed, server_context
+from webhook.certificates import self_signed
+from webhook.tls import Demands, server_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -418,7 +419,7 @@ def test_a_pod_asks_the_cluster_it_runs_in(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     for name, path in (("TOKEN", token), ("CERT", ca)):
         monkeypatch.setattr(f"kubernetes.config.incluster_config.SERVICE_{name}_FILENAME", str(path))
-    with scripted_api(server_context(certificate, ssl.TLSVersion.TLSv1_2)) as api:
+    with scripted_api(server_context(certificate, Demands(ssl.TLSVersion.TLSv1_2))) as api:
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", api.url.rpartition(":")[2])
         list(client().pages(PODS))

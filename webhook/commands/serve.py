@@ -13,6 +13,7 @@ from policies.sources import SourceError
 from webhook.app import create_app, create_health_app
 from webhook.asgi import Limits, Routes
 from webhook.certificates import self_signed
+from webhook.commands.in_cluster import InCluster, in_cluster
 from webhook.commands.state import context_of, from_files, from_watches
 from webhook.endpoint import Endpoint, Gate
 from webhook.health import Health
@@ -59,12 +60,20 @@ def _run(settings: Settings) -> int:
     certificates, look_at_certificate = _certificates(settings, metrics)
     metrics.in_flight.set_function(lambda: gate.inside)
     state = _state(settings, metrics)
-    health = Health(faults=(state.fault,))
-    endpoint = Endpoint(
-        cluster=state.cluster, config=config, metrics=metrics, gate=gate, confirm=state.confirm, late=state.late
-    )
     with ExitStack() as stack:
         stack.callback(state.stop)
+        own = _in_cluster(settings, state, certificates, metrics)
+        stack.callback(own.stop)
+        health = Health(faults=(state.fault, own.fault))
+        endpoint = Endpoint(
+            cluster=state.cluster,
+            config=config,
+            metrics=metrics,
+            gate=gate,
+            confirm=state.confirm,
+            reserve=own.reserve,
+            late=state.late,
+        )
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
         )
@@ -92,6 +101,14 @@ def _state(settings: Settings, metrics: Metrics) -> State:
         return from_watches(context, settings.max_cache_age, metrics)
     except (SourceError, OSError) as fault:
         raise CannotStart(fault, FAILED) from None
+
+
+def _in_cluster(settings: Settings, state: State, contexts: SwappingContext, metrics: Metrics) -> InCluster:
+    """What a replica that knows its namespace looks after."""
+    try:
+        return in_cluster(settings, state, contexts, metrics)
+    except ValueError as fault:
+        raise CannotStart(fault, USAGE) from None
 
 
 def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config], Callable[[], object]]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from webhook.admission import Confirm
+    from webhook.apiserver import ApiServer
+    from webhook.informer.news import Changed
     from webhook.metrics import Metrics
 
 LIVE: Final = "live"
@@ -23,13 +25,18 @@ def _nothing() -> str:
 
 
 class State(NamedTuple):
-    """Cluster state: what it is now, and what is to be said of it. `fault`: why no request may be sent here."""
+    """Cluster state: what it is now, and what is to be said of it. `fault`: why no request may be sent here.
+
+    Where it is watched, `api` is the API server, and `listen` sets who is told of each change.
+    """
 
     cluster: Callable[[], ClusterSnapshot | None]
     confirm: Confirm | None = None
     late: Callable[[], str] = _nothing
     fault: Callable[[], str] = _nothing
     stop: Callable[[], None] = lambda: None
+    api: ApiServer | None = None
+    listen: Callable[[Callable[[Changed], None]], None] = lambda _: None
 
 
 def context_of(sources: Sequence[str]) -> str | None:
@@ -77,6 +84,8 @@ def from_watches(context: str, max_age: float, metrics: Metrics) -> State:
         late=lambda: said if informer.age() > max_age else "",
         fault=lambda: informer.fault(max_age),
         stop=informer.stop,
+        api=api,
+        listen=partial(setattr, informer, "changed"),
     )
 
 

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from webhook.apiserver import RESOURCES
+from webhook.informer.news import Changed
 from webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
 from webhook.informer.state import ClusterState
 from webhook.logs import say
@@ -37,7 +38,8 @@ def _nothing(*_: object) -> None:
 class Informer:
     """Cluster state that follows an API server. Everything but `start` and `stop` is safe from any thread.
 
-    `trouble`: told of each failure, with a word for it; `refused`: of each object that the cache does not take.
+    `trouble`: told of each failure, with a word for it; `refused`: of each object that the cache does not take;
+    `changed`, which may be set at any time: of each change that a watch brings. None of them may take long.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Informer:
     ) -> None:
         self._state = ClusterState(resources, refused)
         self._trouble = trouble
+        self.changed: Callable[[Changed], None] = _nothing
         self._news: Queue[News | None] = Queue(_WAITING)
         self._stop = Event()
         self._synced = Event()
@@ -124,6 +127,8 @@ class Informer:
                     return
                 state.take(news)
                 fresh = True
+                if isinstance(news, Changed):
+                    self.changed(news)
             if fresh and monotonic() >= due:
                 fresh = False
                 if state.publish():
