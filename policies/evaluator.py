@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, field_path
@@ -12,15 +13,16 @@ from policies.rules.context import PRIORITY_CLASS, About, Context, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
     from policies.rules.context import Rule
+    from policies.rules.impact import Impact
 
-__all__ = ["Phase", "evaluate"]
+__all__ = ["Phase", "evaluate", "impact_of"]
 
 _FILES: Final = Subject(NOTHING)
+_NEVER: Final = datetime.min
 _RULES_ABOUT: Final[Mapping[About, tuple[Rule, ...]]] = {
     about: tuple(rule for rule in RULES if about in rule.ABOUT) for about in About
 }
@@ -44,6 +46,13 @@ def evaluate(
     judged = (finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config))
     found = {finding.order: finding for finding in judged}
     return [found[key] for key in sorted(found)]
+
+
+def impact_of(
+    subject: Subject, cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool] = lambda: False
+) -> Impact | None:
+    """What a subject's new pods would do to running ones; None where nothing new comes or no nodes are known."""
+    return Context(Apply((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired).impact(subject)
 
 
 def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:

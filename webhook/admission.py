@@ -15,6 +15,8 @@ from policies.objects.priority_class import PriorityClass
 from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import global_default_not_unique
 from policies.rules.context import PRIORITY_CLASS, About
+from webhook import impact
+from webhook.json_patch import PatchOperation, apply_patch, drop, set_value
 from webhook.messages import audit_of, denial_of, warnings_of
 from webhook.mutation import NO_MUTATION, mutate
 from webhook.review import Request, Response
@@ -80,6 +82,14 @@ class Claim(NamedTuple):
 
     name: str
     request: str
+
+
+Recall = Callable[[Subject, Callable[[], str | None]], str | None]
+
+
+def worked_out(_: Subject, work_out: Callable[[], str | None]) -> str | None:
+    """The `recall` of who remembers nothing."""
+    return work_out()
 
 
 Reserve = Callable[[Claim, float], str]
@@ -161,15 +171,19 @@ def decide(
     config: Config,
     time: Time,
     confirm: Confirm | None = None,
+    recall: Recall = worked_out,
 ) -> Decision:
-    """Answer one request. With `confirm`, a denial that rests on the cache is spoken only if the live classes agree."""
+    """Answer one request. With `confirm`, a denial that rests on the cache is spoken only if the live classes agree.
+
+    `recall` gives the annotation of an object that was annotated a moment ago, so that asking again changes nothing.
+    """
     direction = row_of(request, config).direction
     if direction is Direction.PASS:
         return Decision(Response(request.uid), Verdict.ALLOWED)
     if reason := config.exemption(request.user, _namespace(request, cluster), time.now):
         return Decision(Response(request.uid, audit={"exempt": reason}), Verdict.EXEMPT, exemption=reason)
     if hook is Hook.MUTATE:
-        return _marked(_patch(request, cluster), cluster, time)
+        return _marked(_patch(request, cluster, config, time, recall), cluster, time)
     subject = _scaled(request, cluster, config) if direction is Direction.LOOK_UP else request.subject
     if subject is None:
         return Decision(Response(request.uid), Verdict.ALLOWED)
@@ -228,19 +242,40 @@ def _namespace(request: Request, cluster: ClusterSnapshot | None) -> Namespace |
     return known or Namespace(request.namespace, {}, {})
 
 
-def _patch(request: Request, cluster: ClusterSnapshot | None) -> Decision:
+def _patch(request: Request, cluster: ClusterSnapshot | None, config: Config, time: Time, recall: Recall) -> Decision:
     try:
         mutation = mutate(request, cluster)
+        operations = (*mutation.patch, *_annotated(request, mutation.patch, cluster, config, time, recall))
     except InvalidObject:
-        mutation = NO_MUTATION  # not ours to say: the API server decodes and validates
+        mutation, operations = NO_MUTATION, ()  # not ours to say: the API server decodes and validates
     audit: dict[str, str] = {}
     warnings: tuple[str, ...] = ()
     if mutation.assigned:
         audit["assigned-priority-class"] = f"{mutation.assigned} by annotation of namespace {request.namespace}"
     elif mutation.missing:
         warnings = warnings_of([_missing_default(request, mutation.missing)])
-    response = Response(request.uid, patch=mutation.patch, audit=audit, warnings=warnings)
-    return Decision(response, Verdict.PATCHED if mutation.patch else Verdict.WARNED if warnings else Verdict.ALLOWED)
+    response = Response(request.uid, patch=operations, audit=audit, warnings=warnings)
+    return Decision(response, Verdict.PATCHED if operations else Verdict.WARNED if warnings else Verdict.ALLOWED)
+
+
+def _annotated(
+    request: Request,
+    patch: tuple[PatchOperation, ...],
+    cluster: ClusterSnapshot | None,
+    config: Config,
+    time: Time,
+    recall: Recall,
+) -> tuple[PatchOperation, ...]:
+    """The annotation of the object as the patch makes it: set, taken away where there is nothing to say, or left."""
+    subject = request.subject._replace(object=apply_patch(request.object, patch))
+    if cluster is None or request.subresource or not impact.wanted(subject, config):
+        return ()
+    text = recall(subject, lambda: impact.annotation(subject, cluster, config, time.expired))
+    if text is None or text == at(request.object, *impact.PATH):
+        return ()
+    if not text:
+        return tuple(drop(request.object, impact.PATH))
+    return (set_value(request.object, impact.PATH, text),)
 
 
 def _missing_default(request: Request, name: str) -> Finding:
@@ -318,6 +353,8 @@ def _answer(uid: str, findings: tuple[Finding, ...]) -> Decision:
     for finding in findings:
         by_action[finding.action].append(finding)
     audit = audit_of(by_action[Action.AUDIT])
+    if told := next((finding.detail for finding in findings if finding.rule in impact.RULES), None):
+        audit[impact.AUDIT_KEY] = impact.text_of(told)
     if denied := by_action[Action.DENY]:
         message, causes = denial_of(denied)
         response = Response(uid, False, 403, "Forbidden", message, causes, audit=audit)

@@ -14,7 +14,8 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webhook.admission import Decision, Hook, Time, claim_of, decide, may_stand, refuse_default
+from webhook import impact
+from webhook.admission import Decision, Hook, Time, claim_of, decide, may_stand, refuse_default, worked_out
 from webhook.deadlines import Deadline, parse_timeout
 from webhook.logs import LOGGER, say
 from webhook.metrics import KINDS, OTHER
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
-    from webhook.admission import Claim, Confirm, Reserve
+    from webhook.admission import Claim, Confirm, Recall, Reserve
     from webhook.metrics import Metrics
 
 MAX_BODY: Final = 7 * 1024 * 1024
@@ -136,6 +137,7 @@ class Endpoint:
     reserve: Reserve | None = None
     takes_long: Callable[[Request, Hook], bool] = lambda _request, _hook: False
     late: Callable[[], str] = lambda: ""
+    recall: Recall = worked_out
 
     def refuse(self, content_type: str, content_encoding: str, content_length: str) -> Reply | None:
         """What the headers alone are refused for; None where they are in order. No content type counts as JSON."""
@@ -178,13 +180,17 @@ class Endpoint:
 
         def decided(confirm: Confirm | None) -> Decision:
             time = Time(datetime.now(UTC), deadline.expired, self.late())
-            return decide(request, call.hook, cluster, config, time, confirm)
+            return decide(request, call.hook, cluster, config, time, confirm, self.recall)
 
         claim = claim_of(request, call.hook, config) if self.reserve else None
+        predicting = self.takes_long(request, call.hook)
 
         def later() -> Reply:
             try:
+                begun = monotonic()
                 decision = decided(self.confirm)
+                if predicting:
+                    self._predicted(decision, monotonic() - begun)
                 if claim and may_stand(decision):
                     decision = self._reserve(claim, request, decision, deadline)
                 return self._reply(call.hook, request, decision, started)
@@ -193,12 +199,17 @@ class Endpoint:
             except Exception:
                 return self._broken(call)
 
-        if claim or self.takes_long(request, call.hook):
+        if claim or predicting:
             return Later(later)
         decision = decided(None)
         if decision.unconfirmed and self.confirm is not None:
             return Later(later)
         return self._reply(call.hook, request, decision, started)
+
+    def _predicted(self, decision: Decision, seconds: float) -> None:
+        self.metrics.prediction_duration.observe(seconds)
+        told = next((finding.detail for finding in decision.findings if finding.rule in impact.RULES), None)
+        self.metrics.count(self.metrics.predictions, impact.outcome_of(told) if told else "nobody goes")
 
     def _reserve(self, claim: Claim, request: Request, decision: Decision, deadline: Deadline) -> Decision:
         """The decision once the place of the global default is reserved, or taken. Raises NotReserved."""

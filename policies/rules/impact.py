@@ -128,21 +128,28 @@ def arrivals(
             return (), ()
         return (without_missing_claims(resolved(Pod.from_api(obj), cluster), cluster),), ()
     own = tuple(pods_of(cluster, obj))
+
+    def next_pods(obj: ApiObject, count: int) -> tuple[Pod, ...]:
+        template = pod_template_of(obj, paths)
+        return new_pods(cluster, obj, template.object, replicas=len(own) + count).pods[:count] if template else ()
+
+    old = subject.old or _stored(subject, cluster)
+    same_template = old is not None and _alike((*next_pods(old, 1), *next_pods(obj, 1)))
+    if old is not None and same_template and at(old, "spec", "replicas") == at(obj, "spec", "replicas"):
+        return (), own  # a no-op for the scheduler, whatever its controller is still at
     coming = new_pods(cluster, obj, template.object).pods
-    surge = _surge(obj, cluster) if own and not coming else 0
-    if surge:
-        rolled = new_pods(cluster, obj, template.object, replicas=len(own) + surge).pods[:surge]
-        if any(_differs(pod, rolled[0]) for pod in own):
-            coming = rolled
+    if own and not coming and not same_template:
+        coming = next_pods(obj, _surge(obj))
     return coming, own
 
 
-def _differs(old: Pod, new: Pod) -> bool:
-    """Whether the scheduler would tell the two apart."""
-    return old.spec != new.spec or old.effective_priority != new.effective_priority
+def _stored(subject: Subject, cluster: ClusterSnapshot) -> ApiObject | None:
+    """What the cluster has of this workload."""
+    found = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
+    return found.object if found else None
 
 
-def _surge(obj: ApiObject, cluster: ClusterSnapshot) -> int:
+def _surge(obj: ApiObject) -> int:
     """How many pods a Deployment's rollout may have beside the wanted ones. Source: deployment util `MaxSurge`."""
     if group_kind(obj) != "apps/Deployment" or at(obj, "spec", "strategy", "type") == "Recreate":
         return 0
@@ -157,9 +164,12 @@ def _surge(obj: ApiObject, cluster: ClusterSnapshot) -> int:
 
 
 def _alike(pods: tuple[Pod, ...]) -> bool:
-    """Whether what holds for one of these pods holds for the next: they differ in name alone."""
+    """Whether what holds for one of these pods holds for the next: the scheduler does not tell them apart."""
     first = pods[0]
-    return all(pod.spec == first.spec and pod.labels == first.labels for pod in pods)
+    return all(
+        (pod.spec, pod.occupies, pod.labels, pod.priority) == (first.spec, first.occupies, first.labels, first.priority)
+        for pod in pods
+    )
 
 
 def _in_turn(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Iterator[tuple[Prediction, Snapshot]]:

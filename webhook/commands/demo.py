@@ -18,9 +18,10 @@ from urllib.parse import urlsplit
 
 from policies.cli import main as forewarn
 from policies.manifests import read
-from policies.objects.fields import group_kind
+from policies.objects.fields import at, group_kind
 from policies.options import POD_TEMPLATE_PATHS
 from policies.terminal import painter, wants_color
+from webhook import impact
 from webhook.json_patch import PatchOperation, apply_patch
 
 if TYPE_CHECKING:
@@ -34,10 +35,11 @@ _RESPONSE_SECONDS: Final = 10
 
 
 class Answer(NamedTuple):
-    """What the API server would hand to kubectl: warnings, and the refusal if there is one."""
+    """What the API server would hand to kubectl: warnings, the refusal if there is one, and the object as stored."""
 
     warnings: list[str]
     refusal: str
+    stored: dict[str, Any]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         for name in MANIFESTS:
             _say("", paint(f"$ kubectl apply -f {name}", "bold"))
             for line in _applied(name, connection):
-                style = {"Warning:": "warning", "Error": "error"}.get(line.split(" ", 1)[0], "")
+                style = {"Warning:": "warning", "Error": "error", "$": "bold"}.get(line.split(" ", 1)[0], "")
                 _say(paint(line, style) if style else line)
     command = ["lint", "--cluster", "../cluster.yaml", *sorted(MANIFESTS)]
     _say("", paint("$ forewarn " + shlex.join(command), "bold"))
@@ -97,21 +99,25 @@ def _applied(name: str, connection: HTTPSConnection) -> Iterator[str]:
         else:
             group = group_kind(subject.object).split("/")[0]
             yield f"{ref.kind.lower()}{'.' + group if group else ''}/{ref.name} created"
+        if told := at(answer.stored, *impact.PATH):
+            yield ""
+            yield rf"$ kubectl get -f {name} -o jsonpath='{{.metadata.annotations.forewarn\.dev/preemption-impact}}'"
+            yield told
 
 
 def _admitted(obj: dict[str, Any], connection: HTTPSConnection) -> Answer:
-    """The part of the API server: call the mutating webhook for pods, then the validating one."""
+    """The part of the API server: call the mutating webhook, apply its patch, call the validating one."""
     warnings: list[str] = []
-    for phase in ("mutate", "validate") if obj["kind"] == "Pod" else ("validate",):
+    for phase in ("mutate", "validate"):
         connection.request("POST", f"/{phase}?timeout=5s", _review(obj), {"Content-Type": "application/json"})
         response = json.load(connection.getresponse())["response"]
         warnings += [w for w in response.get("warnings", ()) if w not in warnings]
         if not response["allowed"]:
             message = response["status"]["message"]
-            return Answer(warnings, f'admission webhook "{phase}.forewarn.dev" denied the request: {message}')
+            return Answer(warnings, f'admission webhook "{phase}.forewarn.dev" denied the request: {message}', {})
         if "patch" in response:
             obj = apply_patch(obj, map(_operation, json.loads(b64decode(response["patch"]))))
-    return Answer(warnings, "")
+    return Answer(warnings, "", obj)
 
 
 def _operation(written: dict[str, Any]) -> PatchOperation:

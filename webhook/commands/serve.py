@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from policies.config import Config, ConfigError
@@ -17,6 +18,7 @@ from webhook.commands.in_cluster import InCluster, in_cluster
 from webhook.commands.state import context_of, from_files, from_watches
 from webhook.endpoint import Endpoint, Gate
 from webhook.health import Health
+from webhook.impact import Memory, takes_long
 from webhook.logs import log_to_stderr, say
 from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
@@ -73,6 +75,8 @@ def _run(settings: Settings) -> int:
             confirm=state.confirm,
             reserve=own.reserve,
             late=state.late,
+            takes_long=lambda request, _: takes_long(state.cluster(), request.kind.group_kind, config()),
+            recall=Memory(monotonic).recall,
         )
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)

@@ -1,0 +1,137 @@
+"""Predictions at the webhook: the annotation, the audit annotation, the warning."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from policies.config import read_config
+from tests.webhook.builders import cluster, decided, deployment, pod, review
+from webhook.admission import Hook
+from webhook.impact import ANNOTATION, PATH, Memory, text_of
+from webhook.json_patch import apply_patch
+
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "node-1"},
+    "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}},
+}
+
+
+def _with_cpu(obj: dict[str, Any], cpu: str) -> dict[str, Any]:
+    spec = obj["spec"]["template"]["spec"] if "template" in obj["spec"] else obj["spec"]
+    spec["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    return obj
+
+
+VICTIM = _with_cpu(pod(priority=0, name="victim", namespace="batch"), "1")
+VICTIM["spec"]["nodeName"] = "node-1"
+STATE = cluster(NODE, VICTIM)
+IMPACT = {
+    "newPods": 1,
+    "predicted": 1,
+    "preemptions": [{"node": "node-1", "pdbViolations": 0, "victims": ["batch/victim"]}],
+    "priority": 1000,
+}
+
+
+def _annotation(given: dict[str, Any], **how: Any) -> Any:
+    """The annotation that the object has after `/mutate`."""
+    patched = apply_patch(given["request"]["object"], decided(Hook.MUTATE, given, state=STATE, **how).response.patch)
+    return patched["metadata"].get("annotations", {}).get(ANNOTATION)
+
+
+@pytest.mark.parametrize("obj", [_with_cpu(pod("gold"), "1"), _with_cpu(deployment(), "1")], ids=["pod", "deployment"])
+def test_an_object_that_pushes_others_out_says_so_in_its_annotation(obj: dict[str, Any]) -> None:
+    assert json.loads(_annotation(review(obj))) == IMPACT
+
+
+def test_the_annotation_joins_those_that_are_there() -> None:
+    obj = _with_cpu(pod("gold", annotations={"a": "b"}), "1")
+    patched = apply_patch(obj, decided(Hook.MUTATE, review(obj), state=STATE).response.patch)
+    assert patched["metadata"]["annotations"] == {"a": "b", ANNOTATION: text_of(IMPACT)}
+
+
+@pytest.mark.parametrize(
+    ("annotate", "kinds"),
+    [("all", {"Pod", "Deployment"}), ("pods", {"Pod"}), ("workloads", {"Deployment"}), ("off", set())],
+)
+def test_configuration_says_who_is_annotated(annotate: str, kinds: set[str]) -> None:
+    config = read_config(f"annotate: {annotate}", "c")
+    objects = (_with_cpu(pod("gold"), "1"), _with_cpu(deployment(), "1"))
+    assert {obj["kind"] for obj in objects if _annotation(review(obj), config=config)} == kinds
+
+
+def test_asking_again_changes_nothing() -> None:
+    obj = _with_cpu(pod("gold"), "1")
+    patched = apply_patch(obj, decided(Hook.MUTATE, review(obj), state=STATE).response.patch)
+    assert decided(Hook.MUTATE, review(patched), state=STATE).response.patch == ()
+
+
+def test_what_harms_nobody_is_not_annotated_and_an_old_annotation_goes() -> None:
+    assert _annotation(review(_with_cpu(pod(), "0"))) is None
+    stale = _with_cpu(pod("gold", annotations={ANNOTATION: "{}"}), "0")
+    assert _annotation(review(stale)) is None
+
+
+def test_an_update_that_brings_no_pod_changes_nothing() -> None:
+    running = _with_cpu(pod("gold", 1000, labels={"app": "web"}), "1")
+    running["spec"]["nodeName"] = "node-1"
+    obj = _with_cpu(deployment(), "1")
+    given = review(obj, "UPDATE", oldObject=obj)
+    assert decided(Hook.MUTATE, given, state=cluster(NODE, running)).response.patch == ()
+
+
+def test_more_replicas_are_new_pods_by_scale_too() -> None:
+    old = _with_cpu(deployment(), "1")
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "namespace": "team"}}
+    old["spec"]["replicas"] = 0
+    given = review(scale | {"spec": {"replicas": 1}}, "UPDATE", subResource="scale", name="web", namespace="team")
+    warned = decided(Hook.VALIDATE, given, state=cluster(NODE, VICTIM, old)).response.warnings
+    assert [w for w in warned if "would preempt 1 pod on node-1" in w]
+
+
+def test_the_verdict_carries_the_impact_for_the_audit_log() -> None:
+    obj = _with_cpu(deployment(), "1")
+    response = decided(Hook.VALIDATE, review(obj), state=STATE).response
+    assert json.loads(response.audit["preemption-impact"]) == IMPACT
+    (warning,) = response.warnings
+    assert warning.startswith(
+        "web (priority 1000): no room; its pod would preempt 1 pod on node-1. Victims: batch/victim (priority 0)."
+    )
+
+
+def test_a_prediction_that_was_cut_short_says_how_far_it_came() -> None:
+    obj = _with_cpu(deployment(), "1")
+    obj["spec"]["replicas"] = 5
+    response = decided(Hook.VALIDATE, review(obj), state=STATE, expired=True).response
+    assert "only the first 1 of 5 new pods were predicted" in response.warnings[0]
+    assert json.loads(response.audit["preemption-impact"])["cutShort"] is True
+
+
+def test_a_memory_gives_the_same_bytes_for_a_while() -> None:
+    now, worked = [0.0], []
+    memory = Memory(lambda: now[0], seconds=30)
+    subject = _subject(_with_cpu(pod("gold"), "1"))
+
+    def work_out() -> str:
+        worked.append(now[0])
+        return str(len(worked))
+
+    assert memory.recall(subject, work_out) == "1"
+    annotated = apply_patch(subject.object, decided(Hook.MUTATE, review(subject.object), state=STATE).response.patch)
+    now[0] = 29
+    assert memory.recall(_subject(annotated), work_out) == "1"
+    assert memory.recall(_subject(_with_cpu(pod("gold"), "500m")), work_out) == "2"
+    now[0] = 60
+    assert memory.recall(subject, work_out) == "3"
+    assert PATH[-1] == ANNOTATION
+
+
+def _subject(obj: dict[str, Any]) -> Any:
+    from webhook.review import parse_review
+
+    return parse_review(json.dumps(review(obj)).encode()).subject
