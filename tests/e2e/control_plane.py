@@ -1,0 +1,206 @@
+"""etcd, kube-apiserver and kube-scheduler on the loopback interface, with certificates and tokens of their own.
+
+There is no kubelet and no controller-manager: tests play them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.e2e.api import Api
+from tests.e2e.processes import Processes, free_ports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# ServiceAccount wants a controller that makes accounts; StorageObjectInUseProtection one that takes finalizers away.
+WITHOUT = "ServiceAccount,StorageObjectInUseProtection"
+USERS = {
+    "admin": ("admin", "system:masters"),
+    "scheduler": ("system:kube-scheduler", "system:authenticated"),
+    "forewarn": (
+        "system:serviceaccount:forewarn:forewarn",
+        "system:serviceaccounts,system:serviceaccounts:forewarn",
+    ),
+    "developer": ("alice", "developers"),
+}
+"""Token's owner -> user name, groups."""
+
+
+class Told(NamedTuple):
+    """What a kubectl command came to."""
+
+    status: int
+    out: str
+    err: str
+
+
+@dataclass
+class ControlPlane:
+    """A running control plane; `boot` makes one."""
+
+    bin: Path
+    home: Path
+    processes: Processes
+    port: int = 0
+    etcd_port: int = 0
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def api(self, user: str = "admin") -> Api:
+        """A client of the API server."""
+        return Api(self.port, self.ca, self.tokens[user])
+
+    @property
+    def ca(self) -> bytes:
+        return (self.home / "certs" / "apiserver.crt").read_bytes()
+
+    def kubeconfig(self, user: str = "admin", port: int | None = None) -> Path:
+        """A kubeconfig of this user; of another port where a proxy is between."""
+        path = self.home / f"{user}-{port or self.port}.kubeconfig"
+        cluster = {
+            "server": f"https://127.0.0.1:{port or self.port}",
+            "certificate-authority": str(self.home / "certs" / "apiserver.crt"),
+        }
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "e2e",
+            "clusters": [{"name": "e2e", "cluster": cluster}],
+            "users": [{"name": user, "user": {"token": self.tokens[user]}}],
+            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user}}],
+        }
+        path.write_text(json.dumps(config))
+        path.chmod(0o600)
+        return path
+
+    def kubectl(self, *arguments: str, stdin: str = "", user: str = "admin") -> Told:
+        """Run kubectl as people do; a terminal is not there, so nothing is coloured."""
+        command = [str(self.bin / "kubectl"), "--kubeconfig", str(self.kubeconfig(user)), *arguments]
+        cache = {**os.environ, "KUBECACHEDIR": str(self.home / "kubectl"), "HOME": str(self.home)}
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=cache, timeout=120)
+        return Told(done.returncode, done.stdout, done.stderr)
+
+    def start_etcd(self) -> None:
+        client = f"http://127.0.0.1:{self.etcd_port}"
+        peer = f"http://127.0.0.1:{free_ports(1)[0]}"
+        self.processes.start(
+            "etcd",
+            [
+                str(self.bin / "etcd"),
+                f"--data-dir={self.home / 'etcd'}",
+                f"--listen-client-urls={client}",
+                f"--advertise-client-urls={client}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=default={peer}",
+                "--unsafe-no-fsync",
+                "--log-level=warn",
+            ],
+        )
+        self.processes.wait_for("etcd", lambda: listens(self.etcd_port))
+
+    def start_api_server(self) -> None:
+        """Start kube-apiserver and wait until it is ready."""
+        key = self.home / "accounts.key"
+        self.processes.start(
+            "kube-apiserver",
+            [
+                str(self.bin / "kube-apiserver"),
+                f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
+                f"--secure-port={self.port}",
+                "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                "--endpoint-reconciler-type=none",
+                f"--cert-dir={self.home / 'certs'}",
+                f"--token-auth-file={self.home / 'tokens.csv'}",
+                "--authorization-mode=RBAC",
+                "--service-account-issuer=https://localhost",
+                f"--service-account-key-file={key}",
+                f"--service-account-signing-key-file={key}",
+                "--service-cluster-ip-range=10.0.0.0/16",
+                f"--disable-admission-plugins={WITHOUT}",
+                "--allow-privileged=true",
+                "--shutdown-delay-duration=0s",
+                f"--audit-policy-file={self.home / 'audit.yaml'}",
+                f"--audit-log-path={self.home / 'audit.log'}",
+            ],
+        )
+        certificate = self.home / "certs" / "apiserver.crt"
+        self.processes.wait_for("kube-apiserver", lambda: certificate.exists() and listens(self.port))
+        api = self.api()
+        self.processes.wait_for("kube-apiserver", api.ready)
+
+    def start_scheduler(self) -> None:
+        """Start kube-scheduler with its default profile."""
+        port, kubeconfig = free_ports(1)[0], str(self.kubeconfig("scheduler"))
+        self.processes.start(
+            "kube-scheduler",
+            [
+                str(self.bin / "kube-scheduler"),
+                f"--kubeconfig={kubeconfig}",
+                f"--authentication-kubeconfig={kubeconfig}",
+                f"--authorization-kubeconfig={kubeconfig}",
+                "--authentication-skip-lookup=true",
+                "--leader-elect=false",
+                "--bind-address=127.0.0.1",
+                f"--secure-port={port}",
+                f"--cert-dir={self.home / 'scheduler'}",
+                "--kube-api-qps=1000",
+                "--kube-api-burst=1000",
+                "-v=2",
+            ],
+        )
+        self.processes.wait_for("kube-scheduler", lambda: listens(port))
+
+
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- {level: Metadata, verbs: [create, update, patch, delete]}
+- {level: None}
+"""
+
+
+def boot(binaries: Path, home: Path) -> ControlPlane:
+    """Start all three; fails with the log of the one that does not come up."""
+    started = time.monotonic()
+    home.mkdir(parents=True, exist_ok=True)
+    port, etcd_port = free_ports(2)
+    plane = ControlPlane(binaries, home, Processes(home), port, etcd_port)
+    plane.tokens = {user: secrets.token_hex(16) for user in USERS}
+    lines = [f'{plane.tokens[user]},{name},{user}-uid,"{groups}"' for user, (name, groups) in USERS.items()]
+    (home / "tokens.csv").write_text("\n".join(lines) + "\n")
+    (home / "audit.yaml").write_text(AUDIT_POLICY)
+    key = ec.generate_private_key(ec.SECP256R1())
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (home / "accounts.key").write_bytes(key.private_bytes(*form))
+    try:
+        plane.start_etcd()
+        plane.start_api_server()
+        plane.start_scheduler()
+    except BaseException:
+        plane.processes.stop_all()
+        raise
+    print(f"\ne2e: etcd, kube-apiserver and kube-scheduler are up after {time.monotonic() - started:.1f} s")
+    return plane
+
+
+def listens(port: int) -> bool:
+    """Whether somebody takes connections on this port."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
