@@ -1,11 +1,10 @@
-"""kube-apiserver's REST API: raw JSON over connections that are kept, one for each thread."""
+"""kube-apiserver's REST API: raw JSON over connections that are kept. Any thread may use a client."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import ssl
-import threading
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -69,23 +68,31 @@ class Api:
         self.port = port
         self._context = ssl.create_default_context(cadata=ca.decode())
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
-        self._local = threading.local()
+        self._idle: list[http.client.HTTPSConnection] = []
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        while self._idle:
+            self._idle.pop().close()
 
     def ask(self, method: str, path: str, body: Obj | None = None, media: str = "application/json") -> Answer:
         """One request; any status is an answer. Raises OSError where there is none."""
         data = None if body is None else json.dumps(body).encode()
         headers = {**self._headers, "Content-Type": media} if data else self._headers
-        for connection in (self._kept(), None):
+        for connection in (self._idle.pop() if self._idle else None, self._fresh()):
+            if connection is None:
+                continue
             try:
-                connection = connection or self._fresh()
                 connection.request(method, "/" + path, data, headers)
                 response = connection.getresponse()
                 text = response.read()
+                self._idle.append(connection)
                 break
-            except (http.client.HTTPException, OSError) as fault:
-                self._forget()
-                if not isinstance(fault, http.client.RemoteDisconnected | ConnectionResetError | BrokenPipeError):
-                    raise
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                connection.close()
+            except BaseException:
+                connection.close()
+                raise
         else:
             raise ConnectionError(f"{method} {path}: no answer")
         warnings = [value.split('"', 1)[1][:-1].replace('\\"', '"') for value in response.headers.get_all("Warning", [])]
@@ -133,22 +140,8 @@ class Api:
         except OSError:
             return False
 
-    def _kept(self) -> http.client.HTTPSConnection | None:
-        found: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
-        return found
-
     def _fresh(self) -> http.client.HTTPSConnection:
-        self._local.connection = http.client.HTTPSConnection(
-            "127.0.0.1", self.port, context=self._context, timeout=60
-        )
-        made: http.client.HTTPSConnection = self._local.connection
-        return made
-
-    def _forget(self) -> None:
-        kept = self._kept()
-        if kept:
-            kept.close()
-        self._local.connection = None
+        return http.client.HTTPSConnection("127.0.0.1", self.port, context=self._context, timeout=60)
 
 
 def identity(kind: str, name: str, namespace: str = "default") -> Obj:

@@ -11,6 +11,7 @@ import secrets
 import socket
 import subprocess
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -137,8 +138,8 @@ class ControlPlane:
         )
         certificate = self.home / "certs" / "apiserver.crt"
         self.processes.wait_for("kube-apiserver", lambda: certificate.exists() and listens(self.port))
-        api = self.api()
-        self.processes.wait_for("kube-apiserver", api.ready)
+        with closing(self.api()) as api:
+            self.processes.wait_for("kube-apiserver", api.ready)
 
     def start_scheduler(self) -> None:
         """Start kube-scheduler with its default profile."""
@@ -184,7 +185,7 @@ def boot(binaries: Path, home: Path) -> ControlPlane:
     (home / "tokens.csv").write_text("\n".join(lines) + "\n")
     (home / "audit.yaml").write_text(AUDIT_POLICY)
     key = ec.generate_private_key(ec.SECP256R1())
-    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())
     (home / "accounts.key").write_bytes(key.private_bytes(*form))
     try:
         plane.start_etcd()

@@ -147,7 +147,9 @@ class Stage:
         self.api.delete_all(kind, namespace)
 
     def close(self) -> None:
+        """End its threads and connections."""
         self._pool.shutdown()
+        self.api.close()
 
     def _prepare(self, case: Obj) -> None:
         """Classes for the priorities, before pods are created at the same time."""
