@@ -30,6 +30,13 @@ test: .venv/dev ## every test but the slow and the end-to-end ones
 test-slow: .venv/dev ## minutes of random clusters and objects
 	$(BIN)/python -m pytest -q -n auto -m slow
 
+e2e: .venv/dev ## the real control plane, built once (Go from the machine or a wheel); TRUTH=300 for more clusters
+	$(BIN)/python tests/e2e/build.py
+	$(BIN)/python -m pytest -v -s -m e2e tests/e2e
+
+soak: .venv/dev ## the webhook under load on the real control plane; MINUTES=60 for longer
+	$(BIN)/python -m pytest -q -s -m e2e tests/e2e/soak.py
+
 oracle: ## .cache/oracle, kube-scheduler's own code to compare with (needs Go; see tests/oracle/README.md)
 	mkdir -p .cache
 	cd tests/oracle && go vet . && go test . && go build -o ../../.cache/oracle .
@@ -48,4 +55,4 @@ check: .venv/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install run serve test test-slow oracle format docs check
+.PHONY: help install run serve test test-slow e2e soak oracle format docs check

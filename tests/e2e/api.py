@@ -41,6 +41,12 @@ PATHS = {
         False,
     ),
     "MutatingWebhookConfiguration": ("apis/admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", False),
+    "MutatingAdmissionPolicy": ("apis/admissionregistration.k8s.io/v1", "mutatingadmissionpolicies", False),
+    "MutatingAdmissionPolicyBinding": (
+        "apis/admissionregistration.k8s.io/v1",
+        "mutatingadmissionpolicybindings",
+        False,
+    ),
 }
 """Kind -> path of its group version, resource, whether it is in namespaces."""
 
@@ -95,7 +101,9 @@ class Api:
                 raise
         else:
             raise ConnectionError(f"{method} {path}: no answer")
-        warnings = [value.split('"', 1)[1][:-1].replace('\\"', '"') for value in response.headers.get_all("Warning", [])]
+        warnings = [
+            value.split('"', 1)[1][:-1].replace('\\"', '"') for value in response.headers.get_all("Warning", [])
+        ]
         return Answer(response.status, _parsed(text), warnings)
 
     def do(self, method: str, path: str, body: Obj | None = None, media: str = "application/json") -> Obj:
@@ -167,7 +175,7 @@ def _query(query: dict[str, str]) -> str:
 
 def _parsed(text: bytes) -> Obj:
     try:
-        found: Obj = json.loads(text)
+        found: Any = json.loads(text)
     except ValueError:
         return {"message": text.decode(errors="replace")}
     return found if isinstance(found, dict) else {"message": str(found)}

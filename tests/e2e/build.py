@@ -54,7 +54,7 @@ def _build(go: str, name: str, directory: Path, which: str) -> None:
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}
     with subprocess.Popen(command, cwd=MODULE, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
-        told = []
+        told: list[str] = []
         for line in process.stderr:
             told = [*told[-20:], line]
             packages += not line.startswith("go: ")

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.api import identity
 from tests.e2e.build import binaries
 from tests.e2e.control_plane import ControlPlane, boot
+from tests.e2e.objects import priority_class
+from tests.e2e.staging import Stage
+from tests.e2e.webhook import Webhook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.e2e.api import Api
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -27,3 +34,37 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield running
     finally:
         running.processes.stop_all()
+
+
+@pytest.fixture(scope="module")
+def api(plane: ControlPlane) -> Iterator[Api]:
+    """A client that may do everything."""
+    with closing(plane.api()) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def stage(plane: ControlPlane) -> Iterator[Stage]:
+    """Where clusters are put; a test that puts one takes it away."""
+    with closing(Stage(plane.api())) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def classes(api: Api) -> Iterator[None]:
+    """Two classes, one of them the default."""
+    api.create(priority_class("usual", 10, globalDefault=True))
+    api.create(priority_class("high", 1000))
+    yield
+    for name in ("usual", "high"):
+        api.delete(identity("PriorityClass", name))
+
+
+@pytest.fixture(scope="module")
+def webhook(plane: ControlPlane, stage: Stage, classes: None) -> Iterator[Webhook]:
+    """One registered replica; its failures are failures of the request."""
+    with closing(Webhook(plane)) as made:
+        made.refresh(stage.dump())
+        made.register(stage.api)
+        yield made
+        made.unregister(stage.api)

@@ -68,6 +68,8 @@ class ControlPlane:
     def kubeconfig(self, user: str = "admin", port: int | None = None) -> Path:
         """A kubeconfig of this user; of another port where a proxy is between."""
         path = self.home / f"{user}-{port or self.port}.kubeconfig"
+        if path.exists():
+            return path
         cluster = {
             "server": f"https://127.0.0.1:{port or self.port}",
             "certificate-authority": str(self.home / "certs" / "apiserver.crt"),

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 NAMESPACES: Final = ("default", "prod", "dev")
 FOREVER: Final = 3600
 """Seconds of grace: no pod ends by itself, so victims can be looked at."""
+LONG: Final = 2
+"""Seconds after which the scheduler has decided."""
+SELECTED: Final = "volume.kubernetes.io/selected-node"
 SYSTEM_CLASSES: Final = {2_000_000_000: "system-cluster-critical", 2_000_001_000: "system-node-critical"}
 BEFORE_PODS: Final = {
     "csiNodes": "CSINode",
@@ -63,24 +66,27 @@ class Stage:
         self.api = api
         self._pool = ThreadPoolExecutor(6, thread_name_prefix="stage")
         self._known: set[str] = set()
+        self._preselected: set[str] = set()
 
     def put(self, case: Obj) -> None:
         """Make the API server hold the cluster of a case, all but its incoming pod. Raises Refused."""
         self._prepare(case)
+        claims = case.get("pvcs", ())
+        self._preselected = {c["metadata"]["name"] for c in claims if SELECTED in c["metadata"].get("annotations", {})}
         self._each(self._namespace, case["namespaces"])
         self._each(self.node, case["nodes"])
         for field, kind in BEFORE_PODS.items():
             self._each(self._plain, [typed(obj, kind) for obj in case.get(field, ())])
         bound = [pod for pod in case["pods"] if pod["spec"].get("nodeName")]
         uids = dict(self._each(self._bound, bound))
-        uids |= dict(self._each(lambda claim: self._claim(claim, uids), case.get("pvcs", ())))
+        uids |= dict(self._each(lambda claim: self._claim(claim, uids), claims))
         self._each(lambda volume: self._volume(volume, uids), case.get("pvs", ()))
-        for claim in case.get("pvcs", ()):
+        for claim in claims:
             if "deletionTimestamp" in claim["metadata"]:
                 self.api.delete(claim)
         waiting = [pod for pod in case["pods"] if not pod["spec"].get("nodeName")]
         for pod in waiting:
-            self.api.create(self.incoming(pod))
+            self.create(self.incoming(pod))
         for pod in waiting:
             self.decided(pod)
 
@@ -103,16 +109,27 @@ class Stage:
         _unmerge_label_keys(spec)
         return written
 
+    def create(self, pod: Obj, patience: float = 5, **query: str) -> Obj:
+        """Create a pod; the API server may learn a moment late that its class was made."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return self.api.create(pod, **query)
+            except Refused as refused:
+                if "no PriorityClass with name" not in refused.message or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
     def decided(self, pod: Obj, patience: float = 20) -> Obj:
         """The pod after kube-scheduler has bound it or given it up for now."""
-        deadline = time.monotonic() + patience
+        started = time.monotonic()
         name, namespace = pod["metadata"]["name"], pod["metadata"].get("namespace", "default")
-        while time.monotonic() < deadline:
+        while (waited := time.monotonic() - started) < patience:
             found = self.api.get("Pod", name, namespace)
             conditions = found["status"].get("conditions", ())
             if found["spec"].get("nodeName") or any(c["type"] == "PodScheduled" for c in conditions):
                 return found
-            chosen = self._provisioned(found)
+            chosen = self._provisioned(found, waited > LONG)
             if chosen:
                 found["spec"]["nodeName"] = chosen
                 return found
@@ -153,7 +170,7 @@ class Stage:
 
     def _prepare(self, case: Obj) -> None:
         """Classes for the priorities, before pods are created at the same time."""
-        for pod in case["pods"]:
+        for pod in (*case["pods"], *([case["pod"]] if "pod" in case else [])):
             self.incoming(pod)
 
     def _namespace(self, namespace: Obj) -> None:
@@ -177,7 +194,7 @@ class Stage:
 
     def _bound(self, pod: Obj) -> tuple[str, str]:
         """A pod on its node, with the status that its kubelet would write; returns (uid in the case, real uid)."""
-        made = self.api.create(self.incoming(pod))
+        made = self.create(self.incoming(pod))
         made["status"] = {**made["status"], **pod.get("status", {})}
         made["status"]["conditions"] = _conditions(pod)
         self.api.replace(made, "status")
@@ -226,8 +243,11 @@ class Stage:
                 if refused.code != 409:
                     raise
 
-    def _provisioned(self, pod: Obj) -> str:
-        """The node that the scheduler has chosen for a claim of the pod: it waits for a volume that nobody makes."""
+    def _provisioned(self, pod: Obj, long: bool) -> str:
+        """The node that the scheduler has chosen for a claim of the pod: it waits for a volume that nobody makes.
+
+        Where a claim named its node before, only the long wait tells.
+        """
         for volume in pod["spec"].get("volumes", ()):
             if "persistentVolumeClaim" in volume:
                 name = volume["persistentVolumeClaim"]["claimName"]
@@ -235,8 +255,8 @@ class Stage:
                     claim = self.api.get("PersistentVolumeClaim", name, pod["metadata"]["namespace"])
                 except Refused:
                     continue
-                node: str = claim["metadata"].get("annotations", {}).get("volume.kubernetes.io/selected-node", "")
-                if node and not claim["spec"].get("volumeName"):
+                node: str = claim["metadata"].get("annotations", {}).get(SELECTED, "")
+                if node and not claim["spec"].get("volumeName") and (long or name not in self._preselected):
                     return node
         return ""
 

@@ -1,8 +1,8 @@
 """Do pods that are nominated to a node, but not bound, count when the scheduler filters nodes? Asked of kube-scheduler.
 
 n1 has 2 CPUs and `low` holds 1.5 of them; `waiting` is nominated to n1 and needs 1.5. In the first test `low` is going
-away for its sake, but takes its time. `late` has priority 100 and needs 0.4: there is room for it beside `low`, but not if
-`waiting` counts. Then it fits only without `low`, and is nominated to n1 itself.
+away for its sake, but takes its time. `late` has priority 100 and needs 0.4: there is room for it beside `low`, but not
+if `waiting` counts. Then it fits only without `low`, and is nominated to n1 itself.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.staging import Stage
 from tests.e2e.truth import SETTLING, Outcome, act, ask, differences, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.e2e.api import Obj
-    from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.staging import Stage
 
 pytestmark = pytest.mark.e2e
 
@@ -28,20 +27,18 @@ COUNTED_AND_LOW_GOES = Outcome(nominated="n1", victims=frozenset({"default/low"}
 NOT_COUNTED = Outcome(bound="n1")
 
 
-@pytest.fixture
-def stage(plane: ControlPlane) -> Iterator[Stage]:
-    made = Stage(plane.api())
-    made.put({"namespaces": [], "nodes": [node("n1")], "pods": [{**pod("low", "1500m", 0), **running_on("n1")}]})
-    yield made
-    made.clear()
-    made.close()
+@pytest.fixture(autouse=True)
+def cluster(stage: Stage) -> Iterator[None]:
+    stage.put({"namespaces": [], "nodes": [node("n1")], "pods": [{**pod("low", "1500m", 0), **running_on("n1")}]})
+    yield
+    stage.clear()
 
 
 @pytest.mark.parametrize(("priority", "outcome"), [(200, COUNTED), (100, COUNTED), (50, NOT_COUNTED)])
 def test_a_pod_that_the_scheduler_nominated_counts_from_equal_priority_on(
     stage: Stage, priority: int, outcome: Outcome
 ) -> None:
-    stage.api.create(stage.incoming(pod("waiting", "1500m", priority)))
+    stage.create(stage.incoming(pod("waiting", "1500m", priority)))
     waiting = stage.decided(pod("waiting", "1500m", priority))
     assert waiting["status"].get("nominatedNodeName") == "n1"
     going = lambda: "deletionTimestamp" in stage.api.get("Pod", "low")["metadata"]  # noqa: E731
@@ -53,7 +50,7 @@ def test_a_pod_that_the_scheduler_nominated_counts_from_equal_priority_on(
 def test_a_pod_that_somebody_else_nominated_counts_likewise(stage: Stage, priority: int, outcome: Outcome) -> None:
     waiting = pod("waiting", "1500m", priority)
     waiting["spec"]["nodeSelector"] = {"no-node": "has-this"}
-    stage.api.create(stage.incoming(waiting))
+    stage.create(stage.incoming(waiting))
     stage.decided(waiting)
     nominate(stage, "waiting")
     assert settle(stage) == outcome
@@ -62,7 +59,7 @@ def test_a_pod_that_somebody_else_nominated_counts_likewise(stage: Stage, priori
 def test_a_pod_of_another_scheduler_does_not_count(stage: Stage) -> None:
     waiting = pod("waiting", "1500m", 200)
     waiting["spec"]["schedulerName"] = "another"
-    stage.api.create(stage.incoming(waiting))
+    stage.create(stage.incoming(waiting))
     nominate(stage, "waiting")
     assert settle(stage) == NOT_COUNTED
 
@@ -70,7 +67,7 @@ def test_a_pod_of_another_scheduler_does_not_count(stage: Stage) -> None:
 def test_a_pod_with_a_scheduling_gate_counts(stage: Stage) -> None:
     waiting = pod("waiting", "1500m", 200)
     waiting["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
-    stage.api.create(stage.incoming(waiting))
+    stage.create(stage.incoming(waiting))
     nominate(stage, "waiting")
     assert settle(stage) == COUNTED_AND_LOW_GOES
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.staging import Stage
 from tests.e2e.truth import SETTLING, act, as_case, ask, compact, differences
 from tests.oracle.generator.kinds import KINDS, make_case
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.e2e.api import Obj
-    from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.staging import Stage
 
 pytestmark = pytest.mark.e2e
 
@@ -31,13 +30,6 @@ CASES = Path(__file__).parent / "cases"
 # The claim of a generic ephemeral volume belongs to a pod by its uid, which the incoming one does not have yet.
 NOT_STAGED = {"inline"}
 STAGED = [kind for kind in KINDS if kind not in NOT_STAGED]
-
-
-@pytest.fixture(scope="module")
-def stage(plane: ControlPlane) -> Iterator[Stage]:
-    made = Stage(plane.api())
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import policies
-from tests.e2e.api import path_of
 from tests.e2e.staging import Stage
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Question:
 def ask(stage: Stage, pod: Obj) -> Question:
     """Ask about a pod with the cluster as it is stored now; the pod is as a dry run of its creation shows it."""
     objects = stage.dump()
-    dry = stage.api.create(pod, dryRun="All")
+    dry = stage.create(pod, dryRun="All")
     cache = policies.Cache()
     for obj in objects:
         cache.add(obj)
@@ -61,7 +60,7 @@ def ask(stage: Stage, pod: Obj) -> Question:
 
 def act(stage: Stage, question: Question, pod: Obj) -> Outcome:
     """Create the pod for real, and see what kube-scheduler does."""
-    stage.api.create(pod)
+    stage.create(pod)
     decided = stage.decided(pod)
     if decided["spec"].get("nodeName"):
         return Outcome(bound=decided["spec"]["nodeName"], victims=_victims(stage, question))
@@ -96,7 +95,7 @@ def as_case(identity: str, question: Question, outcome: Outcome, wrong: list[str
     """The staged cluster as a case, to be looked at and kept."""
     case: Obj = {"id": identity, "pod": question.pod, "live": str(outcome), "differences": wrong}
     for obj in question.objects:
-        case.setdefault(LISTS.get(obj["kind"], obj["kind"]), []).append(_without_noise(obj))
+        case.setdefault(LISTS[obj["kind"]], []).append(_without_noise(obj))
     return case
 
 
@@ -117,6 +116,7 @@ LISTS = {
     "ReplicaSet": "replicaSets",
     "StatefulSet": "statefulSets",
     "PriorityClass": "priorityClasses",
+    "ResourceQuota": "resourceQuotas",
 }
 
 

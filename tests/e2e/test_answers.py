@@ -1,0 +1,124 @@
+"""What people see of forewarn: kubectl's own output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.objects import deployment, pod, priority_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.api import Obj
+    from tests.e2e.control_plane import ControlPlane, Told
+    from tests.e2e.staging import Stage
+    from tests.e2e.webhook import Webhook
+
+pytestmark = pytest.mark.e2e
+
+Sees = Callable[[str, str], None]
+
+
+@pytest.fixture
+def apply(plane: ControlPlane, webhook: Webhook) -> Iterator[Apply]:
+    made = Apply(plane)
+    yield made
+    made.undo()
+
+
+@pytest.fixture
+def sees(stage: Stage, webhook: Webhook) -> Sees:
+    """Let the webhook see an object that was just created."""
+    return lambda kind, _name: webhook.refresh([*stage.dump(), *stage.api.list(kind)])
+
+
+class Apply:
+    """kubectl apply, undone at the end of the test."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.applied: list[Obj] = []
+
+    def __call__(self, obj: Obj, *flags: str) -> Told:
+        if "--dry-run=server" not in flags:
+            self.applied.append(obj)
+        return self.plane.kubectl("apply", "-f", "-", *flags, stdin=json.dumps(obj))
+
+    def undo(self) -> None:
+        for obj in self.applied:
+            kind, name = obj["kind"], obj["metadata"]["name"]
+            self.plane.kubectl("delete", kind, name, "--ignore-not-found", "--now", "--wait=false")
+
+
+UNKNOWN = (
+    "Warning: no PriorityClass with name missing was found: its pods will be refused. "
+    "create it, or name one of: high, usual [unknown-priority-class]\n"
+)
+
+
+def test_a_deployment_of_a_missing_class_is_created_with_a_warning(apply: Apply) -> None:
+    assert apply(deployment("shop", "missing")) == (0, "deployment.apps/shop created\n", UNKNOWN)
+
+
+def test_so_is_its_dry_run_on_the_server(apply: Apply) -> None:
+    told = apply(deployment("shop", "missing"), "--dry-run=server")
+    assert told == (0, "deployment.apps/shop created (server dry run)\n", UNKNOWN)
+
+
+def test_scaling_it_warns_likewise(apply: Apply, sees: Sees) -> None:
+    apply(deployment("shop", "missing"))
+    sees("Deployment", "shop")
+    told = apply.plane.kubectl("scale", "deployment/shop", "--replicas=3")
+    assert told == (0, "deployment.apps/shop scaled\n", UNKNOWN)
+
+
+def test_a_harmless_deployment_is_applied_scaled_and_applied_again_in_silence(apply: Apply, sees: Sees) -> None:
+    assert apply(deployment("calm", "high")) == (0, "deployment.apps/calm created\n", "")
+    sees("Deployment", "calm")
+    assert apply.plane.kubectl("scale", "deployment/calm", "--replicas=2").err == ""
+    assert apply(deployment("calm", "high"), "--dry-run=server").err == ""
+    assert apply(deployment("calm", "high")).err == ""
+
+
+def test_a_value_over_the_limit_is_refused_by_the_api_server(apply: Apply) -> None:
+    text = (
+        'The PriorityClass "huge" is invalid: value: Forbidden: '
+        "maximum allowed value of a user defined priority is 1000000000\n"
+    )
+    assert apply(priority_class("huge", 1_000_000_001)) == (1, "", text)
+
+
+def test_a_system_name_is_refused_by_the_api_server(apply: Apply) -> None:
+    text = (
+        'The PriorityClass "system-mine" is invalid: metadata.name: Forbidden: priority class names with '
+        "'system-' prefix are reserved for system use only. error: system-mine is not a known system priority class\n"
+    )
+    assert apply(priority_class("system-mine", 5)) == (1, "", text)
+
+
+def test_a_second_default_is_refused_by_the_api_server(apply: Apply) -> None:
+    told = apply(priority_class("second", 5, globalDefault=True))
+    text = (
+        'Error from server (Forbidden): error when creating "STDIN": priorityclasses.scheduling.k8s.io "second" is '
+        "forbidden: PriorityClass usual is already marked as default. Only one default can exist\n"
+    )
+    assert told == (1, "", text)
+
+
+def test_a_changed_value_is_refused_by_the_api_server(apply: Apply) -> None:
+    assert apply(priority_class("changing", 5)).status == 0
+    text = 'The PriorityClass "changing" is invalid: value: Forbidden: may not be changed in an update.\n'
+    assert apply(priority_class("changing", 6)) == (1, "", text)
+
+
+def test_a_pod_of_a_missing_class_is_refused_by_the_api_server(apply: Apply) -> None:
+    told = apply(pod("lost", priorityClassName="missing"))
+    text = (
+        'Error from server (Forbidden): error when creating "STDIN": pods "lost" is forbidden: '
+        "no PriorityClass with name missing was found\n"
+    )
+    assert told == (1, "", text)
