@@ -35,6 +35,8 @@ PATHS = {
     "Lease": ("apis/coordination.k8s.io/v1", "leases", True),
     "Secret": ("api/v1", "secrets", True),
     "Event": ("api/v1", "events", True),
+    "ClusterRole": ("apis/rbac.authorization.k8s.io/v1", "clusterroles", False),
+    "ClusterRoleBinding": ("apis/rbac.authorization.k8s.io/v1", "clusterrolebindings", False),
     "ValidatingWebhookConfiguration": (
         "apis/admissionregistration.k8s.io/v1",
         "validatingwebhookconfigurations",

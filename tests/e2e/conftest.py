@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.api import identity
 from tests.e2e.build import binaries
 from tests.e2e.control_plane import ControlPlane, boot
-from tests.e2e.objects import priority_class
+from tests.e2e.objects import PERMISSIONS, priority_class
 from tests.e2e.staging import Stage
 from tests.e2e.webhook import Webhook
 
@@ -31,6 +30,9 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The control plane of the run."""
     running = boot(binaries(), tmp_path_factory.mktemp("control-plane"))
     try:
+        with closing(running.api()) as api:
+            for obj in PERMISSIONS:
+                api.create(obj)
         yield running
     finally:
         running.processes.stop_all()
@@ -52,19 +54,25 @@ def stage(plane: ControlPlane) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def classes(api: Api) -> Iterator[None]:
-    """Two classes, one of them the default."""
+    """Two classes beside the built-in ones, one of them the default; none is left at the end."""
+    _delete_classes(api)
     api.create(priority_class("usual", 10, globalDefault=True))
     api.create(priority_class("high", 1000))
     yield
-    for name in ("usual", "high"):
-        api.delete(identity("PriorityClass", name))
+    _delete_classes(api)
+
+
+def _delete_classes(api: Api) -> None:
+    for found in api.list("PriorityClass"):
+        if not found["metadata"]["name"].startswith("system-"):
+            api.delete(found)
 
 
 @pytest.fixture(scope="module")
 def webhook(plane: ControlPlane, stage: Stage, classes: None) -> Iterator[Webhook]:
     """One registered replica; its failures are failures of the request."""
     with closing(Webhook(plane)) as made:
-        made.refresh(stage.dump())
+        made.start()
         made.register(stage.api)
         yield made
         made.unregister(stage.api)

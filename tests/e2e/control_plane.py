@@ -5,6 +5,7 @@ There is no kubelet and no controller-manager: tests play them.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import secrets
@@ -23,6 +24,8 @@ from tests.e2e.processes import Processes, free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.e2e.api import Obj
 
 # ServiceAccount wants a controller that makes accounts; StorageObjectInUseProtection one that takes finalizers away.
 WITHOUT = "ServiceAccount,StorageObjectInUseProtection"
@@ -142,6 +145,20 @@ class ControlPlane:
         self.processes.wait_for("kube-apiserver", lambda: certificate.exists() and listens(self.port))
         with closing(self.api()) as api:
             self.processes.wait_for("kube-apiserver", api.ready)
+
+    def compact(self) -> int:
+        """Let etcd forget all but the newest revision of everything; returns that revision."""
+        revision = int(self._etcd("kv/range", {"key": "AA=="})["header"]["revision"])
+        self._etcd("kv/compaction", {"revision": str(revision), "physical": True})
+        return revision
+
+    def _etcd(self, method: str, body: Obj) -> Obj:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.etcd_port, timeout=30)) as connection:
+            connection.request("POST", f"/v3/{method}", json.dumps(body))
+            response = connection.getresponse()
+            answer: Obj = json.loads(response.read())
+        assert response.status == 200, answer
+        return answer
 
     def start_scheduler(self) -> None:
         """Start kube-scheduler with its default profile."""

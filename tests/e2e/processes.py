@@ -63,6 +63,10 @@ class Processes:
         self._tell(f"-{process.pid}")
         return status
 
+    def runs(self, name: str) -> bool:
+        """Whether it was started and not stopped since."""
+        return name in self._running
+
     def pid(self, name: str) -> int:
         return self._running[name].pid
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,14 +12,11 @@ from tests.e2e.objects import deployment, pod, priority_class
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.e2e.api import Obj
+    from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane, Told
-    from tests.e2e.staging import Stage
     from tests.e2e.webhook import Webhook
 
 pytestmark = pytest.mark.e2e
-
-Sees = Callable[[str, str], None]
 
 
 @pytest.fixture
@@ -28,12 +24,6 @@ def apply(plane: ControlPlane, webhook: Webhook) -> Iterator[Apply]:
     made = Apply(plane)
     yield made
     made.undo()
-
-
-@pytest.fixture
-def sees(stage: Stage, webhook: Webhook) -> Sees:
-    """Let the webhook see an object that was just created."""
-    return lambda kind, _name: webhook.refresh([*stage.dump(), *stage.api.list(kind)])
 
 
 class Apply:
@@ -56,7 +46,7 @@ class Apply:
 
 UNKNOWN = (
     "Warning: no PriorityClass with name missing was found: its pods will be refused. "
-    "create it, or name one of: high, usual [unknown-priority-class]\n"
+    "Fix: create it, or name one of: high, usual [unknown-priority-class]\n"
 )
 
 
@@ -69,16 +59,18 @@ def test_so_is_its_dry_run_on_the_server(apply: Apply) -> None:
     assert told == (0, "deployment.apps/shop created (server dry run)\n", UNKNOWN)
 
 
-def test_scaling_it_warns_likewise(apply: Apply, sees: Sees) -> None:
+def test_scaling_it_warns_likewise(apply: Apply, webhook: Webhook, api: Api) -> None:
     apply(deployment("shop", "missing"))
-    sees("Deployment", "shop")
+    webhook.catch_up(api)
     told = apply.plane.kubectl("scale", "deployment/shop", "--replicas=3")
     assert told == (0, "deployment.apps/shop scaled\n", UNKNOWN)
 
 
-def test_a_harmless_deployment_is_applied_scaled_and_applied_again_in_silence(apply: Apply, sees: Sees) -> None:
+def test_a_harmless_deployment_is_applied_scaled_and_applied_again_in_silence(
+    apply: Apply, webhook: Webhook, api: Api
+) -> None:
     assert apply(deployment("calm", "high")) == (0, "deployment.apps/calm created\n", "")
-    sees("Deployment", "calm")
+    webhook.catch_up(api)
     assert apply.plane.kubectl("scale", "deployment/calm", "--replicas=2").err == ""
     assert apply(deployment("calm", "high"), "--dry-run=server").err == ""
     assert apply(deployment("calm", "high")).err == ""

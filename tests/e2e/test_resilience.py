@@ -34,7 +34,7 @@ RUNNING = ("--drain", "1")
 def webhook(plane: ControlPlane, stage: Stage) -> Iterator[Webhook]:
     """Two replicas whose failures are failures of the request."""
     with closing(Webhook(plane, REPLICAS, RUNNING)) as made:
-        made.refresh(stage.dump())
+        made.start()
         made.register(stage.api)
         yield made
         made.unregister(stage.api)

@@ -5,17 +5,23 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+import ssl
 import sys
 import time
 from base64 import b64encode
+from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.e2e.api import identity
+from tests.e2e.api import PATHS, identity
 from tests.e2e.certificates import Authority
 from tests.e2e.processes import free_ports
 from tests.e2e.proxy import Proxy
+from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
 
@@ -24,6 +30,14 @@ WORKLOADS = [
     {"apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs", "cronjobs"]},
     {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/scale", "statefulsets/scale"]},
 ]
+COUNTED = {
+    "PriorityClass": ["PriorityClass"],
+    "Node": ["Node"],
+    "Pod": ["Pod"],
+    "PodDisruptionBudget": ["PodDisruptionBudget"],
+    "workload": ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"],
+}
+"""Label of forewarn_cache_objects -> kinds."""
 PODS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE", "UPDATE"]}
 CLASSES = {
     "apiGroups": ["scheduling.k8s.io"],
@@ -36,15 +50,16 @@ CLASSES = {
 class Replica:
     """One process of `forewarn serve`."""
 
-    def __init__(self, plane: ControlPlane, name: str, flags: list[str]) -> None:
-        self.plane, self.name, self.flags = plane, name, flags
+    def __init__(self, plane: ControlPlane, name: str, flags: list[str], kubeconfig: Path) -> None:
+        self.plane, self.name, self.flags, self.kubeconfig = plane, name, flags, kubeconfig
         self.port, self.health_port = free_ports(2)
 
     def start(self) -> None:
         """Start it and wait until it is ready."""
         command = [sys.executable, "-m", "policies.cli", "serve"]
         ports = ["--port", str(self.port), "--health-port", str(self.health_port)]
-        self.plane.processes.start(self.name, [*command, *ports, *self.flags], {"PYTHONUNBUFFERED": "1"})
+        environment = {"PYTHONUNBUFFERED": "1", "KUBECONFIG": str(self.kubeconfig)}
+        self.plane.processes.start(self.name, [*command, *ports, *self.flags], environment)
         self.plane.processes.wait_for(self.name, self.ready)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
@@ -67,10 +82,12 @@ class Replica:
         finally:
             connection.close()
 
-    def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric over those of its labels that are not given."""
         lines = self.health("/metrics")[1].splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
+        lines = [line for line in lines if line.startswith((f"{name} ", f"{name}{{"))]
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(text in line for text in wanted))
 
     def resident(self) -> int:
         """Bytes of memory it holds."""
@@ -86,11 +103,12 @@ class Webhook:
         home = plane.home / f"webhook-{time.monotonic_ns()}"
         home.mkdir()
         self.home, self.authority = home, Authority()
-        self.dump = home / "cluster.json"
         self.rotate()
+        self.connected = True
+        self.to_api = Proxy(lambda: [plane.port] if self.connected else [])
+        kubeconfig = plane.kubeconfig("forewarn", self.to_api.port)
         own = ["--tls-cert", str(home / "tls.crt"), "--tls-key", str(home / "tls.key")]
-        source = ["--cluster", str(self.dump)]
-        self.replicas = [Replica(plane, f"{home.name}-{i}", [*own, *source, *flags]) for i in range(count)]
+        self.replicas = [Replica(plane, f"{home.name}-{i}", [*own, *flags], kubeconfig) for i in range(count)]
         self.in_service = [*self.replicas]
         self.proxy = Proxy(lambda: [replica.port for replica in self.in_service])
 
@@ -102,13 +120,44 @@ class Webhook:
         for replica in self.replicas:
             replica.start()
 
-    def refresh(self, objects: list[Obj]) -> None:
-        """Let it see the cluster as it is now."""
-        self.dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    def catch_up(self, api: Api, patience: float = 10) -> None:
+        """Wait until every replica knows of as many objects as there are."""
+        counts = {kind: float(sum(len(api.list(name)) for name in names)) for kind, names in COUNTED.items()}
         for replica in self.replicas:
-            if replica.ready():
-                replica.stop(signal.SIGKILL)
-            replica.start()
+            wait_until(partial(_knows, replica, counts), patience, f"{replica.name} knows of {counts}")
+
+    def cut_off(self) -> None:
+        """Break its connections to the API server; no new ones come about until `let_through`."""
+        self.connected = False
+        self.to_api.cut()
+
+    def let_through(self) -> None:
+        """It can reach the API server again."""
+        self.connected = True
+
+    def review(self, obj: Obj) -> Obj:
+        """Ask /validate of the first replica about the creation of an object, as the API server would."""
+        group, resource, _ = PATHS[obj["kind"]]
+        version = group.removeprefix("apis/").removeprefix("api/")
+        group, _, version = version.rpartition("/")
+        request = {
+            "uid": "e2e",
+            "kind": {"group": group, "version": version, "kind": obj["kind"]},
+            "resource": {"group": group, "version": version, "resource": resource},
+            "name": obj["metadata"]["name"],
+            "namespace": obj["metadata"].get("namespace", ""),
+            "operation": "CREATE",
+            "userInfo": {"username": "alice"},
+            "object": obj,
+            "dryRun": True,
+        }
+        body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+        context = ssl.create_default_context(cadata=self.authority.pem.decode())
+        connection = http.client.HTTPSConnection("127.0.0.1", self.replicas[0].port, context=context, timeout=30)
+        with closing(connection):
+            connection.request("POST", "/validate?timeout=5s", body, {"Content-Type": "application/json"})
+            response: Obj = json.loads(connection.getresponse().read())["response"]
+        return response
 
     def take_out(self, replica: Replica) -> None:
         """What readiness does: no new connections go to it. It takes Kubernetes a moment, as it does here."""
@@ -130,10 +179,11 @@ class Webhook:
 
     def close(self) -> None:
         """Stop the replicas and what is in front of them."""
-        self.proxy.close()
         for replica in self.replicas:
-            if replica.ready():
+            if self.plane.processes.runs(replica.name):
                 replica.stop()
+        self.proxy.close()
+        self.to_api.close()
 
     def _configurations(self, failure_policy: str) -> list[Obj]:
         workloads = [{**rule, "operations": ["CREATE", "UPDATE"]} for rule in WORKLOADS]
@@ -157,6 +207,10 @@ class Webhook:
             "sideEffects": "NoneOnDryRun",
             "admissionReviewVersions": ["v1"],
         }
+
+
+def _knows(replica: Replica, counts: dict[str, float]) -> bool:
+    return all(replica.metric("forewarn_cache_objects", kind=kind) == count for kind, count in counts.items())
 
 
 def wait_until_asked(api: Api, webhook: Webhook, patience: float = 10) -> None:

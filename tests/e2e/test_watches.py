@@ -1,0 +1,113 @@
+"""What forewarn knows recovers when the API server goes away, connections break, or history is forgotten.
+
+In between nobody is denied by what it does not know: it is asked all the time, and its configuration says Fail.
+"""
+
+from __future__ import annotations
+
+import time
+from signal import SIGKILL
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.load import load
+from tests.e2e.objects import deployment, pod, priority_class
+from tests.e2e.truth import wait_until
+
+if TYPE_CHECKING:
+    from tests.e2e.api import Api
+    from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.webhook import Webhook
+
+pytestmark = pytest.mark.e2e
+
+BOUND = 20
+"""Seconds within which it has to know again: the longest pause between two attempts is 15."""
+
+
+@pytest.fixture(autouse=True)
+def fresh(webhook: Webhook) -> None:
+    """A process that has met with no failure yet: after several it waits longer before it tries again."""
+    webhook.replicas[0].stop(SIGKILL)
+    webhook.replicas[0].start()
+
+
+def knows(webhook: Webhook, class_: str) -> bool:
+    """Whether a Deployment that names this class is let through in silence."""
+    return not webhook.review(deployment("probe", class_)).get("warnings")
+
+
+def recovered(webhook: Webhook, class_: str, what: str) -> None:
+    started = time.monotonic()
+    wait_until(lambda: knows(webhook, class_), BOUND, f"{class_} is known after {what}")
+    print(f"\ne2e: {what}: known again after {time.monotonic() - started:.1f} s")
+    assert not knows(webhook, "missing")
+
+
+def expired(webhook: Webhook) -> float:
+    """How often a kind had to be listed anew because its resource version was too old."""
+    return webhook.replicas[0].metric("forewarn_watch_failures_total", reason="expired")
+
+
+def creates(api: Api, class_: str) -> str:
+    """Create a pod of a class by dry run; returns what went wrong."""
+    answer = api.ask("POST", "api/v1/namespaces/default/pods?dryRun=All", pod("probe", priorityClassName=class_))
+    lags = "no PriorityClass with name" in str(answer.body.get("message")) and "denied" not in str(answer.body)
+    return "" if answer.code == 201 or lags else f"{answer.code}: {answer.body.get('message')}"
+
+
+def test_watch_connections_break(webhook: Webhook, api: Api) -> None:
+    for turn in range(3):
+        assert webhook.to_api.cut() > 10
+        api.create(priority_class(f"cut-{turn}", turn))
+        with load(lambda _: creates(api, f"cut-{turn}"), per_second=50, threads=4) as made:  # noqa: B023
+            recovered(webhook, f"cut-{turn}", "connections cut")
+        assert made.faults == []
+
+
+def test_the_api_server_is_away_for_a_while(webhook: Webhook, api: Api) -> None:
+    """A class that came meanwhile is not known: a workload gets a warning, a pod is not denied."""
+    webhook.cut_off()
+    api.create(priority_class("meanwhile", 7))
+    for _ in range(20):
+        assert creates(api, "meanwhile") == ""
+        assert creates(api, "high") == ""
+        lost = webhook.review(pod("probe", priorityClassName="meanwhile", priority=7))
+        assert lost["allowed"], "the cache alone must not deny"
+        assert knows(webhook, "high")
+    webhook.let_through()
+    recovered(webhook, "meanwhile", "cut off")
+    webhook.catch_up(api)
+
+
+def test_the_api_server_is_restarted(webhook: Webhook, plane: ControlPlane, api: Api) -> None:
+    api.close()
+    plane.processes.stop("kube-apiserver", SIGKILL)
+    for _ in range(10):
+        assert knows(webhook, "high")
+        assert not knows(webhook, "missing")
+        assert webhook.review(pod("probe", priorityClassName="unseen", priority=7))["allowed"]
+    plane.start_api_server()
+    api.create(priority_class("restarted", 8))
+    recovered(webhook, "restarted", "API server restarted")
+    webhook.catch_up(api)
+
+
+def test_history_is_forgotten(webhook: Webhook, plane: ControlPlane, api: Api) -> None:
+    """Its resource versions are too old after a compaction, and the restarted API server has no memory of its own."""
+    before = expired(webhook)
+    webhook.cut_off()
+    api.create(priority_class("forgotten", 9))
+    api.delete(priority_class("meanwhile", 7))
+    for turn in range(50):
+        api.patch(priority_class("high", 1000), {"description": f"revision {turn}"})
+    api.close()
+    plane.processes.stop("kube-apiserver", SIGKILL)
+    plane.compact()
+    plane.start_api_server()
+    webhook.let_through()
+    recovered(webhook, "forgotten", "compacted")
+    webhook.catch_up(api)
+    assert not knows(webhook, "meanwhile")
+    assert expired(webhook) > before
