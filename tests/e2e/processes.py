@@ -96,7 +96,7 @@ class Processes:
     def stop_all(self) -> None:
         """Stop everything, the last started first."""
         for name in reversed([*self._running]):
-            self.stop(name, patience=10)
+            self.stop(name, patience=3)
         assert self._guardian.stdin
         self._guardian.stdin.close()
         self._guardian.wait()

@@ -1,5 +1,6 @@
 """What forewarn predicts is what kube-scheduler then does, on random clusters.
 
+It is asked by a fresh list of everything, and by watches that follow the API server through all the clusters.
 TRUTH says how many clusters there are, SEED which ones. A cluster on which they differ is kept under tests/e2e/cases/.
 """
 
@@ -8,18 +9,23 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.truth import SETTLING, act, as_case, ask, compact, differences
+from policies import predict
+from tests.e2e.truth import SETTLING, Question, act, as_case, ask, compact, differences, wait_until
 from tests.oracle.generator.kinds import KINDS, make_case
+from webhook.apiserver import ApiServer, connect
+from webhook.informer import Informer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.e2e.api import Obj
+    from tests.e2e.control_plane import ControlPlane
     from tests.e2e.staging import Stage
 
 pytestmark = pytest.mark.e2e
@@ -30,6 +36,19 @@ CASES = Path(__file__).parent / "cases"
 # The claim of a generic ephemeral volume belongs to a pod by its uid, which the incoming one does not have yet.
 NOT_STAGED = {"inline"}
 STAGED = [kind for kind in KINDS if kind not in NOT_STAGED]
+
+
+@pytest.fixture(scope="module")
+def watched(plane: ControlPlane) -> Iterator[Informer]:
+    """Cluster state as the webhook has it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(plane.kubeconfig("forewarn")))
+        server = ApiServer(connect).open()
+    informer = Informer(server).start()
+    assert informer.wait(30)
+    yield informer
+    informer.stop()
+    server.close()
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +68,22 @@ def case_of(number: int) -> Obj:
         attempt += 100_000
 
 
+def same_by_watches(watched: Informer, question: Question) -> bool:
+    cluster = watched.cluster()
+    return cluster is not None and predict(cluster, question.pod).to_dict() == question.prediction.to_dict()
+
+
 @pytest.mark.parametrize("number", range(TRUTH))
-def test_kube_scheduler_does_what_was_predicted(stage: Stage, tally: Counter[str], number: int) -> None:
+def test_kube_scheduler_does_what_was_predicted(
+    stage: Stage, watched: Informer, tally: Counter[str], number: int
+) -> None:
     case = case_of(number)
     try:
         stage.put(case)
         time.sleep(SETTLING)
         pod = stage.incoming(case["pod"])
         question = ask(stage, pod)
+        wait_until(partial(same_by_watches, watched, question), 5, "the watches lead to the same prediction")
         outcome = act(stage, question, pod)
         wrong = differences(question, outcome)
         if wrong:
