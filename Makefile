@@ -37,6 +37,9 @@ e2e: .venv/dev ## the real control plane, built once (Go from the machine or a w
 soak: .venv/dev ## the webhook under load on the real control plane; MINUTES=60 for longer
 	$(BIN)/python -m pytest -q -s -m e2e tests/e2e/soak.py
 
+e2e-scale: .venv/dev ## a cluster of 150,000 pods (some 5 minutes, 8 GB); PODS=15000 for fewer
+	$(BIN)/python -m pytest -q -s -m e2e tests/e2e/scale.py
+
 oracle: ## .cache/oracle, kube-scheduler's own code to compare with (needs Go; see tests/oracle/README.md)
 	mkdir -p .cache
 	cd tests/oracle && go vet . && go test . && go build -o ../../.cache/oracle .
@@ -55,4 +58,4 @@ check: .venv/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install run serve test test-slow e2e soak oracle format docs check
+.PHONY: help install run serve test test-slow e2e soak e2e-scale oracle format docs check

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 NAMESPACES: Final = ("default", "prod", "dev")
 FOREVER: Final = 3600
 """Seconds of grace: no pod ends by itself, so victims can be looked at."""
-LONG: Final = 2
-"""Seconds after which the scheduler has decided."""
-SELECTED: Final = "volume.kubernetes.io/selected-node"
 SYSTEM_CLASSES: Final = {2_000_000_000: "system-cluster-critical", 2_000_001_000: "system-node-critical"}
 BEFORE_PODS: Final = {
     "csiNodes": "CSINode",
@@ -66,13 +63,11 @@ class Stage:
         self.api = api
         self._pool = ThreadPoolExecutor(6, thread_name_prefix="stage")
         self._known: set[str] = set()
-        self._preselected: set[str] = set()
 
     def put(self, case: Obj) -> None:
         """Make the API server hold the cluster of a case, all but its incoming pod. Raises Refused."""
         self._prepare(case)
         claims = case.get("pvcs", ())
-        self._preselected = {c["metadata"]["name"] for c in claims if SELECTED in c["metadata"].get("annotations", {})}
         self._each(self._namespace, case["namespaces"])
         self._each(self.node, case["nodes"])
         for field, kind in BEFORE_PODS.items():
@@ -122,16 +117,17 @@ class Stage:
 
     def decided(self, pod: Obj, patience: float = 20) -> Obj:
         """The pod after kube-scheduler has bound it or given it up for now."""
-        started = time.monotonic()
+        deadline = time.monotonic() + patience
         name, namespace = pod["metadata"]["name"], pod["metadata"].get("namespace", "default")
-        while (waited := time.monotonic() - started) < patience:
+        while time.monotonic() < deadline:
             found = self.api.get("Pod", name, namespace)
             conditions = found["status"].get("conditions", ())
             if found["spec"].get("nodeName") or any(c["type"] == "PodScheduled" for c in conditions):
                 return found
-            chosen = self._provisioned(found, waited > LONG)
-            if chosen:
-                found["spec"]["nodeName"] = chosen
+            if (
+                "nominatedNodeName" in found["status"]
+            ):  # chosen; only its volumes have to be bound, which nobody does here
+                found["spec"]["nodeName"] = found["status"]["nominatedNodeName"]
                 return found
             time.sleep(0.02)
         raise AssertionError(f"kube-scheduler has not looked at {namespace}/{name} for {patience} s")
@@ -242,23 +238,6 @@ class Stage:
             except Refused as refused:
                 if refused.code != 409:
                     raise
-
-    def _provisioned(self, pod: Obj, long: bool) -> str:
-        """The node that the scheduler has chosen for a claim of the pod: it waits for a volume that nobody makes.
-
-        Where a claim named its node before, only the long wait tells.
-        """
-        for volume in pod["spec"].get("volumes", ()):
-            if "persistentVolumeClaim" in volume:
-                name = volume["persistentVolumeClaim"]["claimName"]
-                try:
-                    claim = self.api.get("PersistentVolumeClaim", name, pod["metadata"]["namespace"])
-                except Refused:
-                    continue
-                node: str = claim["metadata"].get("annotations", {}).get(SELECTED, "")
-                if node and not claim["spec"].get("volumeName") and (long or name not in self._preselected):
-                    return node
-        return ""
 
     def _each(self, work: Any, objects: Iterable[Obj]) -> list[Any]:
         return [*self._pool.map(work, objects)]

@@ -86,7 +86,7 @@ def differences(question: Question, outcome: Outcome) -> list[str]:
     expected = _predicted_victims(question, outcome.nominated)
     wanted = sorted(v for v in expected if not _terminating(question.pods[v]))
     if any("victims tie" in line for line in prediction.standing):
-        ranks = [sorted(_rank(question.pods[v]) for v in victims) for victims in (wanted, outcome.victims)]
+        ranks = [sorted(rank(question.pods[v]) for v in victims) for victims in (wanted, outcome.victims)]
         return [] if ranks[0] == ranks[1] else [f"victims {wanted} or their equals, were {sorted(outcome.victims)}"]
     return [] if wanted == sorted(outcome.victims) else [f"victims {wanted}, were {sorted(outcome.victims)}"]
 
@@ -139,7 +139,8 @@ def _terminating(pod: Obj) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
-def _rank(pod: Obj) -> tuple[int, str]:
+def rank(pod: Obj) -> tuple[int, str]:
+    """What makes a pod more important than another."""
     return pod["spec"].get("priority", 0), pod["status"].get("startTime", "")
 
 

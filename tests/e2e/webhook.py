@@ -11,6 +11,7 @@ import time
 from base64 import b64encode
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.e2e.api import PATHS, identity
@@ -20,8 +21,6 @@ from tests.e2e.proxy import Proxy
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
 
@@ -54,13 +53,13 @@ class Replica:
         self.plane, self.name, self.flags, self.kubeconfig = plane, name, flags, kubeconfig
         self.port, self.health_port = free_ports(2)
 
-    def start(self) -> None:
+    def start(self, patience: float = 60) -> None:
         """Start it and wait until it is ready."""
         command = [sys.executable, "-m", "policies.cli", "serve"]
         ports = ["--port", str(self.port), "--health-port", str(self.health_port)]
         environment = {"PYTHONUNBUFFERED": "1", "KUBECONFIG": str(self.kubeconfig)}
         self.plane.processes.start(self.name, [*command, *ports, *self.flags], environment)
-        self.plane.processes.wait_for(self.name, self.ready)
+        self.plane.processes.wait_for(self.name, self.ready, patience)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Stop it; returns its exit status."""
@@ -91,7 +90,7 @@ class Replica:
 
     def resident(self) -> int:
         """Bytes of memory it holds."""
-        status = open(f"/proc/{self.plane.processes.pid(self.name)}/status").read()  # noqa: SIM115
+        status = Path(f"/proc/{self.plane.processes.pid(self.name)}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
@@ -116,9 +115,9 @@ class Webhook:
         """Give it a new certificate by the same authority."""
         self.authority.issue(self.home / "tls.crt", self.home / "tls.key")
 
-    def start(self) -> None:
+    def start(self, patience: float = 60) -> None:
         for replica in self.replicas:
-            replica.start()
+            replica.start(patience)
 
     def catch_up(self, api: Api, patience: float = 10) -> None:
         """Wait until every replica knows of as many objects as there are."""
