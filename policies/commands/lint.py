@@ -188,6 +188,7 @@ def _print(form: str, findings: list[Finding], given: Input, stream: TextIO, col
 def _summarize(findings: list[Finding], given: Input) -> None:
     from policies.render.text import summary
 
+    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
     print(summary(given.files, len(given.subjects), given.skipped, findings), file=sys.stderr)  # noqa: T201
 
 
