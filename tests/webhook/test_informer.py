@@ -187,6 +187,16 @@ def test_a_kind_that_may_not_be_listed_makes_it_unready_and_is_named(api: Script
         assert followed.informer.fault(60) == ""
 
 
+def test_of_many_kinds_that_are_lacking_a_few_are_named(api: ScriptedApi) -> None:
+    for resource in RESOURCES:
+        api.script("list", resource.plural, *[api.refuse(401, "Unauthorized")] * 100)
+    with following(synced=False) as followed:
+        until(lambda: len({name for name, _ in followed.troubles}) == len(RESOURCES))
+        fault = followed.informer.fault(60)
+        assert fault.startswith("cluster state lacks priorityclasses.scheduling.k8s.io (Unauthorized), namespaces (")
+        assert fault.endswith(f"and {len(RESOURCES) - 3} more")
+
+
 def test_a_kind_that_is_refused_later_makes_it_unready_once_the_state_is_too_old(api: ScriptedApi) -> None:
     with following() as followed:
         api.script("watch", "pods", *[api.refuse(401, "Unauthorized")] * 1000)

@@ -29,6 +29,8 @@ _WAITING: Final = 16
 _PUBLISH_SECONDS: Final = 0.005
 """Least time between two snapshots."""
 _TURN_SECONDS: Final = 1.0
+_SHOWN: Final = 3
+"""Kinds that are named where several are lacking."""
 
 
 def _nothing(*_: object) -> None:
@@ -105,7 +107,8 @@ class Informer:
         if not faults:
             return "" if self._state.latest is not None else "the cluster state is not in yet"
         told = [f"{r.name} ({error.problem if error else 'coming'})" for r, error in faults.items()]
-        return f"cluster state lacks {', '.join(told)}"
+        more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+        return f"cluster state lacks {', '.join(told[:_SHOWN])}{more}"
 
     def _put(self, news: News) -> None:
         """Hand news to the owner; wait while it is busy, but not past the end."""
