@@ -166,6 +166,19 @@ def test_garbage_on_a_stream_or_an_object_that_is_refused_stops_nothing(api: Scr
         assert followed.troubles == [("pods", "broken")]
 
 
+def test_a_listener_that_fails_does_not_stop_the_owner(api: ScriptedApi, caplog: pytest.LogCaptureFixture) -> None:
+    with following() as followed:
+
+        def broken(_: object) -> None:
+            raise RuntimeError("a fault of ours")
+
+        followed.informer.changed = broken
+        for name in ("one", "two"):
+            api.stream("pods").send("ADDED", pod(name=name, resourceVersion="201"))
+        until(lambda: followed.pods() == P | {"one", "two"})
+        assert "a fault of ours" in caplog.text
+
+
 def test_lists_that_fail_are_tried_again(api: ScriptedApi) -> None:
     def page_then_expired(handler: Any) -> None:
         handler.answer(410, {"kind": "Status", "code": 410, "message": "the continue token is too old"})

@@ -146,6 +146,17 @@ def test_a_list_without_a_version_is_a_failure() -> None:
     assert not any(isinstance(news, ListEnds) for news in played.news)
 
 
+def test_a_fault_of_ours_is_a_failure_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    outlets = Outlets(broken, lambda *_: None, lambda _: False, lambda: 0.0)
+    reflector = Reflector(Played([[page()]], []), PODS, outlets, Backoff(lambda: 1.0))
+    assert reflector.step() == 0.8
+    assert "a fault of ours" in caplog.text
+    assert str(reflector.fault) == "internal error; the log says more"
+
+
 def test_a_server_that_asks_to_be_left_alone_is() -> None:
     played = Played([ApiError(429, "busy", retry_after=30.0)], [])
     assert played.reflector().step() == 30.0

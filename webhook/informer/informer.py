@@ -14,7 +14,7 @@ from webhook.apiserver import RESOURCES
 from webhook.informer.news import Changed
 from webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
 from webhook.informer.state import ClusterState
-from webhook.logs import say
+from webhook.logs import LOGGER, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -121,28 +121,40 @@ class Informer:
         self._trouble(resource, word)
 
     def _own(self) -> None:
-        """The owner's thread: take news in, publish at most every few milliseconds."""
-        state, due, fresh = self._state, 0.0, False
+        """The owner's thread: take news in, publish at most every few milliseconds. A fault of ours does not end it."""
+        due, fresh = 0.0, False
         while not self._stop.is_set():
-            with suppress(Empty):
+            try:
                 news = self._news.get(timeout=max(0.0, due - monotonic()) if fresh else _TURN_SECONDS)
-                if news is None:
-                    return
-                state.take(news)
                 fresh = True
-                if isinstance(news, Changed):
-                    self.changed(news)
+                self._take(news)
+            except Empty:
+                pass
+            except Exception:
+                LOGGER.exception("news could not be taken in")
             if fresh and monotonic() >= due:
                 fresh = False
-                if state.publish():
+                if self._published():
                     due = monotonic() + _PUBLISH_SECONDS
-                    self._announce()
 
-    def _announce(self) -> None:
-        """The first state is there: what it is made of stays, so the collector of cycles need not look at it again."""
-        if self._synced.is_set():
-            return
-        gc.collect()
-        gc.freeze()
-        self._synced.set()
-        say("cluster state is in", {})
+    def _take(self, news: News | None) -> None:
+        if news is not None:
+            self._state.take(news)
+        if isinstance(news, Changed):
+            self.changed(news)
+
+    def _published(self) -> bool:
+        """Publish; whether there was any news. With the first state, let the waiting know."""
+        try:
+            if not self._state.publish():
+                return False
+        except Exception:
+            LOGGER.exception("the cluster state could not be published")
+            return False
+        if not self._synced.is_set():
+            # What the state is made of stays: the collector of cycles need not look at it again.
+            gc.collect()
+            gc.freeze()
+            self._synced.set()
+            say("cluster state is in", {})
+        return True

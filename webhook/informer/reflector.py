@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from webhook.apiserver import ApiError, Expired, Silent
 from webhook.apiserver.client import PAGE
 from webhook.informer.news import Changed, Heard, ListBegins, Listed, ListEnds
-from webhook.logs import say
+from webhook.logs import LOGGER, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,6 +116,9 @@ class Reflector:
                 return 0.0
         except ApiError as error:
             return 0.0 if self._stopped else self._failed(error, self._outlets.clock() - started)
+        except Exception:
+            LOGGER.exception("a fault of ours while following %s", self.resource.name)
+            return self._failed(ApiError(0, "internal error; the log says more"), 0.0)
         if self._outlets.clock() - started >= self._backoff.pace.calm:
             self._backoff.failures = 0
             return 0.0
