@@ -7,7 +7,8 @@ import pytest
 
 from tests.e2e.build import binaries
 from tests.e2e.control_plane import ControlPlane, boot
-from tests.e2e.objects import PERMISSIONS, priority_class
+from tests.e2e.installation import Installation
+from tests.e2e.objects import priority_class
 from tests.e2e.staging import Stage
 from tests.e2e.webhook import Webhook
 
@@ -30,9 +31,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The control plane of the run."""
     running = boot(binaries(), tmp_path_factory.mktemp("control-plane"))
     try:
-        with closing(running.api()) as api:
-            for obj in PERMISSIONS:
-                api.create(obj)
         yield running
     finally:
         running.processes.stop_all()
@@ -54,7 +52,7 @@ def stage(plane: ControlPlane) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def classes(api: Api) -> Iterator[None]:
-    """Two classes beside the built-in ones, one of them the default; none is left at the end."""
+    """Two classes beside the built-in ones and forewarn's, one of them the default; none is left at the end."""
     _delete_classes(api)
     api.create(priority_class("usual", 10, globalDefault=True))
     api.create(priority_class("high", 1000))
@@ -64,15 +62,22 @@ def classes(api: Api) -> Iterator[None]:
 
 def _delete_classes(api: Api) -> None:
     for found in api.list("PriorityClass"):
-        if not found["metadata"]["name"].startswith("system-"):
+        if not found["metadata"]["name"].startswith(("system-", "forewarn")):
             api.delete(found)
 
 
+@pytest.fixture(scope="session")
+def installed(plane: ControlPlane) -> Installation:
+    """manifests/base."""
+    return Installation(plane)
+
+
 @pytest.fixture(scope="module")
-def webhook(plane: ControlPlane, stage: Stage, classes: None) -> Iterator[Webhook]:
+def webhook(plane: ControlPlane, installed: Installation, api: Api, classes: None) -> Iterator[Webhook]:
     """One registered replica; its failures are failures of the request."""
-    with closing(Webhook(plane)) as made:
-        made.start()
-        made.register(stage.api)
+    made = Webhook(plane, installed)
+    try:
+        made.begin(api, failure_policy="Fail")
         yield made
-        made.unregister(stage.api)
+    finally:
+        made.end(api)

@@ -57,22 +57,3 @@ SMUGGLER = {
 }
 """The first time it changes a label, so that it is asked again after the Priority plugin has had its last say."""
 BINDING = {**identity("MutatingAdmissionPolicyBinding", "smuggler"), "spec": {"policyName": "smuggler"}}
-READ = ["get", "list", "watch"]
-_READER = {
-    **identity("ClusterRole", "forewarn"),
-    "rules": [
-        {
-            "apiGroups": ["", "apps", "batch", "policy", "scheduling.k8s.io", "storage.k8s.io"],
-            "resources": ["*"],
-            "verbs": READ,
-        }
-    ],
-}
-_GROUP = "rbac.authorization.k8s.io"
-_BINDING = {
-    **identity("ClusterRoleBinding", "forewarn"),
-    "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "forewarn"},
-    "subjects": [{"kind": "ServiceAccount", "name": "forewarn", "namespace": "forewarn"}],
-}
-PERMISSIONS = (_READER, _BINDING)
-"""What forewarn may do."""

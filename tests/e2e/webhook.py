@@ -8,14 +8,14 @@ import signal
 import ssl
 import sys
 import time
-from base64 import b64encode
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.e2e.api import PATHS, identity
-from tests.e2e.certificates import Authority
+from tests.e2e.api import PATHS, Refused
+from tests.e2e.installation import NAMESPACE
+from tests.e2e.objects import pod
 from tests.e2e.processes import free_ports
 from tests.e2e.proxy import Proxy
 from tests.e2e.truth import wait_until
@@ -23,12 +23,8 @@ from tests.e2e.truth import wait_until
 if TYPE_CHECKING:
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.installation import Installation
 
-WORKLOADS = [
-    {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments", "statefulsets", "daemonsets"]},
-    {"apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs", "cronjobs"]},
-    {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/scale", "statefulsets/scale"]},
-]
 COUNTED = {
     "PriorityClass": ["PriorityClass"],
     "Node": ["Node"],
@@ -37,13 +33,11 @@ COUNTED = {
     "workload": ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"],
 }
 """Label of forewarn_cache_objects -> kinds."""
-PODS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE", "UPDATE"]}
-CLASSES = {
-    "apiGroups": ["scheduling.k8s.io"],
-    "apiVersions": ["v1"],
-    "resources": ["priorityclasses"],
-    "operations": ["CREATE", "UPDATE", "DELETE"],
-}
+QUICK = ("--drain", "0")
+TRUSTING = ssl.create_default_context()
+"""For questions past the API server, which is the one that checks certificates."""
+TRUSTING.check_hostname = False
+TRUSTING.verify_mode = ssl.CERT_NONE
 
 
 class Replica:
@@ -57,7 +51,12 @@ class Replica:
         """Start it and wait until it is ready."""
         command = [sys.executable, "-m", "policies.cli", "serve"]
         ports = ["--port", str(self.port), "--health-port", str(self.health_port)]
-        environment = {"PYTHONUNBUFFERED": "1", "KUBECONFIG": str(self.kubeconfig)}
+        environment = {
+            "PYTHONUNBUFFERED": "1",
+            "KUBECONFIG": str(self.kubeconfig),
+            "FOREWARN_NAMESPACE": NAMESPACE,
+            "FOREWARN_IDENTITY": self.name,
+        }
         self.plane.processes.start(self.name, [*command, *ports, *self.flags], environment)
         self.plane.processes.wait_for(self.name, self.ready, patience)
 
@@ -97,23 +96,17 @@ class Replica:
 class Webhook:
     """Replicas behind one address, and their registration."""
 
-    def __init__(self, plane: ControlPlane, count: int = 1, flags: tuple[str, ...] = ("--drain", "0")) -> None:
-        self.plane = plane
-        home = plane.home / f"webhook-{time.monotonic_ns()}"
-        home.mkdir()
-        self.home, self.authority = home, Authority()
-        self.rotate()
+    def __init__(
+        self, plane: ControlPlane, installed: Installation, count: int = 1, flags: tuple[str, ...] = QUICK
+    ) -> None:
+        self.plane, self.installed = plane, installed
         self.connected = True
         self.to_api = Proxy(lambda: [plane.port] if self.connected else [])
         kubeconfig = plane.kubeconfig("forewarn", self.to_api.port)
-        own = ["--tls-cert", str(home / "tls.crt"), "--tls-key", str(home / "tls.key")]
-        self.replicas = [Replica(plane, f"{home.name}-{i}", [*own, *flags], kubeconfig) for i in range(count)]
+        group = f"forewarn-{time.monotonic_ns()}"
+        self.replicas = [Replica(plane, f"{group}-{i}", list(flags), kubeconfig) for i in range(count)]
         self.in_service = [*self.replicas]
         self.proxy = Proxy(lambda: [replica.port for replica in self.in_service])
-
-    def rotate(self) -> None:
-        """Give it a new certificate by the same authority."""
-        self.authority.issue(self.home / "tls.crt", self.home / "tls.key")
 
     def start(self, patience: float = 60) -> None:
         for replica in self.replicas:
@@ -151,8 +144,7 @@ class Webhook:
             "dryRun": True,
         }
         body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
-        context = ssl.create_default_context(cadata=self.authority.pem.decode())
-        connection = http.client.HTTPSConnection("127.0.0.1", self.replicas[0].port, context=context, timeout=30)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.replicas[0].port, context=TRUSTING, timeout=30)
         with closing(connection):
             connection.request("POST", "/validate?timeout=5s", body, {"Content-Type": "application/json"})
             response: Obj = json.loads(connection.getresponse().read())["response"]
@@ -166,15 +158,29 @@ class Webhook:
         """It is ready again."""
         self.in_service.append(replica)
 
-    def register(self, api: Api, failure_policy: str = "Fail") -> None:
-        """Tell the API server about it, and wait until it is asked."""
-        for obj in self._configurations(failure_policy):
-            api.create(obj)
-        wait_until_asked(api, self)
+    def begin(self, api: Api, failure_policy: str = "") -> None:
+        """Register, start, and wait until the API server asks."""
+        self.installed.register(api, self.proxy.port, failure_policy)
+        self.start()
+        self.wait_until_asked(api)
 
-    def unregister(self, api: Api) -> None:
-        for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
-            api.delete(identity(kind, "forewarn"))
+    def end(self, api: Api) -> None:
+        """The opposite."""
+        self.installed.unregister(api)
+        self.close()
+
+    def wait_until_asked(self, api: Api, patience: float = 20) -> None:
+        """A change of the configurations takes the API server a moment."""
+        probe = pod("probe")
+        counter = "forewarn_admission_requests_total"
+
+        def asked() -> bool:
+            before = sum(replica.metric(counter) for replica in self.replicas)
+            with suppress(Refused):
+                api.create(probe, dryRun="All")
+            return sum(replica.metric(counter) for replica in self.replicas) >= before + 2
+
+        wait_until(asked, patience, "the API server asks the webhook")
 
     def close(self) -> None:
         """Stop the replicas and what is in front of them."""
@@ -184,43 +190,6 @@ class Webhook:
         self.proxy.close()
         self.to_api.close()
 
-    def _configurations(self, failure_policy: str) -> list[Obj]:
-        workloads = [{**rule, "operations": ["CREATE", "UPDATE"]} for rule in WORKLOADS]
-        quotas = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["namespaces", "resourcequotas"]}
-        rules = [CLASSES, PODS, {**quotas, "operations": ["CREATE", "UPDATE"]}, *workloads]
-        validating = {**identity("ValidatingWebhookConfiguration", "forewarn")}
-        validating["webhooks"] = [self._webhook("validate", rules, failure_policy)]
-        mutating = {**identity("MutatingWebhookConfiguration", "forewarn")}
-        pods = {**PODS, "operations": ["CREATE"]}
-        mutating["webhooks"] = [{**self._webhook("mutate", [pods], failure_policy), "reinvocationPolicy": "IfNeeded"}]
-        return [mutating, validating]
-
-    def _webhook(self, path: str, rules: list[Obj], failure_policy: str) -> Obj:
-        url, bundle = f"https://127.0.0.1:{self.proxy.port}/{path}", b64encode(self.authority.pem).decode()
-        return {
-            "name": f"{path}.forewarn.dev",
-            "clientConfig": {"url": url, "caBundle": bundle},
-            "rules": rules,
-            "failurePolicy": failure_policy,
-            "timeoutSeconds": 5,
-            "sideEffects": "NoneOnDryRun",
-            "admissionReviewVersions": ["v1"],
-        }
-
 
 def _knows(replica: Replica, counts: dict[str, float]) -> bool:
     return all(replica.metric("forewarn_cache_objects", kind=kind) == count for kind, count in counts.items())
-
-
-def wait_until_asked(api: Api, webhook: Webhook, patience: float = 10) -> None:
-    """Wait until the API server asks both webhooks: a change of their configuration takes it a moment."""
-    counter = "forewarn_admission_requests_total"
-    probe = {**identity("Pod", "probe"), "spec": {"containers": [{"name": "c", "image": "img"}]}}
-    deadline = time.monotonic() + patience
-    while True:
-        before = sum(replica.metric(counter) for replica in webhook.replicas)
-        api.create(probe, dryRun="All")
-        if sum(replica.metric(counter) for replica in webhook.replicas) >= before + 2:
-            return
-        assert time.monotonic() < deadline, "the API server does not ask the webhook"
-        time.sleep(0.05)

@@ -1,0 +1,60 @@
+"""manifests/base on the API server as they are, but for three things that need a real network.
+
+The Service is an ExternalName for localhost, where the proxy listens that stands for it, and the webhook configurations
+name its port. Nobody makes pods of the Deployment: the test starts replicas.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from tests.e2e.api import identity
+
+if TYPE_CHECKING:
+    from tests.e2e.api import Api, Obj
+    from tests.e2e.control_plane import ControlPlane
+
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+NAMESPACE = "forewarn"
+
+
+def rendered(plane: ControlPlane, path: Path) -> list[Obj]:
+    """What `kubectl kustomize` makes of a directory."""
+    told = plane.kubectl("kustomize", str(path))
+    assert told.status == 0, told.err
+    return [obj for obj in yaml.safe_load_all(told.out) if obj]
+
+
+class Installation:
+    """Everything but the configurations is applied at once; these come and go with the webhooks of the tests."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        objects = rendered(plane, MANIFESTS / "base")
+        self._configurations = [obj for obj in objects if obj["kind"] in CONFIGURATIONS]
+        rest = [obj for obj in objects if obj["kind"] not in (*CONFIGURATIONS, "Service")]
+        service = identity("Service", "forewarn", NAMESPACE)
+        rest.append({**service, "spec": {"type": "ExternalName", "externalName": "localhost"}})
+        told = plane.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": rest}))
+        assert told.status == 0, told.err
+
+    def register(self, api: Api, port: int, failure_policy: str = "", bundle: bytes = b"") -> None:
+        """Let the API server call this port. `failure_policy`: of all webhooks, instead of what is shipped."""
+        for configuration in self._configurations:
+            made: Obj = json.loads(json.dumps(configuration))
+            for webhook in made["webhooks"]:
+                webhook["clientConfig"]["service"]["port"] = port
+                webhook["failurePolicy"] = failure_policy or webhook["failurePolicy"]
+                if bundle:
+                    webhook["clientConfig"]["caBundle"] = b64encode(bundle).decode()
+            api.create(made)
+
+    def unregister(self, api: Api) -> None:
+        """Let it call nobody."""
+        for kind in CONFIGURATIONS:
+            api.delete(identity(kind, "forewarn"))
