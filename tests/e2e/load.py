@@ -8,8 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests.e2e.objects import pod
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.e2e.api import Api
 
 
 @dataclass
@@ -65,3 +69,13 @@ def load(work: Callable[[int], str], per_second: float, threads: int) -> Iterato
         made.stop()
         for worker in workers:
             worker.join()
+
+
+def creating(api: Api) -> Callable[[int], str]:
+    """Work that creates a pod by dry run."""
+
+    def work(turn: int) -> str:
+        answer = api.ask("POST", "api/v1/namespaces/default/pods?dryRun=All", pod(f"load-{turn}"))
+        return "" if answer.code == 201 else f"{answer.code} {answer.body.get('message')}"
+
+    return work

@@ -20,6 +20,7 @@ from tests.e2e.webhook import Webhook
 if TYPE_CHECKING:
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.installation import Installation
     from tests.e2e.staging import Stage
 
 pytestmark = pytest.mark.e2e
@@ -46,12 +47,12 @@ def node(number: int) -> Obj:
     return {"metadata": {"name": f"n{number}", "labels": labels}, "spec": {}, "status": status}
 
 
-def test_a_big_cluster(plane: ControlPlane, stage: Stage, api: Api) -> None:
+def test_a_big_cluster(plane: ControlPlane, installed: Installation, stage: Stage, api: Api) -> None:
     plane.processes.stop("kube-scheduler")
     with ThreadPoolExecutor(8) as pool:
         in_turn(pool, "nodes", NODES, lambda number: stage.node(node(number)))
         in_turn(pool, "pods", PODS, lambda number: api.create(running(number)))
-    with closing(Webhook(plane)) as webhook:
+    with closing(Webhook(plane, installed)) as webhook:
         replica = webhook.replicas[0]
         started = time.monotonic()
         webhook.start(patience=600)

@@ -8,6 +8,7 @@ import signal
 import ssl
 import sys
 import time
+from base64 import b64decode
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.installation import Installation
+    from webhook.certificates import Authority
 
 COUNTED = {
     "PriorityClass": ["PriorityClass"],
@@ -101,6 +103,7 @@ class Webhook:
     ) -> None:
         self.plane, self.installed = plane, installed
         self.connected = True
+        self.authority: Authority | None = None
         self.to_api = Proxy(lambda: [plane.port] if self.connected else [])
         kubeconfig = plane.kubeconfig("forewarn", self.to_api.port)
         group = f"forewarn-{time.monotonic_ns()}"
@@ -158,9 +161,9 @@ class Webhook:
         """It is ready again."""
         self.in_service.append(replica)
 
-    def begin(self, api: Api, failure_policy: str = "") -> None:
-        """Register, start, and wait until the API server asks."""
-        self.installed.register(api, self.proxy.port, failure_policy)
+    def begin(self, api: Api, failure_policy: str = "", bundle: bytes = b"") -> None:
+        """Register, start, and wait until the API server asks. `bundle`: where forewarn does not write it itself."""
+        self.installed.register(api, self.proxy.port, failure_policy, bundle)
         self.start()
         self.wait_until_asked(api)
 
@@ -168,6 +171,13 @@ class Webhook:
         """The opposite."""
         self.installed.unregister(api)
         self.close()
+
+    def bundle(self, api: Api) -> bytes:
+        """The CAs that the API server was told of."""
+        configuration = api.get("ValidatingWebhookConfiguration", "forewarn")
+        bundles = {webhook["clientConfig"].get("caBundle", "") for webhook in configuration["webhooks"]}
+        assert len(bundles) == 1
+        return b64decode(bundles.pop())
 
     def wait_until_asked(self, api: Api, patience: float = 20) -> None:
         """A change of the configurations takes the API server a moment."""
