@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import os
+import shutil
 from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.build import binaries
+from tests.e2e.build import CACHE, binaries
 from tests.e2e.control_plane import ControlPlane, boot
 from tests.e2e.installation import Installation
 from tests.e2e.objects import priority_class
@@ -26,10 +30,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
+def run_directory() -> Path:
+    """A new directory for logs and state; of those of runs that are over, the last three are kept."""
+    runs = CACHE / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    over = [run for run in sorted(runs.iterdir()) if not Path(f"/proc/{run.name.rpartition('-')[2]}").exists()]
+    for run in over[:-3]:
+        shutil.rmtree(run)
+    made = runs / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}-{os.getpid()}"
+    print(f"\ne2e: logs are in {made}")
+    return made
+
+
 @pytest.fixture(scope="session")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane() -> Iterator[ControlPlane]:
     """The control plane of the run."""
-    running = boot(binaries(), tmp_path_factory.mktemp("control-plane"))
+    running = boot(binaries(), run_directory())
     try:
         yield running
     finally:
@@ -73,7 +89,7 @@ def installed(plane: ControlPlane) -> Installation:
 
 
 @pytest.fixture(scope="module")
-def webhook(plane: ControlPlane, installed: Installation, api: Api, classes: None) -> Iterator[Webhook]:
+def webhook(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[Webhook]:
     """One registered replica; its failures are failures of the request."""
     made = Webhook(plane, installed)
     try:

@@ -96,6 +96,13 @@ class ControlPlane:
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=cache, timeout=120)
         return Told(done.returncode, done.stdout, done.stderr)
 
+    def audited(self, resource: str, name: str, key: str) -> list[str]:
+        """An annotation of the requests about an object in the API server's audit log."""
+        events = map(json.loads, (self.home / "audit.log").read_text().splitlines())
+        about = [event for event in events if event.get("objectRef", {}).get("resource") == resource]
+        found = [event.get("annotations", {}) for event in about if event["objectRef"].get("name") == name]
+        return [annotations[key] for annotations in found if key in annotations]
+
     def start_etcd(self) -> None:
         client = f"http://127.0.0.1:{self.etcd_port}"
         peer = f"http://127.0.0.1:{free_ports(1)[0]}"

@@ -14,8 +14,8 @@ def priority_class(name: str, value: int, **fields: Any) -> Obj:
     return {**identity("PriorityClass", name), "value": value, **fields}
 
 
-def deployment(name: str, class_: str = "", replicas: int = 1) -> Obj:
-    spec: Obj = {"containers": [{"name": "c", "image": "img"}]}
+def deployment(name: str, class_: str = "", replicas: int = 1, cpu: str = "") -> Obj:
+    spec: Obj = {"containers": [container(cpu)]}
     if class_:
         spec["priorityClassName"] = class_
     labels = {"app": name}
@@ -24,6 +24,24 @@ def deployment(name: str, class_: str = "", replicas: int = 1) -> Obj:
         **identity("Deployment", name),
         "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
     }
+
+
+def container(cpu: str = "") -> Obj:
+    return {"name": "c", "image": "img", "resources": {"requests": {"cpu": cpu}} if cpu else {}}
+
+
+def node(name: str, cpu: str = "16") -> Obj:
+    """A node as its kubelet would write it; to be staged."""
+    amounts = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    return {"metadata": metadata, "spec": {}, "status": {"allocatable": amounts, "capacity": amounts}}
+
+
+def running(name: str, node_name: str, cpu: str, priority: int = 0) -> Obj:
+    """A pod on its node; to be staged."""
+    spec = {"nodeName": node_name, "containers": [container(cpu)], "priority": priority}
+    status = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec, "status": status}
 
 
 def pod(name: str, **spec: Any) -> Obj:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.objects import deployment, pod, priority_class
+from tests.e2e.objects import container, deployment, node, pod, priority_class, running
+from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane, Told
+    from tests.e2e.staging import Stage
     from tests.e2e.webhook import Webhook
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes")]
 
 
 @pytest.fixture
@@ -74,6 +76,57 @@ def test_a_harmless_deployment_is_applied_scaled_and_applied_again_in_silence(
     assert apply.plane.kubectl("scale", "deployment/calm", "--replicas=2").err == ""
     assert apply(deployment("calm", "high"), "--dry-run=server").err == ""
     assert apply(deployment("calm", "high")).err == ""
+
+
+@pytest.fixture
+def full(stage: Stage, webhook: Webhook, api: Api) -> Iterator[None]:
+    """One node, most of which a pod of the default class holds."""
+    stage.put({"namespaces": [], "nodes": [node("n1", cpu="2")], "pods": [running("report", "n1", cpu="1500m")]})
+    webhook.catch_up(api)
+    yield
+    stage.clear()
+
+
+PREEMPTS = (
+    "Warning: web (priority 1000): no room; its pod would preempt 1 pod on n1. "
+    "Victims: default/report (priority 10). They have up to 3600 seconds to end. "
+    "Fix: ask for less, or choose a lower class [preempts-running-pods]\n"
+)
+IMPACT_KEY = "validate.forewarn.dev/preemption-impact"
+IMPACT = {
+    "newPods": 1,
+    "predicted": 1,
+    "preemptions": [{"node": "n1", "pdbViolations": 0, "victims": ["default/report"]}],
+    "priority": 1000,
+}
+
+
+def test_a_deployment_that_would_preempt_is_warned_of(apply: Apply, full: None) -> None:
+    web = deployment("web", "high", cpu="1")
+    assert apply(web, "--dry-run=server") == (0, "deployment.apps/web created (server dry run)\n", PREEMPTS)
+    assert apply(web) == (0, "deployment.apps/web created\n", PREEMPTS)
+    wait_until(lambda: apply.plane.audited("deployments", "web", IMPACT_KEY), 5, "the audit log has the request")
+    assert {
+        json.loads(text)["preemptions"][0]["node"] for text in apply.plane.audited("deployments", "web", IMPACT_KEY)
+    } == {"n1"}
+
+
+def test_a_pod_that_would_preempt_is_warned_of_and_annotated(apply: Apply, api: Api, full: None) -> None:
+    told = apply(pod("web", priorityClassName="high", containers=[container("1")]), "--dry-run=server", "-o", "json")
+    assert told.err == PREEMPTS
+    annotations = json.loads(told.out)["metadata"]["annotations"]
+    assert json.loads(annotations["forewarn.dev/preemption-impact"]) == IMPACT
+
+
+def test_so_is_one_that_is_scaled_until_it_would(apply: Apply, webhook: Webhook, api: Api, full: None) -> None:
+    apply(deployment("web", "high", replicas=0, cpu="1"))
+    webhook.catch_up(api)
+    told = apply.plane.kubectl("scale", "deployment/web", "--replicas=1")
+    assert told == (0, "deployment.apps/web scaled\n", PREEMPTS)
+
+
+def test_one_that_has_room_beside_it_is_not(apply: Apply, api: Api, full: None) -> None:
+    assert apply(deployment("web", "high", cpu="400m")) == (0, "deployment.apps/web created\n", "")
 
 
 def test_a_value_over_the_limit_is_refused_by_the_api_server(apply: Apply) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.webhook import Webhook
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes")]
 
 HIGHEST = 2**31 - 1
 

@@ -1,12 +1,14 @@
 """What forewarn predicts is what kube-scheduler then does, on random clusters.
 
-It is asked by a fresh list of everything, and by watches that follow the API server through all the clusters.
+It is asked by a fresh list of everything, by watches that follow the API server through all the clusters, and as people
+ask it: by a dry run, whose annotation must say the same.
 TRUTH says how many clusters there are (81 have every kind once), SEED which ones. A cluster on which they differ is
 kept under tests/e2e/cases/.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import Counter
@@ -17,10 +19,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policies import Prediction, predict
-from tests.e2e.truth import SETTLING, Question, act, as_case, ask, compact, differences, rank, wait_until
+from tests.e2e.truth import SETTLING, Question, act, as_case, ask, compact, differences, key_of, rank, wait_until
 from tests.oracle.generator.kinds import KINDS, make_case
 from tests.scheduling.random_clusters import random_case
 from webhook.apiserver import ApiServer, connect
+from webhook.impact import ANNOTATION
 from webhook.informer import Informer
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from tests.e2e.api import Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.staging import Stage
+    from tests.e2e.webhook import Webhook
 
 pytestmark = pytest.mark.e2e
 
@@ -86,13 +90,45 @@ def up_to_order(prediction: Prediction, question: Question) -> Obj:
     found = prediction.to_dict()
     found["feasible"].sort()
     for candidate in found["candidates"].values():
-        candidate["victims"] = sorted(rank(question.pods[key]) for key in candidate["victims"])
+        candidate["victims"] = ranks(candidate["victims"], question)
     return found
+
+
+def ranks(victims: list[str], question: Question) -> list[tuple[int, str]]:
+    return sorted(rank(question.pods[key]) for key in victims)
+
+
+def same_by_webhook(stage: Stage, question: Question, pod: Obj) -> bool:
+    """Whether the annotation of a dry run says the same. A new name each time: an answer is kept for some seconds."""
+    renamed = {**pod, "metadata": {**pod["metadata"], "name": f"ask-{time.monotonic_ns()}"}}
+    annotations = stage.create(renamed, dryRun="All")["metadata"].get("annotations", {})
+    told = json.loads(annotations.get(ANNOTATION) or "{}")
+    prediction = question.prediction
+    if prediction.outcome != "preempts":
+        return told.get("pending", 0) == (prediction.outcome == "pending") and "preemptions" not in told
+    (preemption,) = told.get("preemptions", [{"node": ""}])
+    expected = {c.node_name: c for c in prediction.candidates}.get(preemption["node"])
+    return (
+        expected is not None
+        and sorted(preemption.get("orAnyOf", [preemption["node"]])) == sorted(prediction.selected)
+        and ranks(preemption["victims"], question) == ranks([v.key for v in expected.victims], question)
+        and preemption["pdbViolations"] == expected.num_pdb_violations
+    )
+
+
+def lacks_a_claim(question: Question) -> bool:
+    """Whether a claim of the pod is missing: the webhook takes it to come, as that of a StatefulSet's new pod does."""
+    volumes = question.pod["spec"].get("volumes", ())
+    named = {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
+    namespace = question.pod["metadata"]["namespace"]
+    return not {f"{namespace}/{name}" for name in named} <= {
+        key_of(obj) for obj in question.objects if obj["kind"] == "PersistentVolumeClaim"
+    }
 
 
 @pytest.mark.parametrize("number", range(TRUTH))
 def test_kube_scheduler_does_what_was_predicted(
-    stage: Stage, watched: Informer, tally: Counter[str], number: int
+    stage: Stage, watched: Informer, webhook: Webhook, tally: Counter[str], number: int
 ) -> None:
     case = case_of(number)
     try:
@@ -101,6 +137,8 @@ def test_kube_scheduler_does_what_was_predicted(
         pod = stage.incoming(case["pod"])
         question = ask(stage, pod)
         wait_until(partial(same_by_watches, watched, question), 5, "the watches lead to the same prediction")
+        if not lacks_a_claim(question):
+            wait_until(partial(same_by_webhook, stage, question, pod), 5, "the webhook's annotation says the same")
         outcome = act(stage, question, pod)
         wrong = differences(question, outcome)
         if wrong:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.webhook import Webhook
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes")]
 
 BOUND = 20
 """Seconds within which it has to know again: the longest pause between two attempts is 15."""
