@@ -40,7 +40,12 @@ class Installation:
         rest = [obj for obj in objects if obj["kind"] not in (*CONFIGURATIONS, "Service")]
         service = identity("Service", "forewarn", NAMESPACE)
         rest.append({**service, "spec": {"type": "ExternalName", "externalName": "localhost"}})
-        told = plane.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": rest}))
+        self._rest: Obj = {"apiVersion": "v1", "kind": "List", "items": rest}
+        self.apply(plane)
+
+    def apply(self, plane: ControlPlane) -> None:
+        """Put everything but the configurations on the cluster."""
+        told = plane.kubectl("apply", "-f", "-", stdin=json.dumps(self._rest))
         assert told.status == 0, told.err
 
     def register(self, api: Api, port: int, failure_policy: str = "", bundle: bytes = b"") -> None:

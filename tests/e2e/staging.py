@@ -142,7 +142,7 @@ class Stage:
             for namespace in NAMESPACES if kind in ("Pod", "PersistentVolumeClaim") else ("",):
                 self._clear_kind(kind, namespace)
         for service in self.api.list("Service"):
-            if service["metadata"]["name"] != "kubernetes":
+            if service["metadata"]["namespace"] in NAMESPACES and service["metadata"]["name"] != "kubernetes":
                 self.api.delete(service)
 
     def _clear_kind(self, kind: str, namespace: str) -> None:

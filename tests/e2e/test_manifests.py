@@ -1,0 +1,100 @@
+"""The manifests as people apply them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.api import Refused
+from tests.e2e.installation import CONFIGURATIONS, MANIFESTS, Installation, rendered
+from tests.e2e.truth import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.api import Api, Obj
+    from tests.e2e.control_plane import ControlPlane
+
+pytestmark = pytest.mark.e2e
+
+OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir())
+DEFINITIONS = {
+    ("cert-manager.io", "Certificate"): "certificates",
+    ("cert-manager.io", "Issuer"): "issuers",
+    ("monitoring.coreos.com", "ServiceMonitor"): "servicemonitors",
+    ("monitoring.coreos.com", "PrometheusRule"): "prometheusrules",
+}
+"""Kinds of others that overlays use. Their fields are not checked here, only that there is such a kind."""
+
+
+@pytest.fixture(scope="module")
+def definitions(api: Api) -> Iterator[None]:
+    """Custom resources that take any field."""
+    path = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    made = [definition(group, kind, plural) for (group, kind), plural in DEFINITIONS.items()]
+    for obj in made:
+        api.do("POST", path, obj)
+    for group in {group for group, _ in DEFINITIONS}:
+        wait_until(lambda: group in str(api.do("GET", "apis")), 20, f"{group} is served")  # noqa: B023
+    yield
+    for obj in made:
+        api.do("DELETE", f"{path}/{obj['metadata']['name']}")
+
+
+def definition(group: str, kind: str, plural: str) -> Obj:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+@pytest.mark.parametrize("name", ["base", *(f"overlays/{overlay}" for overlay in OVERLAYS)])
+def test_it_renders_and_is_accepted_by_a_dry_run(
+    plane: ControlPlane, installed: Installation, definitions: None, name: str
+) -> None:
+    assert rendered(plane, MANIFESTS / name)
+    told = plane.kubectl("apply", "--dry-run=server", "-k", str(MANIFESTS / name))
+    assert told.status == 0, told.err
+    assert told.err == ""
+
+
+def test_uninstalling_leaves_nothing(plane: ControlPlane, installed: Installation, api: Api) -> None:
+    installed.register(api, 1)
+    environment = {
+        **os.environ,
+        "KUBECTL": str(plane.bin / "kubectl"),
+        "KUBECONFIG": str(plane.kubeconfig()),
+        "HOME": str(plane.home),
+    }
+    done = subprocess.Popen(
+        [MANIFESTS / "uninstall.sh"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    wait_until(lambda: finish_namespace(api) or done.poll() is not None, 60, "the namespace is gone")
+    output, _ = done.communicate(timeout=60)
+    assert done.returncode == 0, output
+    for kind in (*CONFIGURATIONS, "ClusterRole", "ClusterRoleBinding", "PriorityClass", "Namespace"):
+        with pytest.raises(Refused, match="404"):
+            api.get(kind, "forewarn")
+    installed.apply(plane)
+
+
+def finish_namespace(api: Api) -> bool:
+    """What the namespace controller does once a namespace is empty."""
+    try:
+        found = api.get("Namespace", "forewarn")
+    except Refused:
+        return True
+    if "deletionTimestamp" in found["metadata"]:
+        api.do("PUT", "api/v1/namespaces/forewarn/finalize", {**found, "spec": {"finalizers": []}})
+    return False
