@@ -13,13 +13,12 @@ import os
 import time
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from policies import Prediction, predict
-from tests.e2e.truth import SETTLING, Question, act, as_case, ask, compact, differences, key_of, rank, wait_until
+from tests.e2e.truth import CASES, SETTLING, Question, act, as_case, ask, compact, differences, key_of, rank, wait_until
 from tests.oracle.generator.kinds import KINDS, make_case
 from tests.scheduling.random_clusters import random_case
 from webhook.apiserver import ApiServer, connect
@@ -38,7 +37,6 @@ pytestmark = pytest.mark.e2e
 
 TRUTH = int(os.environ.get("TRUTH", "81"))
 SEED = int(os.environ.get("SEED", "1"))
-CASES = Path(__file__).parent / "cases"
 # The claim of a generic ephemeral volume belongs to a pod by its uid, which the incoming one does not have yet.
 NOT_STAGED = {"inline"}
 MIXED = "random"
@@ -142,7 +140,6 @@ def test_kube_scheduler_does_what_was_predicted(
         outcome = act(stage, question, pod)
         wrong = differences(question, outcome)
         if wrong:
-            CASES.mkdir(exist_ok=True)
             (CASES / f"{SEED}-{case['id']}.json").write_text(compact(as_case(case["id"], question, outcome, wrong)))
         tally[question.prediction.outcome] += 1
         assert not wrong, f"{case['id']}: {'; '.join(wrong)}"

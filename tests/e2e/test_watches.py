@@ -59,7 +59,8 @@ def creates(api: Api, class_: str) -> str:
 
 def test_watch_connections_break(webhook: Webhook, api: Api) -> None:
     for turn in range(3):
-        assert webhook.to_api.cut() > 10
+        broken = webhook.to_api.cut()
+        assert turn or broken > 10
         api.create(priority_class(f"cut-{turn}", turn))
         with load(lambda _: creates(api, f"cut-{turn}"), per_second=50, threads=4) as made:  # noqa: B023
             recovered(webhook, f"cut-{turn}", "connections cut")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import policies
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.e2e.api import Obj
 
+CASES = Path(__file__).parent / "cases"
+"""Clusters on which the live scheduler did something else."""
 SETTLING = 0.25
 """Seconds that kube-scheduler's watches get before the incoming pod is created."""
 
