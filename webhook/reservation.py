@@ -22,7 +22,7 @@ from webhook.lease import Lease, Observation
 from webhook.logs import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from policies.objects.fields import ApiObject
     from webhook.admission import Claim
@@ -40,6 +40,8 @@ LEASE_SECONDS: Final = 40
 REQUEST: Final = "forewarn.dev/request"
 """Annotation of the Lease: which request holds it. Absent: several, so that none of them can be confirmed."""
 _ATTEMPTS: Final = 10
+_REMEMBERED: Final = 256
+"""Uids of classes that came by the watch: one may be deleted again before anybody asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +60,18 @@ class Place:
         """Which request that is of; empty: of several."""
         return self.lease.annotations.get(REQUEST, "")
 
-    def is_over(self, stored: ApiObject | None) -> bool:
-        """Whether the request that holds the place cannot change anything any more. `stored`: its class as etcd has it.
+    def is_over(self, stored: ApiObject | None, seen: Container[str] = ()) -> bool:
+        """Whether the request that holds the place cannot change anything any more.
 
-        A class is created when its uid is there. An update is stored only over the version that admission saw: once
-        that version is gone, the update is stored or void, and would have to be asked for anew.
+        `stored`: its class as etcd has it now; `seen`: uids of classes that were there. A class is created when its uid
+        is or was there. An update is stored only over the version that admission saw: once that version is gone, the
+        update is stored or void, and would have to be asked for anew.
         """
         kind, _, rest = self.request.partition(" ")
         uid, _, version = rest.partition(" ")
         there = stored is not None and at(stored, "metadata", "uid") == uid
         if kind == "create":
-            return there
+            return there or uid in seen
         return kind == "update" and not (there and at(stored or {}, "metadata", "resourceVersion") == version)
 
 
@@ -79,6 +82,7 @@ class Reservations:
         self._api, self._path, self._metrics, self._clock = api, path, metrics, clock
         self._observation, self._lock = Observation(clock), Lock()
         self._pending = ""
+        self._seen: dict[str, None] = {}
         self.wake = Event()
         """Set when there is something to look at."""
 
@@ -123,6 +127,10 @@ class Reservations:
 
     def seen(self, obj: ApiObject) -> None:
         """A PriorityClass came by the watch. Returns at once; what follows is done by `look`."""
+        with self._lock:
+            self._seen[str(at(obj, "metadata", "uid"))] = None
+            while len(self._seen) > _REMEMBERED:
+                del self._seen[next(iter(self._seen))]
         if self._pending and at(obj, "metadata", "name") == self._pending:
             self.wake.set()
 
@@ -143,7 +151,7 @@ class Reservations:
 
     def _is_free(self, place: Place) -> str:
         """Why the request that holds the place is over: by its class, or by its age; empty: it may not be."""
-        if place.request and place.is_over(self._class(place.name)):
+        if place.request and place.is_over(self._class(place.name), self._seen):
             return "confirmed"
         with self._lock:
             age = self._observation.seconds(place.lease)

@@ -171,6 +171,23 @@ def test_a_change_on_the_watch_wakes_whoever_looks() -> None:
     assert not first.pending
 
 
+def test_a_class_that_came_by_the_watch_and_is_gone_again_frees_the_place() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    replicas.look(1)
+    assert replicas.holder == "normal"
+    replicas.each[1].seen({"metadata": {"name": "normal", "uid": "uid-of-normal"}})
+    assert replicas.reserve("standard", replica=1) == ""
+
+
+def test_only_so_many_classes_are_remembered() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    for number in range(300):
+        replicas.each[0].seen({"metadata": {"name": "x", "uid": "uid-of-normal" if number == 0 else f"uid-{number}"}})
+    assert replicas.reserve("standard")
+
+
 def test_foreign_annotations_of_the_lease_are_kept() -> None:
     replicas = Replicas()
     replicas.api.put(LEASE, {"metadata": {"annotations": {"kustomize": "x"}, "labels": {"app": "forewarn"}}})

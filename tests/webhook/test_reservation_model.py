@@ -40,6 +40,8 @@ class Cluster:
             Reservations(self.api, LEASE, Metrics(), self._clock(number * 1e4)) for number in range(replicas)
         ]
         self.actors: list[Actor] = []
+        self.events: list[dict[str, Any]] = []
+        self.heard = dict.fromkeys(self.replicas, 0)
         self.stored, self._uid = 0, 0
 
     running: Actor | None
@@ -88,7 +90,7 @@ class Cluster:
                 return
 
     def _store(self, path: str, obj: dict[str, Any], uid: str) -> None:
-        self.api.put(path, obj, uid)
+        self.events.append(self.api.put(path, obj, uid))
         self.stored += 1
 
     def _granted(self, replica: Reservations, claim: Claim, began: float) -> bool:
@@ -115,6 +117,10 @@ class Cluster:
             self.start(lambda: run(name, replica))
         elif kind == "look":
             self.start(lambda: self.look(replica))
+        elif kind == "hear":
+            for event in self.events[self.heard[replica] :]:
+                replica.seen(event)
+            self.heard[replica] = len(self.events)
         elif kind == "demote":
             self.demote(name)
         else:
@@ -157,7 +163,9 @@ def moves(*kinds: str) -> st.SearchStrategy[Move]:
 
 
 asking = st.lists(moves("ask"), min_size=2, max_size=3)
-mixed = st.lists(moves("step", "step", "step", "ask", "look", "wait", "wait", "demote", "delete", "die"), max_size=30)
+mixed = st.lists(
+    moves("step", "step", "step", "ask", "look", "hear", "wait", "wait", "demote", "delete", "die"), max_size=30
+)
 histories = st.builds(lambda first, then: [*first, *then], asking, mixed)
 
 
@@ -207,7 +215,7 @@ def test_the_model_finds_what_is_wrong_with_a_weaker_protocol(weakness: str, mon
     elif weakness == "no version":
         monkeypatch.setattr(Reservations, "_write", _write_over)
     else:
-        monkeypatch.setattr(module.Place, "is_over", lambda _self, stored: stored is not None)
+        monkeypatch.setattr(module.Place, "is_over", lambda _self, stored, _seen: stored is not None)
 
     @settings(max_examples=5000, deadline=None, database=None, phases=[Phase.explicit, Phase.generate])
     @given(histories)
