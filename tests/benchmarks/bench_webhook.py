@@ -119,7 +119,12 @@ def _read(report: str) -> tuple[float, str, str, str]:
 
     errors = int(found(r"Non-2xx or 3xx responses: (\d+)", "0"))
     errors += sum(map(int, re.findall(r"(?:connect|read|write|timeout) (\d+)", found(r"Socket errors: (.*)", ""))))
-    return float(found(r"Requests/sec:\s+([\d.]+)", "0")), found(r"\n +50% +(\S+)"), found(r"\n +99% +(\S+)"), str(errors)
+    return (
+        float(found(r"Requests/sec:\s+([\d.]+)", "0")),
+        found(r"\n +50% +(\S+)"),
+        found(r"\n +99% +(\S+)"),
+        str(errors),
+    )
 
 
 def _resident(pid: int) -> float:

@@ -55,6 +55,7 @@ def test_a_flag_wins_over_the_environment() -> None:
         (["--tls-cert", "a"], "--tls-cert and --tls-key belong together"),
         (["--tls-cert", "a", "--tls-key", "b", "--write-ca", "c"], "--write-ca is for the self-signed certificate"),
         (["--client-name", "kube-apiserver"], "--client-name says nothing without --client-ca"),
+        (["--namespace", "a", "--write-ca", "b"], "with --namespace the CA is in the Secret forewarn-ca"),
         (["--hots", "x"], "unrecognized arguments: --hots x"),
         (["--tls-c", "x"], "unrecognized arguments: --tls-c x"),
     ],

@@ -1,0 +1,150 @@
+"""manifests/: what stands there agrees with the code. Rendering and applying is the end-to-end test's matter."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from policies.cli import main
+from policies.config import read_config
+from policies.findings import Action
+from policies.rules import RULES
+from webhook.apiserver import RESOURCES
+from webhook.metrics import Metrics
+from webhook.registration import NAME
+from webhook.upkeep import Place
+
+MANIFESTS = Path(__file__).parents[1] / "manifests"
+PLACE = Place("forewarn", "x")
+READ = {"get", "list", "watch"}
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+BASE = [document for path in sorted((MANIFESTS / "base").glob("*.yaml")) for document in documents(path)]
+
+
+def one(kind: str, name: str = NAME, namespace: str | None = None) -> dict[str, Any]:
+    found = [
+        document
+        for document in BASE
+        if document["kind"] == kind
+        and document["metadata"]["name"] == name
+        and namespace in (None, document["metadata"].get("namespace"))
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def webhooks() -> list[dict[str, Any]]:
+    kinds = "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"
+    return [webhook for kind in kinds for webhook in one(kind)["webhooks"]]
+
+
+def test_the_linter_has_nothing_to_say_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", str(MANIFESTS)]) == 0
+    assert "nothing to say" in capsys.readouterr().err
+
+
+def test_every_kind_that_is_watched_may_be_listed_and_watched_and_nothing_else_may() -> None:
+    rules = one("ClusterRole")["rules"]
+    granted = {
+        (group, resource)
+        for rule in rules
+        if {"list", "watch"} <= set(rule["verbs"])
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert granted == {(resource.group, resource.plural) for resource in RESOURCES}
+    written = [rule for rule in rules if not set(rule["verbs"]) <= READ]
+    assert [(rule["resourceNames"], rule["verbs"]) for rule in written] == [([NAME], ["get", "update"])]
+
+
+def test_what_is_written_is_shipped_empty_and_may_be_read_and_updated_by_name() -> None:
+    granted = {
+        name: rule["verbs"] for rule in one("Role", namespace="forewarn")["rules"] for name in rule["resourceNames"]
+    }
+    leases = [PLACE.lease(name).rpartition("/")[2] for name in ("writer", "global-default")]
+    secret = PLACE.secret.rpartition("/")[2]
+    assert granted == {name: ["get", "update"] for name in (secret, *leases)}
+    assert "data" not in one("Secret", secret)
+    assert all("spec" not in one("Lease", lease) for lease in leases)
+
+
+def test_only_priority_classes_that_come_or_change_fail_closed() -> None:
+    for webhook in webhooks():
+        closed = webhook["name"] == "classes.validate.forewarn.dev"
+        assert webhook["failurePolicy"] == ("Fail" if closed else "Ignore")
+        assert webhook["sideEffects"] == ("NoneOnDryRun" if closed else "None")
+        assert webhook["timeoutSeconds"] == 5
+        if closed:
+            (rule,) = webhook["rules"]
+            assert (rule["resources"], rule["operations"]) == (["priorityclasses"], ["CREATE", "UPDATE"])
+        else:
+            names = {condition["name"] for condition in webhook["matchConditions"]}
+            assert names == {"not-kube-system", "not-forewarns-own-namespace", "not-leases-and-events"}
+    assert one("MutatingWebhookConfiguration")["webhooks"][0]["reinvocationPolicy"] == "IfNeeded"
+
+
+def test_every_workload_is_judged_and_so_is_what_scales_one() -> None:
+    judged = {resource for webhook in webhooks() for rule in webhook["rules"] for resource in rule["resources"]}
+    workloads = {"deployments", "replicasets", "statefulsets", "replicationcontrollers"}
+    assert judged >= workloads | {f"{name}/scale" for name in workloads}
+    assert judged >= {"daemonsets", "jobs", "cronjobs", "pods", "podtemplates", "namespaces", "resourcequotas"}
+
+
+def test_the_pod_is_a_restricted_one() -> None:
+    pod = one("Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert one("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    drain = next(float(e["value"]) for e in container["env"] if e["name"] == "FOREWARN_DRAIN")
+    assert drain + 35 < pod["terminationGracePeriodSeconds"]
+
+
+def test_auditing_alone_lets_every_rule_do_no_more() -> None:
+    (config,) = documents(MANIFESTS / "components/audit-only/config.yaml")
+    read = read_config(config["data"]["forewarn.yaml"], "config.yaml")
+    heard = {rule.ID for rule in RULES if rule.ACTION in (Action.DENY, Action.WARN)}
+    assert read.actions == dict.fromkeys(heard, Action.AUDIT)
+
+
+def test_alerts_and_panels_name_metrics_that_there_are() -> None:
+    text = Metrics().exposition("")[0].decode()
+    families = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+    known = {name.removesuffix("_total") for name in families}
+    monitoring = MANIFESTS / "components/monitoring"
+    told = (monitoring / "rules.yaml").read_text() + (monitoring / "forewarn.json").read_text()
+    named = set(re.findall(r"forewarn_[a-z_]+", told))
+    assert {re.sub(r"_(total|bucket)$", "", name) for name in named} <= known
+    panels = json.loads((monitoring / "forewarn.json").read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+def test_the_script_takes_the_replicas_away_before_the_configurations_and_those_before_the_rest(tmp_path: Path) -> None:
+    script, log = MANIFESTS / "uninstall.sh", tmp_path / "log"
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+    kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
+    subprocess.run([script, "--context", "staging"], check=True, env={**os.environ, "KUBECTL": str(kubectl)})
+    calls = log.read_text().splitlines()
+    assert all(call.startswith("--context staging ") for call in calls)
+    words = ["scale deployment", "wait --for=delete", "validatingwebhook", "mutatingwebhook", "-k base"]
+    places = [next(n for n, call in enumerate(calls) if word in call) for word in words]
+    assert places == sorted(places)
