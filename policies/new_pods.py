@@ -69,9 +69,9 @@ def new_pods(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, repl
     """
     if group_kind(obj) == "apps/DaemonSet":
         present = {pod.node_name for pod in pods_of(cluster, obj)}
-        daemons = list(_daemons(cluster, obj, template))
-        return _with_claims(cluster, obj, len(daemons), [p for node, p in daemons if node not in present])
-    wanted = _replicas(obj) if replicas is None else replicas
+        found = list(daemons(cluster, obj, template))
+        return _with_claims(cluster, obj, len(found), [p for node, p in found if node not in present])
+    wanted = replicas_of(obj) if replicas is None else replicas
     present = {pod.name for pod in pods_of(cluster, obj)}
     owner = _owner(cluster, obj)
     names = (f"{ref_of(obj).name}-{number}" for number in range(wanted + len(present)))
@@ -136,7 +136,7 @@ def _owner(cluster: ClusterSnapshot, obj: ApiObject) -> ApiObject:
     return max(revisions, key=lambda pair: (len(pair[0]), pair[0]), default=("", obj))[1]
 
 
-def _replicas(obj: ApiObject) -> int:
+def replicas_of(obj: ApiObject) -> int:
     """How many pods run at a time; one where the object does not say."""
     job = {"batch/Job": ("spec",), "batch/CronJob": ("spec", "jobTemplate", "spec")}.get(group_kind(obj))
     if job is None:
@@ -191,7 +191,7 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
         raise InvalidObject(error.problem, path, ref_of(obj, "default")) from None
 
 
-def _daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Iterator[tuple[str, Pod]]:
+def daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Iterator[tuple[str, Pod]]:
     """(node, pod) for every node that shall run one. Source: pkg/controller/daemon, `NodeShouldRunDaemonPod`."""
     ref = ref_of(obj, "default")
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in DAEMON_TOLERATIONS]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.selectors import LabelSelector
+
 POD_TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
     "apps/Deployment": ("spec", "template"),
     "apps/ReplicaSet": ("spec", "template"),
@@ -41,9 +43,25 @@ class LimitedResource(NamedTuple):
     api_group: str = ""
 
 
+class AllowedClasses(NamedTuple):
+    """Who may use which classes: all that is given must hold, of a list one entry (shell patterns)."""
+
+    classes: tuple[str, ...]
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+    @property
+    def asks_who(self) -> bool:
+        """Whether it depends on the user."""
+        return bool(self.users or self.groups)
+
+
 class Options(NamedTuple):
     """Options of rules; `pod_template_paths` has the built-in workloads and those that configuration adds."""
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS
     autoscaler_cutoff: int = -10
     limited_resources: tuple[LimitedResource, ...] = ()
+    allowed_classes: tuple[AllowedClasses, ...] = ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -12,6 +13,11 @@ _INT64: Final = range(-(2**63), 2**63)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+
+
+def one_of(patterns: Iterable[str], name: str) -> bool:
+    """Whether a name is among shell patterns, as in `team-*`."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class InvalidSelector(ValueError):

@@ -3,7 +3,7 @@
 `usage`, `matches`, `constraints` and `check_request` are what upstream's functions of these names are; all are pure.
 """
 
-from policies.quota.admission import Check, Fault, FaultKind, check_request, first_refused
+from policies.quota.admission import Check, Fault, FaultKind, check_request, first_refused, uncovered
 from policies.quota.evaluators import RESOURCE_QUOTAS, Pods
 from policies.quota.scopes import InvalidScope, is_covered_by, is_terminating, matches, matching_scopes
 from policies.quota.usage import constraints, usage
@@ -17,6 +17,7 @@ __all__ = [
     "constraints",
     "check_request",
     "first_refused",
+    "uncovered",
     "Check",
     "Fault",
     "FaultKind",

@@ -112,6 +112,23 @@ def first_refused(
     return fitting + 1, check_request(pod, charged, limited, evaluator=evaluator)
 
 
+def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence[LimitedResource]) -> list[Fault]:
+    """Which limitedResources no quota covers for a pod, whatever else it lacks. Raises InvalidObject.
+
+    A quota whose scopes cannot be read covers nothing; a limited scope that cannot be read switches the check off.
+    """
+    readable = [
+        quota for quota in quotas if not any(f.kind is FaultKind.INVALID_SCOPE for f in _unmet(quota, obj, PODS))
+    ]
+    try:
+        limited_scopes = [scope for entry in limited for scope in PODS.matching_scopes(entry.match_scopes, obj)]
+    except InvalidScope:
+        return []
+    scopes = [scope for quota in readable for scope in PODS.matching_scopes(quota.scope_selectors, obj)]
+    interesting = [quota for quota in readable if PODS.matches(quota, obj)]
+    return _uncovered(PODS.usage(obj), interesting, scopes, limited, limited_scopes, PODS)
+
+
 def _unmet(quota: ResourceQuota, obj: ApiObject, evaluator: Evaluator) -> Iterable[Fault]:
     """What a quota demands before anything is counted; nothing if it does not limit the object."""
     try:
