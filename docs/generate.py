@@ -46,34 +46,71 @@ def _section(rule: Rule) -> Iterator[str]:
     yield from (f"## {rule.ID}", "", documentation.what, "", f"Why: {documentation.why}", "")
     for example in documentation.examples:
         mode = {"DELETE": ", deleted", "validate": ", after all mutation"}.get(example.mode, "")
+        mode = f", where [{example.also}](#{example.also}) has something to say too" if example.also else mode
         yield from (f"{example.heading}{mode}:", "", "```yaml", example.yaml.rstrip(), "```", "")
     yield from (f"Fix: {documentation.fix}", "")
 
 
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_PATTERNS = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+_SELECTOR = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "matchExpressions": {"type": "array", "items": {"type": "object"}},
+    },
+}
+_CONDITIONS = {
+    "namespaces": {**_PATTERNS, "description": "names; shell patterns such as team-* are allowed"},
+    "namespaceSelector": _SELECTOR,
+    "users": _PATTERNS,
+    "groups": _PATTERNS,
+}
+_EXEMPTION = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["reason"],
+    "minProperties": 2,
+    "properties": {
+        "reason": {"type": "string", "description": "logged with every request that is let pass"},
+        **_CONDITIONS,
+    },
+}
+_ALLOWED = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["classes"],
+    "minProperties": 2,
+    "properties": {"classes": {**_PATTERNS, "description": "PriorityClasses; shell patterns too"}, **_CONDITIONS},
+}
+_LIMITED = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["resource"],
+    "properties": {
+        "apiGroup": {"type": "string"},
+        "resource": {"type": "string"},
+        "matchContains": _TEXTS,
+        "matchScopes": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["scopeName", "operator"],
+                "properties": {
+                    "scopeName": {"type": "string"},
+                    "operator": {"enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                    "values": _TEXTS,
+                },
+            },
+        },
+    },
+}
+
+
 def schema() -> dict[str, Any]:
     """The JSON Schema of `.forewarn.yaml`."""
-    texts = {"type": "array", "items": {"type": "string"}}
-    selector = {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            "matchLabels": {"type": "object", "additionalProperties": {"type": "string"}},
-            "matchExpressions": {"type": "array", "items": {"type": "object"}},
-        },
-    }
-    exemption = {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["reason"],
-        "minProperties": 2,
-        "properties": {
-            "reason": {"type": "string", "description": "logged with every request that is let pass"},
-            "namespaces": {**texts, "description": "names; shell patterns such as team-* are allowed"},
-            "namespaceSelector": selector,
-            "users": texts,
-            "groups": texts,
-        },
-    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": ".forewarn.yaml",
@@ -90,8 +127,14 @@ def schema() -> dict[str, Any]:
                 "description": "custom resources with a pod template: argoproj.io/Rollout: spec.template",
                 "additionalProperties": {"type": "string"},
             },
+            "limitedResources": {
+                "type": "array",
+                "items": _LIMITED,
+                "description": "what needs a quota that covers it, as in kube-apiserver's ResourceQuotaConfiguration",
+            },
+            "allowedClasses": {"type": "array", "items": _ALLOWED, "description": "who may use which classes"},
             "annotate": {"enum": [a.value for a in Annotate]},
-            "exemptions": {"type": "array", "items": exemption},
+            "exemptions": {"type": "array", "items": _EXEMPTION},
         },
     }
 

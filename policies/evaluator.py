@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, field_path
 from policies.objects.fields import NOTHING, InvalidObject, group_kind
 from policies.objects.subject import Apply, Operation, Subject
-from policies.rules import RULES, parse_error
-from policies.rules.context import PRIORITY_CLASS, About, Context, Phase
+from policies.rules import RULES, class_not_allowed, parse_error
+from policies.rules.context import PRIORITY_CLASS, RESOURCE_QUOTA, About, Context, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.rules.context import Rule
     from policies.rules.impact import Impact
 
-__all__ = ["Phase", "evaluate", "impact_of"]
+__all__ = ["Phase", "count_open", "evaluate", "impact_of"]
 
 _FILES: Final = Subject(NOTHING)
 _NEVER: Final = datetime.min
@@ -53,6 +53,22 @@ def impact_of(
 ) -> Impact | None:
     """What a subject's new pods would do to running ones; None where nothing new comes or no nodes are known."""
     return Context(Apply((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired).impact(subject)
+
+
+def count_open(apply: Apply, config: Config, cluster: ClusterSnapshot | None, now: datetime) -> int:
+    """How many objects class-not-allowed leaves unjudged: it depends on who applies them, or on unknown labels."""
+    if not config.options.allowed_classes:
+        return 0
+    context = Context(apply, cluster, config.options, Phase.LINT, now, lambda: False)
+    return sum(1 for subject in apply.subjects if _is_open(subject, context))
+
+
+def _is_open(subject: Subject, context: Context) -> bool:
+    try:
+        about = _about(subject, context)
+        return about in class_not_allowed.ABOUT and class_not_allowed.is_open(subject, context)
+    except InvalidObject:
+        return False
 
 
 def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:
@@ -97,6 +113,8 @@ def _about(subject: Subject, context: Context) -> About | None:
         return About.DELETED_PRIORITY_CLASS if deleted else About.PRIORITY_CLASS
     if kind == "/Namespace":
         return About.NAMESPACE
+    if kind == RESOURCE_QUOTA:
+        return About.RESOURCE_QUOTA
     if kind == "/Pod":
         return About.UPDATED_POD if subject.operation is Operation.UPDATE else About.POD
     return About.TEMPLATE if context.template(subject) else None

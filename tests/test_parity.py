@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from policies.cluster import Cache, ClusterSnapshot
-from policies.commands.lint import as_update
+from policies.commands.lint import ALWAYS_READ, as_update
 from policies.config import Config
 from policies.dry_run import dry_run
 from policies.evaluator import Phase, evaluate
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 BEYOND_THE_API_SERVER = {"final-priority-mismatch", "limited-class-without-quota", "class-not-allowed"}
 AT_BOTH_DOORS = {rule.ID for rule in RULES if rule.ACTION is not None and rule.SEVERITY is not None}
-WANTED = frozenset(("/Pod", "/Namespace", "scheduling.k8s.io/PriorityClass", *POD_TEMPLATE_PATHS))
+WANTED = frozenset((*ALWAYS_READ, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 Verdicts = set[tuple[str, str]]

@@ -155,10 +155,7 @@ def _variable(name: str) -> str:
 def configuration(config: Path | None, admission_config: Path | None) -> Config:
     """What these files amount to: the configuration, with the API server's limitedResources. Raises ConfigError."""
     read = load_config(config) if config else Config()
-    if admission_config is None:
-        return read
-    limited = load_limited_resources(admission_config)
-    return read._replace(options=read.options._replace(limited_resources=limited))
+    return read.limiting(load_limited_resources(admission_config)) if admission_config else read
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:

@@ -56,10 +56,11 @@ def _configuration(entry: Entry) -> tuple[LimitedResource, ...]:
     version = _expect(entry, fields, "apiVersion", tuple(_INNER))
     _expect(entry, fields, "kind", (_INNER[version],))
     fields = dict(entry.items(("apiVersion", "kind", "limitedResources")))
-    return tuple(map(_limited_resource, fields["limitedResources"].elements())) if "limitedResources" in fields else ()
+    return tuple(map(limited_resource, fields["limitedResources"].elements())) if "limitedResources" in fields else ()
 
 
-def _limited_resource(entry: Entry) -> LimitedResource:
+def limited_resource(entry: Entry) -> LimitedResource:
+    """One entry of limitedResources. Raises ConfigError."""
     fields = dict(entry.items(("apiGroup", "resource", "matchContains", "matchScopes")))
     resource = fields["resource"].text() if "resource" in fields else ""
     if not resource:

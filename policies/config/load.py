@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.config.admission_configuration import limited_resource
 from policies.config.document import Entry, parse
 from policies.config.model import Annotate, Config, ConfigError, Exemption
 from policies.findings import Action, Severity
-from policies.options import POD_TEMPLATE_PATHS
+from policies.options import POD_TEMPLATE_PATHS, AllowedClasses, LimitedResource
 from policies.rules import RULES
 from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
@@ -84,19 +85,47 @@ def _exemptions(config: Config, entry: Entry) -> Config:
 
 
 def _exemption(entry: Entry) -> Exemption:
-    given: dict[str, Any] = {}
-    for key, value in entry.items(("reason", "namespaces", "namespaceSelector", "users", "groups")):
-        if key == "reason":
-            given["reason"] = value.text()
-        elif key == "namespaceSelector":
-            given["namespace_selector"] = _selector(value)
-        else:
-            given[key] = value.texts()
+    given = _conditions(entry, "reason")
+    if "reason" in given:
+        given["reason"] = given["reason"].text()
     if not given.get("reason"):
         raise entry.fault("reason is missing: say why, it is logged with every request that is let pass")
     if len(given) == 1:
         raise entry.fault("exempts everything: name namespaces, a namespaceSelector, users or groups")
     return Exemption(**given)
+
+
+def _limited(entry: Entry) -> tuple[LimitedResource, ...]:
+    return tuple(map(limited_resource, entry.elements()))
+
+
+def _allowed(entry: Entry) -> tuple[AllowedClasses, ...]:
+    return tuple(_allowed_classes(element) for element in entry.elements())
+
+
+def _allowed_classes(entry: Entry) -> AllowedClasses:
+    given = _conditions(entry, "classes")
+    classes = given.pop("classes").texts() if "classes" in given else ()
+    if not classes:
+        raise entry.fault("classes is missing: name the PriorityClasses that it is about")
+    if not given:
+        raise entry.fault("allows them to everybody: name namespaces, a namespaceSelector, users or groups")
+    return AllowedClasses(classes, **given)
+
+
+def _conditions(entry: Entry, own: str) -> dict[str, Any]:
+    """Namespaces and people that an entry is about; its `own` key is left unread."""
+    given: dict[str, Any] = {}
+    for key, value in entry.items((own, "namespaces", "namespaceSelector", "users", "groups")):
+        if key == own:
+            given[own] = value
+        elif key == "namespaceSelector":
+            given["namespace_selector"] = _selector(value)
+        else:
+            given[key] = value.texts()
+            if not given[key]:
+                raise value.fault("is empty: it would mean all of them; name some, or leave it out")
+    return given
 
 
 def _selector(entry: Entry) -> LabelSelector | None:
@@ -115,6 +144,8 @@ _READERS: Final[Mapping[str, Callable[[Config, Entry], Config]]] = {
     "severities": _severities,
     "autoscalerCutoff": _option("autoscaler_cutoff", Entry.integer),
     "podTemplatePaths": _option("pod_template_paths", _template_paths),
+    "limitedResources": _option("limited_resources", _limited),
+    "allowedClasses": _option("allowed_classes", _allowed),
     "annotate": _annotate,
     "exemptions": _exemptions,
 }

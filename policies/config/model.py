@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import Action, Severity
 from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
 from policies.options import Options
 from policies.rules.context import About
+from policies.selectors import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from policies.objects.namespace import Namespace
     from policies.objects.subject import User
+    from policies.options import LimitedResource
     from policies.rules.context import Rule
     from policies.selectors import LabelSelector
 
@@ -50,10 +51,10 @@ class Exemption(NamedTuple):
         """Whether a request of this user in this namespace (None: of no namespace) is let pass."""
         name, groups = (user.name, user.groups) if user else ("", ())
         return (
-            (not self.namespaces or (namespace is not None and _one_of(self.namespaces, namespace.name)))
+            (not self.namespaces or (namespace is not None and one_of(self.namespaces, namespace.name)))
             and (self.namespace_selector is None or _selects(self.namespace_selector, namespace))
-            and (not self.users or _one_of(self.users, name))
-            and (not self.groups or any(_one_of(self.groups, group) for group in groups))
+            and (not self.users or one_of(self.users, name))
+            and (not self.groups or any(one_of(self.groups, group) for group in groups))
         )
 
 
@@ -78,6 +79,11 @@ class Config(NamedTuple):
             return Action.WARN
         return Action.WARN if about is About.TEMPLATE and rule.ACTION is Action.DENY else rule.ACTION
 
+    def limiting(self, more: Iterable[LimitedResource]) -> Config:
+        """This configuration, with more limitedResources: those of kube-apiserver's own file."""
+        limited = (*self.options.limited_resources, *more)
+        return self._replace(options=self.options._replace(limited_resources=limited))
+
     def severity(self, rule: Rule) -> Severity | None:
         """What the linter says; None: the rule is not a matter for the linter."""
         return None if rule.SEVERITY is None else self.severities.get(rule.ID, rule.SEVERITY)
@@ -101,11 +107,6 @@ def exempt_until(namespace: Namespace | None) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _one_of(patterns: tuple[str, ...], name: str) -> bool:
-    """Shell patterns, as in `team-*`."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _selects(selector: LabelSelector, namespace: Namespace | None) -> bool:

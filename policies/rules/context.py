@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.findings import NOWHERE, Action, Location, Problem, Severity
 from policies.objects.fields import InvalidObject, group_kind
+from policies.objects.namespace import Namespace
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.objects.subject import Apply, Operation, Subject
 from policies.objects.workload import PodTemplate, pod_template_of
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.options import Options
     from policies.rules.impact import Forecast, Impact
+    from policies.rules.quota_use import QuotaUse
 
 PRIORITY_CLASS = "scheduling.k8s.io/PriorityClass"
+RESOURCE_QUOTA = "/ResourceQuota"
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label that the API server gives every namespace."""
 
 
 class About(StrEnum):
@@ -34,6 +39,7 @@ class About(StrEnum):
     UPDATED_POD = "updated Pod"
     TEMPLATE = "pod template"
     NAMESPACE = "Namespace"
+    RESOURCE_QUOTA = "ResourceQuota"
     FILE = "file"
 
 
@@ -102,6 +108,44 @@ class Context:
     def classes_known(self) -> bool:
         """Whether the absence of a class means anything."""
         return self.cluster is not None or bool(self.defined)
+
+    @cached_property
+    def quota_use(self) -> QuotaUse:
+        """The quotas that the apply meets and what it uses of them; ask `has_quotas` first, this is loaded late."""
+        from policies.rules.quota_use import QuotaUse
+
+        return QuotaUse(self)
+
+    def has_quotas(self, subject: Subject) -> bool:
+        """Whether any quota may limit a subject: one of its namespace, or one of the apply."""
+        stored = self.cluster is not None and bool(self.cluster.quotas_of(subject.ref.namespace or "default"))
+        return stored or self.defines_quotas
+
+    @cached_property
+    def defines_quotas(self) -> bool:
+        """Whether the apply has any quota."""
+        return any(group_kind(subject.object) == RESOURCE_QUOTA for subject in self.apply.subjects)
+
+    def namespace(self, name: str) -> Namespace | None:
+        """The namespace as it will be: the apply's, else the cluster's; None where its labels are not known."""
+        if name in self._namespaces:
+            return self._namespaces[name]
+        if self.cluster is None:
+            return None
+        return self.cluster.namespace(name) or Namespace(name, {NAME_LABEL: name}, {})
+
+    @cached_property
+    def _namespaces(self) -> Mapping[str, Namespace]:
+        """The namespaces that the apply defines; unreadable ones are left out."""
+        found = {}
+        for subject in self.apply.subjects:
+            if group_kind(subject.object) == "/Namespace" and subject.operation is not Operation.DELETE:
+                try:
+                    new = Namespace.from_api(subject.object)
+                except InvalidObject:
+                    continue
+                found[new.name] = new._replace(labels={**new.labels, NAME_LABEL: new.name})
+        return found
 
     def default_before(self, subject: Subject) -> Defined | None:
         """The global default that the API server would see when this subject's turn in the apply comes."""

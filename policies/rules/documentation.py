@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from policies.rules.context import Rule
 
-_EXAMPLE: Final = re.compile(r"^(Cluster|Bad|Good)(?: \((\w+)\))?:\n\n((?:    .*\n|\n)+)", re.MULTILINE)
+_EXAMPLE: Final = re.compile(r"^(Options|Cluster|Bad|Good)(?: \(([^)]+)\))?:\n\n((?:    .*\n|\n)+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One example: `heading` Cluster, Bad or Good; `mode` empty, DELETE, or validate (judged after all mutation)."""
+    """One example: `heading` Options (a configuration file), Cluster, Bad or Good.
+
+    `mode`: empty, DELETE, validate (judged after all mutation), or `also RULE`: that rule has something to say too.
+    """
 
     heading: str
     mode: str
     yaml: str
+
+    @property
+    def also(self) -> str:
+        """The other rule that fires on it, empty where there is none."""
+        return self.mode.removeprefix("also ") if self.mode.startswith("also ") else ""
 
 
 @dataclass(frozen=True, slots=True)

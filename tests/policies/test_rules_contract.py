@@ -12,8 +12,8 @@ import yaml
 
 import policies.rules
 from policies.cluster import Cache, ClusterSnapshot
-from policies.commands.lint import as_update
-from policies.config import Config
+from policies.commands.lint import ALWAYS_READ, as_update
+from policies.config import Config, read_config
 from policies.evaluator import Phase, evaluate
 from policies.manifests import read
 from policies.objects.subject import Apply, Operation, Subject
@@ -22,8 +22,8 @@ from policies.rules import RULES
 from policies.rules.context import About, Rule
 from policies.rules.documentation import Example, documentation_of
 
-SUPPORT = {"context", "documentation", "impact", "wording"}
-WANTED = frozenset(("/Pod", "/Namespace", "scheduling.k8s.io/PriorityClass", *POD_TEMPLATE_PATHS))
+SUPPORT = {"context", "documentation", "impact", "quota_scopes", "quota_use", "wording"}
+WANTED = frozenset((*ALWAYS_READ, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.ID)
@@ -45,7 +45,8 @@ def test_a_rule_is_documented_in_a_sentence_with_why_examples_and_fix(rule: Rule
 
 @each_rule
 def test_the_bad_example_gives_this_rule_alone(rule: Rule) -> None:
-    assert {finding.rule for finding in _judge(rule, "Bad")} == {rule.ID}
+    (bad,) = [example for example in documentation_of(rule).examples if example.heading == "Bad"]
+    assert {finding.rule for finding in _judge(rule, "Bad")} == {rule.ID, bad.also} - {""}
 
 
 @each_rule
@@ -73,7 +74,8 @@ def _judge(rule: Rule, heading: str) -> list[Any]:
         assert reading.subjects
     phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
     subjects = [_as(subject, example, cluster) for subject in reading.subjects]
-    return evaluate(Apply(tuple(subjects), reading.remarks), cluster, Config(), phase=phase, now=NOW)
+    (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
+    return evaluate(Apply(tuple(subjects), reading.remarks), cluster, config, phase=phase, now=NOW)
 
 
 def _as(subject: Subject, example: Example, cluster: ClusterSnapshot | None) -> Subject:

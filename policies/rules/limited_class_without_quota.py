@@ -1,0 +1,102 @@
+"""A pod or template uses what limitedResources limits, and no quota of its namespace covers it.
+
+Why: "limit priority class consumption by default" is a flag of the API server that managed clusters do not offer.
+Here limitedResources of the configuration, or of kube-apiserver's own file (`--admission-config`), do the same: who
+may use a class is who has a quota for it. As in the API server, any quota with a scope of the same name covers, one
+that says NotIn too: see limited-resources-loophole. Without a cluster, and without any quota in the input, nothing is
+said.
+
+Options:
+
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - scopeName: PriorityClass
+        operator: In
+        values: [gold]
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+
+Bad:
+
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      template:
+        spec:
+          priorityClassName: gold
+
+Good:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: gold-quota
+      namespace: team
+    spec:
+      hard:
+        pods: 10
+      scopeSelector:
+        matchExpressions:
+        - scopeName: PriorityClass
+          operator: In
+          values: [gold]
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      template:
+        spec:
+          priorityClassName: gold
+
+Fix: use another class, or ask for a quota of this class in the namespace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.rules.context import About, Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "limited-class-without-quota"
+ABOUT: Final = (About.POD, About.TEMPLATE)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """What is limited and not covered, in the API server's words."""
+    if not context.options.limited_resources or not (context.cluster or context.defines_quotas):
+        return
+    from policies.quota import FaultKind
+    from policies.rules.quota_use import namespace_of, uncovered_of
+
+    template = context.template(subject)
+    for fault in uncovered_of(subject, context, context.options.limited_resources):
+        assert template is not None
+        consequence = "its pods will be refused: " if template.is_template else ""
+        by_class = fault.kind is FaultKind.UNCOVERED_SCOPE
+        yield Problem(
+            consequence + fault.message,
+            template.at("priorityClassName" if by_class else "containers"),
+            f"{'use another class' if by_class else 'ask for less'}, or have a quota for it in namespace "
+            f"{namespace_of(subject)}",
+        )

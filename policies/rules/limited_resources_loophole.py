@@ -1,0 +1,114 @@
+"""A quota lets a class pass limitedResources without limiting it, or without naming it.
+
+Why: limitedResources compare the names of scopes and nothing else. A quota with PriorityClass NotIn [batch] covers
+every other class, and one that limits nothing pods use covers without a limit: who may create such a quota has the
+class for free.
+
+Options:
+
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - scopeName: PriorityClass
+        operator: In
+        values: [gold]
+
+Bad:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: all-but-batch
+      namespace: team
+    spec:
+      hard:
+        pods: 1000
+      scopeSelector:
+        matchExpressions:
+        - scopeName: PriorityClass
+          operator: NotIn
+          values: [batch]
+
+Good:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: gold-quota
+      namespace: team
+    spec:
+      hard:
+        pods: 10
+      scopeSelector:
+        matchExpressions:
+        - scopeName: PriorityClass
+          operator: In
+          values: [gold]
+
+Fix: name the classes with In, limit pods, cpu or memory of them, and use no other scope in the same quota.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, quote
+from policies.rules.context import About, Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import Path
+    from policies.objects.resource_quota import ResourceQuota
+    from policies.objects.subject import Subject
+    from policies.options import ScopeSelector
+
+ID: Final = "limited-resources-loophole"
+ABOUT: Final = (About.RESOURCE_QUOTA,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+
+_CLASS: Final = "PriorityClass"
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """The first limited class that each selector covers and should not."""
+    limited = [s for entry in context.options.limited_resources for s in entry.match_scopes if s.scope_name == _CLASS]
+    if not limited:
+        return
+    from policies.rules.quota_scopes import placed_selectors, quota_of
+
+    quota = quota_of(subject)
+    for selector, path in placed_selectors(quota, subject):
+        if selector.scope_name == _CLASS:
+            yield from _uncovered(quota, selector, path, limited, context)
+
+
+def _uncovered(
+    quota: ResourceQuota, selector: ScopeSelector, path: Path, limited: list[ScopeSelector], context: Context
+) -> Iterator[Problem]:
+    from policies.rules.quota_scopes import holds
+
+    names = sorted({*context.classes, *(value for scope in limited for value in scope.values)})
+    for name in names:
+        if not any(holds(scope, name) for scope in limited) or not holds(selector, name):
+            continue
+        for why, remedy in _how(quota, selector, name):
+            yield Problem(
+                f"covers class {quote(name)} for limitedResources {why}", path, remedy, detail={"class": name}
+            )
+            return
+
+
+def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
+    """Why covering this class is a loophole."""
+    from policies.quota.scopes import matching_resources
+    from policies.rules.quota_scopes import holds
+
+    if not matching_resources(quota.spec_hard):
+        yield "and limits nothing that pods use", "limit pods, cpu or memory in spec.hard"
+    elif selector.operator == "NotIn":
+        yield f"without naming it: {selector.operator} [{' '.join(selector.values)}]", "name the classes with In"
+    elif any(other.scope_name != _CLASS or not holds(other, name) for other in quota.scope_selectors):
+        others = ", ".join(s.scope_name for s in quota.scope_selectors if s is not selector)
+        yield f"and limits only some of its pods, or none: {others}", "use one scope in this quota"

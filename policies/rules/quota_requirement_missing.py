@@ -1,0 +1,92 @@
+"""A pod or template leaves out requests or limits that a ResourceQuota of its namespace demands.
+
+Why: where a quota limits cpu or memory, the API server refuses every pod with a container that does not set them. A
+LimitRange can fill them in for pods; it is not looked at, so a template may do without where the namespace has one.
+
+Cluster:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: compute
+      namespace: team
+    spec:
+      hard:
+        requests.cpu: 8
+        limits.memory: 32Gi
+    status:
+      hard:
+        requests.cpu: 8
+        limits.memory: 32Gi
+      used:
+        requests.cpu: 2
+        limits.memory: 8Gi
+
+Bad:
+
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      template:
+        spec:
+          containers:
+          - name: web
+            resources:
+              requests:
+                cpu: 500m
+
+Good:
+
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      template:
+        spec:
+          containers:
+          - name: web
+            resources:
+              requests:
+                cpu: 500m
+              limits:
+                memory: 1Gi
+
+Fix: set what is named, in each container or for the pod as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.rules.context import About, Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "quota-requirement-missing"
+ABOUT: Final = (About.POD, About.TEMPLATE)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.WARN
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """What the first quota that is not satisfied wants to be set."""
+    use = context.quota_use.of(subject) if context.has_quotas(subject) else None
+    fault = use.faults[0] if use is not None and use.faults else None
+    if use is None or fault is None or fault.kind != "must-specify":
+        return
+    consequence = "its pods will be refused: " if use.template.is_template else ""
+    yield Problem(
+        consequence + fault.message,
+        use.template.at("containers"),
+        "set them, or give the namespace a LimitRange with defaults",
+        detail={"quota": fault.quota},
+    )

@@ -1,0 +1,85 @@
+"""The API server refuses this ResourceQuota: its scopes do not go with its resources, or with each other.
+
+Why: a quota with a PriorityClass scope may limit pods, cpu and memory alone of the standard resources; other scopes
+have other lists, and an operator wants values or none. The messages are the API server's own, for names and amounts
+too.
+
+Bad:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: gold-quota
+      namespace: team
+    spec:
+      hard:
+        pods: 10
+        services: 5
+      scopeSelector:
+        matchExpressions:
+        - scopeName: PriorityClass
+          operator: In
+          values: [gold]
+
+Good:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: gold-quota
+      namespace: team
+    spec:
+      hard:
+        pods: 10
+      scopeSelector:
+        matchExpressions:
+        - scopeName: PriorityClass
+          operator: In
+          values: [gold]
+
+Fix: move what the scope does not limit into a quota without scopes; give In and NotIn values, Exists and DoesNotExist
+none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.fields import InvalidObject
+from policies.rules.context import About, Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.fields import ApiObject
+    from policies.objects.subject import Subject
+
+ID: Final = "quota-scope-invalid"
+ABOUT: Final = (About.RESOURCE_QUOTA,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """Every fault that the API server finds, in its words."""
+    from policies.apis.decode import decode_fault  # only where there is a quota: linting starts without them
+    from policies.apis.resource_quota import validate_resource_quota, validate_resource_quota_update
+    from policies.apis.schema import RESOURCE_QUOTA
+
+    for obj in (subject.object, subject.old):
+        fault = decode_fault(obj, RESOURCE_QUOTA) if obj else None
+        if fault is not None:
+            raise InvalidObject(fault.text, fault.path, subject.ref)
+    quota = _completed(subject)
+    faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
+    for fault in faults:
+        yield Problem(str(fault).rstrip("."), fault.path)
+
+
+def _completed(subject: Subject) -> ApiObject:
+    """The object with its namespace, and a name where one is generated."""
+    metadata = dict(subject.object.get("metadata") or {})
+    metadata["namespace"] = subject.ref.namespace or "default"
+    if metadata.get("generateName") and not metadata.get("name"):
+        metadata["name"] = f"{metadata['generateName'][:58]}xxxxx"
+    return {**subject.object, "metadata": metadata}

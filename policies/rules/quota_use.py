@@ -1,0 +1,282 @@
+"""What the pods of an apply use of the quotas, object by object in its order, and which of them will not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.apis.decode import decode_fault
+from policies.apis.schema import POD
+from policies.arrivals import Arrivals, arrivals, present
+from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
+from policies.objects.pod import Owner
+from policies.objects.resource_list import mask, subtract_to_zero
+from policies.objects.resource_quota import ResourceQuota
+from policies.objects.subject import Operation
+from policies.objects.workload import pod_template_of
+from policies.priority import Forbidden, Resolved, establish_priority, resolved_spec
+from policies.quantity import ZERO, Quantity
+from policies.quota import FaultKind, Pods, check_request, first_refused, matches, uncovered
+from policies.quota.scopes import InvalidScope
+from policies.rules.context import RESOURCE_QUOTA, Context
+from policies.rules.wording import class_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policies.cluster import ClusterSnapshot, Key
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+    from policies.objects.subject import Subject
+    from policies.objects.workload import PodTemplate, Workload
+    from policies.options import LimitedResource
+    from policies.quota import Fault
+
+WorkloadKey = tuple[str, str, str]
+Quotas = tuple[ResourceQuota, ...]
+"""The quotas of a namespace, by name."""
+
+
+class Use(NamedTuple):
+    """What one object's pods come to.
+
+    `first`: which of `arrivals.replicas` and then `arrivals.surge` pods, counted from 1, is the first to be refused, 0
+    for none; `faults`: why. `before`: the quotas as the object finds them, `at_start`: as the apply does. `present`:
+    pods of the object that run already, and so are part of what is used.
+    """
+
+    pod: ApiObject
+    template: PodTemplate
+    arrivals: Arrivals
+    first: int
+    faults: tuple[Fault, ...]
+    before: Quotas
+    at_start: Quotas
+    present: int = 0
+
+    def found(self, name: str) -> ResourceQuota | None:
+        """A quota as the object finds it."""
+        return next((quota for quota in self.before if quota.name == name), None)
+
+    def earlier(self, name: str, resource: str) -> Quantity:
+        """How much of a quota earlier objects of the apply use."""
+        then, now = (next(q for q in quotas if q.name == name) for quotas in (self.at_start, self.before))
+        return now.used[resource] - then.used[resource]
+
+
+class QuotaUse:
+    """The quotas that an apply meets, and what its objects use of them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._at_start: dict[str, Quotas] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether the absence of a quota means anything."""
+        return self._context.cluster is not None or bool(self._defined)
+
+    def of(self, subject: Subject) -> Use | None:
+        """The use of one object; None where no quota is there, or no pod comes of it. Raises InvalidObject."""
+        use = self._uses.get(id(subject))
+        if isinstance(use, InvalidObject):
+            raise use
+        return use
+
+    def quotas_of(self, namespace: str) -> Quotas:
+        """The quotas of a namespace as the apply finds them; its own are taken as in force from the start.
+
+        Without a status they limit what their spec says, and nothing counts as used.
+        """
+        if namespace not in self._at_start:
+            cluster = self._context.cluster
+            stored = {quota.name: quota for quota in cluster.quotas_of(namespace)} if cluster else {}
+            for name, quota in self._defined.get(namespace, {}).items():
+                used = stored[name].used if name in stored else quota.used
+                stored[name] = replace(quota, hard=quota.spec_hard or quota.hard, used=used)
+            self._at_start[namespace] = tuple(_in_force(stored[name]) for name in sorted(stored))
+        return self._at_start[namespace]
+
+    def has_status(self, namespace: str, name: str) -> bool:
+        """Whether it is known how much of a quota is used."""
+        cluster, defined = self._context.cluster, self._defined.get(namespace, {}).get(name)
+        stored = cluster.resource_quotas.get((namespace, name)) if cluster else None
+        return bool(stored.used) if stored else bool(defined and defined.used)
+
+    @cached_property
+    def _defined(self) -> Mapping[str, Mapping[str, ResourceQuota]]:
+        """The quotas that the apply defines, by namespace and name; unreadable ones are left out."""
+        found: dict[str, dict[str, ResourceQuota]] = {}
+        for subject in self._context.apply.subjects:
+            if group_kind(subject.object) == RESOURCE_QUOTA:
+                try:
+                    quota = ResourceQuota.from_api(subject.object)
+                except InvalidObject:
+                    continue
+                namespace = namespace_of(subject)
+                found.setdefault(namespace, {})[quota.name] = replace(quota, namespace=namespace)
+        return found
+
+    @cached_property
+    def _uses(self) -> Mapping[int, Use | InvalidObject]:
+        """By identity of the subject: the objects of an apply need not differ."""
+        uses: dict[int, Use | InvalidObject] = {}
+        current: dict[str, Quotas] = {}
+        for subject in self._context.apply.subjects:
+            namespace = namespace_of(subject)
+            quotas = current.get(namespace) or self.quotas_of(namespace)
+            if not quotas or subject.operation is Operation.DELETE or subject.subresource:
+                continue
+            try:
+                found = self._use(subject, quotas)
+            except InvalidObject as fault:
+                uses[id(subject)] = fault
+                continue
+            if found is not None:
+                uses[id(subject)], current[namespace] = found
+        return uses
+
+    def _use(self, subject: Subject, quotas: Quotas) -> tuple[Use, Quotas] | None:
+        """What a subject's pods come to, and the quotas behind them."""
+        context = self._context
+        template = context.template(subject)
+        is_update = template is not None and not template.is_template and subject.operation is Operation.UPDATE
+        pod = pod_of(subject, template, context) if template and not is_update and not self._comes_of(subject) else None
+        if template is None or pod is None:
+            return None
+        at_start = self.quotas_of(namespace_of(subject))
+        old = self._stored(subject) if template.is_template else None
+        named = _named(subject)
+        coming = arrivals(named, template.object, old, self._classified) if template.is_template else Arrivals()
+        first, faults, after = _place(pod, quotas, coming)
+        there = 0
+        if old is not None and (first or len(context.apply.subjects) > 1):  # looking at all pods takes a while
+            there = present(named, old, template.object, self._cluster_of(namespace_of(subject)))
+            first, faults, after = _place(pod, _without(quotas, self._old_pod(subject, old), there), coming)
+        return Use(pod, template, coming, first, faults, quotas, at_start, there), after
+
+    def _stored(self, subject: Subject) -> ApiObject | None:
+        """The workload that this one replaces."""
+        cluster, kind = self._context.cluster, group_kind(subject.object)
+        stored = cluster.workload(kind, namespace_of(subject), subject.ref.name) if cluster else None
+        return subject.old or (stored.object if stored else None)
+
+    @cached_property
+    def _classified(self) -> ClusterSnapshot | None:
+        """The cluster, with the classes that will be there."""
+        cluster = self._context.cluster
+        return None if cluster is None else replace(cluster, priority_classes=self._context.classes)
+
+    def _cluster_of(self, namespace: str) -> ClusterSnapshot | None:
+        """The cluster, with the pods and workloads of one namespace."""
+        cluster = self._classified
+        if cluster is None or not cluster.pods:
+            return cluster
+        pods, workloads = self._by_namespace
+        return replace(cluster, pods=pods.get(namespace, {}), workloads=workloads.get(namespace, {}))
+
+    @cached_property
+    def _by_namespace(self) -> tuple[Mapping[str, Mapping[Key, Pod]], Mapping[str, Mapping[WorkloadKey, Workload]]]:
+        """All pods and all workloads, gone through once."""
+        pods: dict[str, dict[Key, Pod]] = {}
+        workloads: dict[str, dict[WorkloadKey, Workload]] = {}
+        if cluster := self._context.cluster:
+            for key, pod in cluster.pods.items():
+                pods.setdefault(key[0], {})[key] = pod
+            for name, workload in cluster.workloads.items():
+                workloads.setdefault(name[1], {})[name] = workload
+        return pods, workloads
+
+    def _old_pod(self, subject: Subject, old: ApiObject | None) -> ApiObject | None:
+        """What the stored workload's pods look like; None where that cannot be told."""
+        if old is None:
+            return None
+        try:
+            template = pod_template_of(old, self._context.options.pod_template_paths)
+            return pod_of(subject, template, self._context) if template else None
+        except InvalidObject:
+            return None
+
+    def _comes_of(self, subject: Subject) -> bool:
+        """Whether another object of the apply makes this one: it is counted there."""
+        owner = Owner.from_api(subject.object)
+        return owner is not None and (namespace_of(subject), owner.kind, owner.name) in self._identities
+
+    @cached_property
+    def _identities(self) -> frozenset[tuple[str, str, str]]:
+        refs = ((namespace_of(subject), subject.ref) for subject in self._context.apply.subjects)
+        return frozenset((namespace, ref.kind, ref.name) for namespace, ref in refs)
+
+
+def namespace_of(subject: Subject) -> str:
+    """The namespace that a subject's pods come to."""
+    return subject.ref.namespace or "default"
+
+
+def _named(subject: Subject) -> ApiObject:
+    """The object, its namespace filled in."""
+    metadata = {**(subject.object.get("metadata") or NOTHING), "namespace": namespace_of(subject)}
+    return {**subject.object, "metadata": metadata}
+
+
+def pod_of(subject: Subject, template: PodTemplate, context: Context) -> ApiObject | None:
+    """A pod of a subject as quotas see it, after the Priority plugin; None where that one refuses it.
+
+    Raises InvalidObject where the API server could not read it.
+    """
+    name = class_name(template)
+    try:
+        resolved = (
+            establish_priority(name, context.classes) if context.classes_known or not name else Resolved(name, 0, "")
+        )
+    except Forbidden:
+        return None
+    fault = decode_fault({**template.object, "kind": "Pod"}, POD)
+    if fault is not None:
+        raise InvalidObject(fault.text, (*template.path, *fault.path), subject.ref)
+    metadata = {**(template.object.get("metadata") or NOTHING), "namespace": namespace_of(subject)}
+    quality = None if template.is_template else at(template.object, "status", "qosClass")
+    return {"metadata": metadata, "spec": resolved_spec(template.spec, resolved), "status": {"qosClass": quality}}
+
+
+def _in_force(quota: ResourceQuota) -> ResourceQuota:
+    hard = quota.hard or quota.spec_hard
+    return replace(quota, hard=hard, used={**dict.fromkeys(hard, ZERO), **quota.used})
+
+
+def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:
+    """The quotas before so many pods were charged."""
+    if pod is None or not count:
+        return quotas
+    used = {name: Quantity(q.nano * count, q.format) for name, q in Pods().usage(pod).items()}
+    freed = []
+    for quota in quotas:
+        try:
+            is_charged = matches(quota, pod)
+        except InvalidScope:
+            is_charged = False
+        rest = subtract_to_zero(quota.used, mask(used, quota.hard)) if is_charged else quota.used
+        freed.append(replace(quota, used=rest))
+    return tuple(freed)
+
+
+def _place(pod: ApiObject, quotas: Quotas, coming: Arrivals) -> tuple[int, tuple[Fault, ...], Quotas]:
+    """Which pod is refused first, why, and the quotas charged with all that fit and stay."""
+    if not coming.replicas:
+        faults = check_request(pod, quotas).faults
+        return 0, tuple(fault for fault in faults if fault.kind is FaultKind.MUST_SPECIFY), quotas
+    first, check = first_refused(pod, quotas, replicas=coming.replicas)
+    if first or not coming.surge:
+        return first, check.faults, check.quotas
+    beyond, more = first_refused(pod, check.quotas, replicas=coming.surge)
+    return (coming.replicas + beyond if beyond else 0), more.faults, check.quotas
+
+
+def uncovered_of(subject: Subject, context: Context, limited: Sequence[LimitedResource]) -> list[Fault]:
+    """What `limited` limits of a subject's pods and no quota of their namespace covers. Raises InvalidObject."""
+    template = context.template(subject)
+    pod = pod_of(subject, template, context) if template else None
+    if pod is None:
+        return []
+    return uncovered(pod, context.quota_use.quotas_of(namespace_of(subject)), limited)
