@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.cluster import resolved
 from policies.objects.fields import (
@@ -148,12 +148,11 @@ def replicas_of(obj: ApiObject) -> int:
 
 
 def _selector(obj: ApiObject) -> LabelSelector:
-    selector: Any = at(obj, "spec", "selector")
     if group_kind(obj) == "/ReplicationController":
-        labels = selector if isinstance(selector, dict) else {}
+        labels = string_map(obj, "spec", "selector")
         return LabelSelector(tuple(Requirement(key, "In", frozenset([value])) for key, value in labels.items()))
     try:
-        return parse_label_selector(selector) or LabelSelector()
+        return parse_label_selector(at(obj, "spec", "selector")) or LabelSelector()
     except InvalidSelector as error:
         raise InvalidObject(str(error), ("spec", "selector"), ref_of(obj)) from None
 

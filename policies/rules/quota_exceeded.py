@@ -158,7 +158,7 @@ def _remedy(use: Use, fault: Fault) -> str:
     if not fault.quota or not fault.resources:
         return "correct the quota"
     fitting = use.first - 1
-    if use.template.is_template and fitting > use.arrivals.replicas:
+    if use.template.is_template and fitting >= use.arrivals.replicas:
         return f"set maxSurge to {fitting - use.arrivals.replicas}, or raise quota {fault.quota}"
     if use.template.is_template and 0 < fitting < use.arrivals.replicas:
         return f"run at most {fitting}, or raise quota {fault.quota}"

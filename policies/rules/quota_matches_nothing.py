@@ -100,9 +100,11 @@ def _unknown(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, s
 
 def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
     """Whether no class, known or only named, nor its absence is in all PriorityClass scopes."""
-    from policies.rules.quota_scopes import holds
+    from policies.rules.quota_scopes import holds, is_readable
 
     selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
+    if not all(map(is_readable, selectors)):
+        return False  # quota-scope-invalid
     named = {value for selector in selectors for value in selector.values}
     unnamed = set() if context.classes_known else {"x"}
     while unnamed & named:

@@ -45,7 +45,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.objects.fields import InvalidObject
 from policies.rules.context import About, Context
 
 if TYPE_CHECKING:
@@ -62,14 +61,11 @@ ACTION: Final = Action.DENY
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """Every fault that the API server finds, in its words."""
-    from policies.apis.decode import decode_fault  # only where there is a quota: linting starts without them
+    # Only where there is a quota: linting starts without these.
     from policies.apis.resource_quota import validate_resource_quota, validate_resource_quota_update
-    from policies.apis.schema import RESOURCE_QUOTA
+    from policies.rules.quota_scopes import quota_of
 
-    for obj in (subject.object, subject.old):
-        fault = decode_fault(obj, RESOURCE_QUOTA) if obj else None
-        if fault is not None:
-            raise InvalidObject(fault.text, fault.path, subject.ref)
+    quota_of(subject)
     quota = _completed(subject)
     faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
     for fault in faults:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.objects.fields import sequence
+from policies.apis.decode import decode_fault
+from policies.apis.schema import RESOURCE_QUOTA
+from policies.objects.fields import InvalidObject, sequence
 from policies.objects.resource_quota import ResourceQuota
 from policies.quota.scopes import InvalidScope, matches_scope
 
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def quota_of(subject: Subject) -> ResourceQuota:
-    """The subject as a quota. Raises InvalidObject."""
+    """The subject as a quota. Raises InvalidObject where the API server could not read it, or the stored one."""
+    for obj in (subject.object, subject.old):
+        fault = decode_fault(obj, RESOURCE_QUOTA) if obj else None
+        if fault is not None:
+            raise InvalidObject(fault.text, fault.path, subject.ref)
     return ResourceQuota.from_api(subject.object)
 
 
@@ -29,6 +35,15 @@ def placed_selectors(quota: ResourceQuota, subject: Subject) -> Iterator[tuple[S
             yield selector, ("spec", "scopes", index)
         else:
             yield selector, ("spec", "scopeSelector", "matchExpressions", index - scopes)
+
+
+def is_readable(selector: ScopeSelector) -> bool:
+    """Whether pods can be matched with a PriorityClass scope at all."""
+    try:
+        matches_scope(selector, {"spec": {"priorityClassName": "x"}})
+    except InvalidScope:
+        return False
+    return True
 
 
 def holds(selector: ScopeSelector, class_name: str) -> bool:

@@ -14,9 +14,10 @@ from policies.config import Config, ConfigError, find_config, load_config, read_
 from policies.findings import Action, Severity
 from policies.objects.namespace import Namespace
 from policies.objects.subject import User
-from policies.options import POD_TEMPLATE_PATHS
+from policies.options import POD_TEMPLATE_PATHS, AllowedClasses, LimitedResource, ScopeSelector
 from policies.rules import global_default_not_unique, unknown_priority_class
 from policies.rules.context import About
+from policies.selectors import parse_label_selector
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 FULL = """\
@@ -28,6 +29,16 @@ severities:
 autoscalerCutoff: -5
 podTemplatePaths:
   argoproj.io/Rollout: spec.template
+limitedResources:
+- resource: pods
+  matchContains: [nvidia.com/gpu]
+  matchScopes: [{scopeName: PriorityClass, operator: In, values: [gold]}]
+allowedClasses:
+- classes: [gold, "batch-*"]
+  namespaces: [shop]
+  namespaceSelector: {matchLabels: {tier: production}}
+  users: [ann]
+  groups: [sre]
 annotate: workloads
 exemptions:
 - reason: the platform team's own
@@ -48,6 +59,11 @@ def test_everything_that_can_be_said_is_read() -> None:
     assert config.options.autoscaler_cutoff == -5
     assert config.options.pod_template_paths["argoproj.io/Rollout"] == ("spec", "template")
     assert config.options.pod_template_paths.items() >= POD_TEMPLATE_PATHS.items()
+    gold = ScopeSelector("PriorityClass", "In", ("gold",))
+    assert config.options.limited_resources == (LimitedResource("pods", ("nvidia.com/gpu",), (gold,)),)
+    production = parse_label_selector({"matchLabels": {"tier": "production"}})
+    allowed = AllowedClasses(("gold", "batch-*"), ("shop",), production, ("ann",), ("sre",))
+    assert config.options.allowed_classes == (allowed,)
     assert config.annotate == "workloads"
 
 
@@ -112,6 +128,31 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
             'f:1:29: podTemplatePaths.Rollout: "Rollout" must be group/Kind, as in argoproj.io/Rollout',
             id="kind",
         ),
+        pytest.param(
+            "exemptions:\n- reason: r\n  users: []",
+            "f:3:10: exemptions[0].users: is empty: it would mean all of them; name some, or leave it out",
+            id="empty list",
+        ),
+        pytest.param(
+            "limitedResources:\n- matchScopes: []",
+            "f:2:3: limitedResources[0]: resource is missing: name what is limited, as in pods",
+            id="limited nothing",
+        ),
+        pytest.param(
+            "allowedClasses:\n- namespaces: [a]",
+            "f:2:3: allowedClasses[0]: classes is missing: name the PriorityClasses that it is about",
+            id="no classes",
+        ),
+        pytest.param(
+            "allowedClasses:\n- classes: []\n  namespaces: [a]",
+            "f:2:3: allowedClasses[0]: classes is missing: name the PriorityClasses that it is about",
+            id="empty classes",
+        ),
+        pytest.param(
+            "allowedClasses:\n- classes: [gold]",
+            "f:2:3: allowedClasses[0]: allows them to everybody: name namespaces, a namespaceSelector, users or groups",
+            id="allowed to everybody",
+        ),
         pytest.param("a: [", "f:2:1: did not find expected node content", id="syntax"),
         pytest.param("a: 1\n---\nb: 2", "f:3:1: one document is all there may be", id="two documents"),
     ],
@@ -164,10 +205,18 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         load_config(tmp_path / "none.yaml")
 
 
+BROKEN = (
+    "limitedResources: [{}]",
+    "allowedClasses: [{classes: [gold]}]",
+    "allowedClasses: [{classes: [], users: [a]}]",
+    "allowedClasses: [{users: [a]}]",
+)
+
+
 def test_the_shipped_schema_accepts_what_the_reader_accepts() -> None:
     schema = json.loads(Path("policies/config/schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(yaml.safe_load(FULL), schema)
-    for broken in ("action: {}", "annotate: some", "exemptions: [{reason: r}]", "actions: {x: deny}"):
+    for broken in ("action: {}", "annotate: some", "exemptions: [{reason: r}]", "actions: {x: deny}", *BROKEN):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(yaml.safe_load(broken), schema)

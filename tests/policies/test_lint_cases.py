@@ -1,4 +1,7 @@
-"""Files in, report out: `x.yaml` or `x.json`, with `x.cluster.yaml`, against `x.out`; `UPDATE=1` rewrites it."""
+"""Files in, report out: `x.yaml` or `x.json` against `x.out`, with `x.cluster.yaml` and `x.config.yaml`.
+
+`UPDATE=1` rewrites what is expected.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from pathlib import Path
 import pytest
 
 CASES = Path(__file__).parent / "cases" / "lint"
-INPUTS = sorted(p for p in CASES.iterdir() if p.suffix in (".yaml", ".json") and ".cluster" not in p.name)
+INPUTS = sorted(
+    p for p in CASES.iterdir() if p.suffix in (".yaml", ".json") and not p.stem.endswith((".cluster", ".config"))
+)
 
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.stem)
@@ -19,6 +24,9 @@ def test_the_report_on_a_file_is_as_recorded(path: Path) -> None:
     command = [sys.executable, "-m", "policies.cli", "lint", path.name]
     if cluster.exists():
         command += ["--cluster", cluster.name]
+    config = path.with_name(f"{path.stem}.config.yaml")
+    if config.exists():
+        command += ["--config", config.name]
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     done = subprocess.run(command, cwd=CASES, env=environment, capture_output=True, text=True, check=False)
     report = f"{done.stdout}{done.stderr}exit status {done.returncode}\n"
