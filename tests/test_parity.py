@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from policies.cluster import Cache, ClusterSnapshot
 from policies.commands.lint import ALWAYS_READ, as_update
-from policies.config import Config
+from policies.config import Config, read_config
 from policies.dry_run import dry_run
 from policies.evaluator import Phase, evaluate
 from policies.findings import Action
@@ -36,12 +36,38 @@ AT_BOTH_DOORS = {rule.ID for rule in RULES if rule.ACTION is not None and rule.S
 WANTED = frozenset((*ALWAYS_READ, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
+DEFAULT = Config()
+
 Verdicts = set[tuple[str, str]]
 
 NAMES = ["gold", "batch", "normal", "system-node-critical", "system-foo", "Bad_Name"]
 VALUES = [0, 10, 1000, -11, 1_000_000_000, 1_000_000_001, 2_000_001_000, 2**31, "10", 1.5, None, True]
 POLICIES = ["PreemptLowerPriority", "Never", "never", "", None, 5]
 NAMESPACES = ["team", "kube-system"]
+
+
+HARD: list[dict[str, Any]] = [
+    {"pods": "1"},
+    {"pods": "9", "cpu": "1"},
+    {"requests.memory": "1Gi"},
+    {"services": "1"},
+    {"count/services": 1},
+]
+OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Bogus"]
+LIMITED = read_config(
+    """\
+limitedResources:
+- resource: pods
+  matchContains: [example.com/gpu]
+  matchScopes: [{scopeName: PriorityClass, operator: In, values: [gold, system-node-critical]}]
+allowedClasses:
+- classes: [batch]
+  namespaces: [kube-*]
+- classes: [gold]
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: team}}
+""",
+    "config",
+)
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:
@@ -62,8 +88,9 @@ def _classes(draw: st.DrawFn, stored: bool = False) -> dict[str, Any]:
 
 @st.composite
 def _specs(draw: st.DrawFn) -> dict[str, Any]:
+    requests = draw(st.sampled_from([None, {"cpu": "600m"}, {"memory": "1Gi", "cpu": "1"}, {"example.com/gpu": "1"}]))
     return {
-        "containers": [{"name": "c", "image": "i"}],
+        "containers": [{"name": "c", "image": "i", "resources": _without_none(requests=requests)}],
         **_without_none(
             priorityClassName=draw(st.sampled_from([None, "", "gold", "batch", "ghost", "system-node-critical"])),
             priority=draw(st.sampled_from([None, None, 0, 10, 1000, 2_000_001_000])),
@@ -85,6 +112,8 @@ def _workloads(draw: st.DrawFn) -> dict[str, Any]:
     value: dict[str, Any] = {"metadata": {"labels": {"app": "w"}}, "spec": draw(_specs())}
     for step in reversed(path):
         value = {step: value}
+    if (kind.startswith("apps/") and name != "DaemonSet") or name == "ReplicationController":
+        value["spec"] |= _without_none(replicas=draw(st.sampled_from([None, 0, 2, 10])))
     metadata = {"name": "w", "namespace": draw(st.sampled_from(NAMESPACES))}
     version = f"{group}/v1" if group else "v1"
     return {"apiVersion": version, "kind": name, "metadata": metadata, **value}
@@ -98,12 +127,33 @@ def _namespaces(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
+def _quotas(draw: st.DrawFn, stored: bool = False) -> dict[str, Any]:
+    """A quota; `stored`: one that the API server would have let in, mostly with a status."""
+    names = ["few", "compute"]
+    metadata = {"name": draw(st.sampled_from(names)), "namespace": draw(st.sampled_from(NAMESPACES))}
+    hard = draw(st.sampled_from(HARD[:3] if stored else HARD))
+    operator = draw(st.sampled_from(OPERATORS[:2] if stored else OPERATORS))
+    scope = {"scopeName": "PriorityClass", "operator": operator, "values": draw(st.sampled_from([["gold"], ["ghost"]]))}
+    scoped = draw(st.booleans()) and "requests.memory" not in hard
+    spec = {"hard": hard, **({"scopeSelector": {"matchExpressions": [scope]}} if scoped else {})}
+    status = {"hard": hard, "used": dict.fromkeys(hard, "0")} if stored and draw(st.booleans()) else None
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": metadata,
+        "spec": spec,
+        **_without_none(status=status),
+    }
+
+
+@st.composite
 def _clusters(draw: st.DrawFn) -> list[dict[str, Any]]:
     classes = draw(st.lists(_classes(stored=True), max_size=3, unique_by=lambda c: c["metadata"]["name"]))
     stored = [
         pod | {"spec": pod["spec"] | {"priority": 10}, "status": {}} for pod in draw(st.lists(_pods(), max_size=2))
     ]
-    return [*classes, *stored]
+    quotas = draw(st.lists(_quotas(stored=True), max_size=3))
+    return [*classes, *stored, *quotas, *draw(st.lists(_workloads(), max_size=1))]
 
 
 def _snapshot(objects: list[dict[str, Any]]) -> ClusterSnapshot:
@@ -113,11 +163,11 @@ def _snapshot(objects: list[dict[str, Any]]) -> ClusterSnapshot:
     return cache.snapshot()
 
 
-def _linted(obj: dict[str, Any], cluster: ClusterSnapshot) -> tuple[Subject, Verdicts]:
+def _linted(obj: dict[str, Any], cluster: ClusterSnapshot, config: Config = DEFAULT) -> tuple[Subject, Verdicts]:
     """The subject as the linter reads it, and what it says of it."""
     reading = read(json.dumps(obj), "object.json", WANTED, namespace="default")
     (subject,) = (as_update(subject, cluster) for subject in reading.subjects)
-    findings = evaluate(Apply((subject,), reading.remarks), cluster, Config(), phase=Phase.LINT, now=NOW)
+    findings = evaluate(Apply((subject,), reading.remarks), cluster, config, phase=Phase.LINT, now=NOW)
     return subject, {(f.rule, f.action.value) for f in findings if f.rule in AT_BOTH_DOORS}
 
 
@@ -149,17 +199,18 @@ class _Decisions(logging.Handler):
 
 
 @pytest.fixture(name="webhook", scope="module")
-def _webhook() -> Iterator[Callable[[bytes, ClusterSnapshot], Verdicts]]:
+def _webhook() -> Iterator[Callable[[bytes, ClusterSnapshot, Config], Verdicts]]:
     """Asks a webhook that runs over TLS, with the cluster of this moment, for its verdict on a final object."""
     current: list[ClusterSnapshot | None] = [None]
+    configs = [DEFAULT]
     decisions, logger = _Decisions(), logging.getLogger("forewarn")
     logger.addHandler(decisions)
     level = logger.level
     logger.setLevel(logging.INFO)
-    with running(endpoint(lambda: current[0])) as server, server.connect() as connection:
+    with running(endpoint(lambda: current[0], lambda: configs[0])) as server, server.connect() as connection:
 
-        def ask(body: bytes, cluster: ClusterSnapshot) -> Verdicts:
-            current[0] = cluster
+        def ask(body: bytes, cluster: ClusterSnapshot, config: Config) -> Verdicts:
+            current[0], configs[0] = cluster, config
             decisions.told.clear()
             connection.request("POST", "/validate", body, {"Content-Type": "application/json"})
             response = connection.getresponse()
@@ -172,39 +223,103 @@ def _webhook() -> Iterator[Callable[[bytes, ClusterSnapshot], Verdicts]]:
     logger.setLevel(level)
 
 
-OBJECTS = st.one_of(_classes(), _pods(), _workloads(), _namespaces())
+OBJECTS = st.one_of(_classes(), _pods(), _workloads(), _namespaces(), _quotas())
+CONFIGS = st.sampled_from([DEFAULT, LIMITED])
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(obj=OBJECTS, cluster=_clusters())
+@given(obj=OBJECTS, cluster=_clusters(), config=CONFIGS)
 @example(
     obj={"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"priorityClassName": "ghost"}},
     cluster=[],
+    config=DEFAULT,
 )
 def test_linter_review_and_running_webhook_say_the_same(
-    obj: dict[str, Any], cluster: list[dict[str, Any]], webhook: Callable[[bytes, ClusterSnapshot], Verdicts]
+    obj: dict[str, Any],
+    cluster: list[dict[str, Any]],
+    config: Config,
+    webhook: Callable[[bytes, ClusterSnapshot, Config], Verdicts],
 ) -> None:
     snapshot = _snapshot(cluster)
-    subject, linted = _linted(obj, snapshot)
+    subject, linted = _linted(obj, snapshot, config)
     body = _review(subject, obj)
-    decided = answers(body, None, snapshot, Config())[-1]
+    decided = answers(body, None, snapshot, config)[-1]
     reviewed = {(f.rule, f.action.value) for f in decided.findings if f.rule in AT_BOTH_DOORS}
-    served = {(rule, action) for rule, action in webhook(body, snapshot) if rule in AT_BOTH_DOORS}
+    served = {(rule, action) for rule, action in webhook(body, snapshot, config) if rule in AT_BOTH_DOORS}
     event(f"{obj['kind']} {'update' if subject.old else 'create'}: {len(linted)} rules")
     assert reviewed == linted
     assert served == linted
 
 
 @settings(max_examples=400, deadline=None)
-@given(obj=OBJECTS, cluster=_clusters())
+@given(obj=OBJECTS, cluster=_clusters(), config=CONFIGS)
 def test_what_the_api_server_accepts_is_denied_by_marked_rules_alone(
-    obj: dict[str, Any], cluster: list[dict[str, Any]]
+    obj: dict[str, Any], cluster: list[dict[str, Any]], config: Config
 ) -> None:
     snapshot = _snapshot(cluster)
     subject, _ = _linted(obj, snapshot)
     accepted = dry_run(subject, snapshot).allowed
-    decided = answers(_review(subject, obj), None, snapshot, Config())[-1]
+    decided = answers(_review(subject, obj), None, snapshot, config)[-1]
     denying = {finding.rule for finding in decided.findings if finding.action is Action.DENY}
     event(f"{obj['kind']}: {'accepted' if accepted else 'refused'}, {'denied' if denying else 'allowed'}")
     if accepted:
         assert denying <= BEYOND_THE_API_SERVER
+
+
+@settings(max_examples=300, deadline=None)
+@given(obj=_quotas())
+def test_a_quota_is_denied_where_the_api_server_refuses_it_and_only_there(obj: dict[str, Any]) -> None:
+    snapshot = _snapshot([])
+    subject, _ = _linted(obj, snapshot)
+    answer = dry_run(subject, snapshot)
+    decided = answers(_review(subject, obj), None, snapshot, DEFAULT)[-1]
+    told = {finding.message for finding in decided.findings if finding.rule == "quota-scope-invalid"}
+    event("accepted" if answer.allowed else "refused")
+    assert decided.response.allowed is answer.allowed
+    assert all(message in answer.message for message in told)
+
+
+@st.composite
+def _valid_pods(draw: st.DrawFn) -> dict[str, Any]:
+    """A pod that only a quota may refuse."""
+    amounts = draw(st.sampled_from([{}, {"cpu": "600m"}, {"memory": "1Gi", "cpu": "1"}, {"example.com/gpu": "1"}]))
+    container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+    named = _without_none(priorityClassName=draw(st.sampled_from([None, "gold", "normal", "system-node-critical"])))
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "team"},
+        "spec": {"containers": [container], "restartPolicy": "Always", **named},
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(pod=_valid_pods(), quotas=st.lists(_quotas(stored=True), max_size=3), used=st.sampled_from(["0", "1"]))
+def test_what_quotas_and_limits_refuse_is_what_the_api_server_refuses_with_its_flag(
+    pod: dict[str, Any], quotas: list[dict[str, Any]], used: str
+) -> None:
+    charged = [
+        q | {"status": {"hard": q["spec"]["hard"], "used": dict.fromkeys(q["spec"]["hard"], used)}} for q in quotas
+    ]
+    header = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    classes = [{**header, "metadata": {"name": name}, "value": 10} for name in ("gold", "normal")]
+    snapshot = _snapshot([*classes, *charged])
+    subject = Subject(pod, namespace="team")
+    answer = dry_run(subject, snapshot, LIMITED.options)
+    event(answer.message[:40] or "accepted")
+    found = evaluate(Apply((subject,)), snapshot, LIMITED, phase=Phase.VALIDATE, now=NOW)
+    rules = {finding.rule for finding in found}
+
+    def told(rule: str) -> bool:
+        return any(finding.rule == rule and finding.message in answer.message for finding in found)
+
+    if "insufficient quota" in answer.message:
+        assert told("limited-class-without-quota")
+    elif "must specify" in answer.message:
+        assert told("quota-requirement-missing")
+    elif "exceeded quota" in answer.message:
+        assert "quota-exceeded" in rules
+        assert "limited-class-without-quota" not in rules
+    else:
+        assert answer.allowed
+        assert not {"quota-exceeded", "quota-requirement-missing", "limited-class-without-quota"} & rules
