@@ -35,7 +35,12 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
         return Arrivals(replicas, _daemon_surge(obj, replicas))
     given = at(obj, "spec", "replicas") is not None
     replicas = replicas_of(obj if given or old is None or kind in _RUNS else old)
-    return Arrivals(replicas, _surge(obj, replicas) if kind == "apps/Deployment" else 0)
+    return Arrivals(replicas, _surge(obj, replicas))
+
+
+def surge_of(obj: ApiObject) -> int:
+    """How many pods a rollout of a Deployment brings beside the wanted ones; 0 for others. Raises InvalidObject."""
+    return _surge(obj, replicas_of(obj))
 
 
 def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:
@@ -68,7 +73,7 @@ def _daemons(obj: ApiObject, template: ApiObject, cluster: ClusterSnapshot | Non
 
 def _surge(obj: ApiObject, replicas: int) -> int:
     """Source: deployment util `ResolveFenceposts`, `NewRSNewReplicas`: never more new pods than replicas."""
-    if text(obj, "spec", "strategy", "type") == "Recreate":
+    if group_kind(obj) != "apps/Deployment" or text(obj, "spec", "strategy", "type") == "Recreate":
         return 0
     given = at(obj, "spec", "strategy", "rollingUpdate", "maxSurge")
     return min(_scaled(_DEFAULT_SURGE if given is None else given, replicas, obj, "strategy"), replicas)

@@ -39,6 +39,7 @@ RESTS_ON_THE_CACHE: Final = frozenset(
         "global-default-not-unique",
         "unknown-default-class",
         "non-preempting-above-preempting",
+        "quota-matches-nothing",
     }
 )
 """Rules whose denial rests on the classes in the watch cache: the live ones must agree, a late cache denies nobody."""
@@ -46,10 +47,15 @@ COUNTS_THE_CACHE: Final = frozenset(
     {
         "class-still-in-use",
         "default-not-retroactive",
+        "class-not-allowed",
         "fits-nowhere",
+        "limited-class-without-quota",
         "preempts-running-pods",
         "priority-drift",
+        "quota-exceeded",
+        "quota-requirement-missing",
         "rollout-preempts-itself",
+        "system-class-blocked-by-quota",
     }
 )
 """Rules that go by other objects in the cache, which no single GET confirms: they deny nobody while it is late."""

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.findings import listed, plural
-from policies.objects.fields import InvalidObject, at, group_kind, int32
+from policies.objects.fields import InvalidObject, at, group_kind, mapping
 from policies.objects.subject import Operation
 from policies.objects.workload import pod_template_of
 
@@ -115,11 +115,13 @@ def arrivals(
 
     Of a changed template, those that a rollout makes before it takes old ones away (maxSurge).
     """
-    from policies.cluster import resolved  # the linter starts without a cluster
+    from policies.arrivals import surge_of  # the linter starts without a cluster
+    from policies.cluster import resolved
     from policies.new_pods import new_pods, pods_of, without_missing_claims
     from policies.objects.pod import Pod
 
-    obj = {**subject.object, "metadata": {**(at(subject.object, "metadata") or {}), "namespace": subject.ref.namespace}}
+    metadata = mapping(subject.object, "metadata")
+    obj = {**subject.object, "metadata": {**metadata, "namespace": subject.ref.namespace}}
     template = pod_template_of(obj, paths)
     if template is None or subject.operation not in (Operation.CREATE, Operation.UPDATE):
         return (), ()
@@ -139,7 +141,7 @@ def arrivals(
         return (), own  # a no-op for the scheduler, whatever its controller is still at
     coming = new_pods(cluster, obj, template.object).pods
     if own and not coming and not same_template:
-        coming = next_pods(obj, _surge(obj))
+        coming = next_pods(obj, surge_of(obj))
     return coming, own
 
 
@@ -147,20 +149,6 @@ def _stored(subject: Subject, cluster: ClusterSnapshot) -> ApiObject | None:
     """What the cluster has of this workload."""
     found = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
     return found.object if found else None
-
-
-def _surge(obj: ApiObject) -> int:
-    """How many pods a Deployment's rollout may have beside the wanted ones. Source: deployment util `MaxSurge`."""
-    if group_kind(obj) != "apps/Deployment" or at(obj, "spec", "strategy", "type") == "Recreate":
-        return 0
-    wanted = int32(obj, "spec", "replicas")
-    wanted = 1 if wanted is None else wanted
-    surge = at(obj, "spec", "strategy", "rollingUpdate", "maxSurge")
-    if isinstance(surge, str) and surge.endswith("%") and surge[:-1].isdecimal():
-        return -(-wanted * int(surge[:-1]) // 100)
-    if isinstance(surge, int) and not isinstance(surge, bool):
-        return max(surge, 0)
-    return -(-wanted * 25 // 100)
 
 
 def _alike(pods: tuple[Pod, ...]) -> bool:

@@ -69,6 +69,8 @@ SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
 
 _CLASS: Final = "PriorityClass"
+_ANY_OTHER: Final = "any-class.that-nobody-names"
+"""Stands for the classes that neither limitedResources nor the quota name."""
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
@@ -81,22 +83,21 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     quota = quota_of(subject)
     for selector, path in placed_selectors(quota, subject):
         if selector.scope_name == _CLASS:
-            yield from _uncovered(quota, selector, path, limited, context)
+            yield from _covered(quota, selector, path, limited)
 
 
-def _uncovered(
-    quota: ResourceQuota, selector: ScopeSelector, path: Path, limited: list[ScopeSelector], context: Context
+def _covered(
+    quota: ResourceQuota, selector: ScopeSelector, path: Path, limited: list[ScopeSelector]
 ) -> Iterator[Problem]:
     from policies.rules.quota_scopes import holds
 
-    names = sorted({*context.classes, *(value for scope in limited for value in scope.values)})
-    for name in names:
+    named = {value for scope in (*limited, *quota.scope_selectors) for value in scope.values}
+    for name in (*sorted(named), _ANY_OTHER):
         if not any(holds(scope, name) for scope in limited) or not holds(selector, name):
             continue
         for why, remedy in _how(quota, selector, name):
-            yield Problem(
-                f"covers class {quote(name)} for limitedResources {why}", path, remedy, detail={"class": name}
-            )
+            shown = "other classes" if name == _ANY_OTHER else f"class {quote(name)}"
+            yield Problem(f"covers {shown} for limitedResources {why}", path, remedy)
             return
 
 

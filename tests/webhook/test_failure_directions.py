@@ -586,6 +586,19 @@ def _never(obj: dict[str, Any]) -> dict[str, Any]:
     return {**obj, "spec": {**obj["spec"], "preemptionPolicy": "Never"}}
 
 
+def _quota(class_name: str, pods: int = 0, **hard: int) -> dict[str, Any]:
+    """A quota in namespace team that has no room left."""
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": [class_name]}
+    limits = {"pods": pods, **hard}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "team"},
+        "spec": {"hard": limits, "scopeSelector": {"matchExpressions": [scope]}},
+        "status": {"hard": limits, "used": dict.fromkeys(limits, 0)},
+    }
+
+
 CONFIRMED: dict[str, tuple[dict[str, Any], tuple[dict[str, Any], ...], dict[str, PriorityClass]]] = {
     "unknown-priority-class": (review(DANGLING), (), {"nothing": PriorityClass("nothing", 7)}),
     "priority-mismatch": (review(_in_template(priority=7)), (), {"gold": PriorityClass("gold", 7)}),
@@ -602,6 +615,7 @@ CONFIRMED: dict[str, tuple[dict[str, Any], tuple[dict[str, Any], ...], dict[str,
         {"nothing": PriorityClass("nothing", 7)},
     ),
     "non-preempting-above-preempting": (review(priority_class("high", 2000, preemptionPolicy="Never")), (), {}),
+    "quota-matches-nothing": (review(_quota("nothing")), (), {"nothing": PriorityClass("nothing", 7)}),
 }
 """Rule -> what it denies by the state (OBJECTS and these), and the live classes by which it does not."""
 NODE = {
@@ -634,11 +648,31 @@ WARNS_WHILE_LATE = {
     "preempts-running-pods": (review(_asking("1")), (NODE, _running())),
     "fits-nowhere": (review(_asking("2")), (NODE,)),
     "rollout-preempts-itself": (review(_asking("1")), (NODE, _running(labels={"app": "web"}))),
+    "quota-exceeded": (review(pod("gold", 1000)), (_quota("gold"),)),
+    "quota-requirement-missing": (review(pod("gold", 1000)), (_quota("gold", 9, cpu=9),)),
+    "limited-class-without-quota": (review(pod("gold", 1000)), ()),
+    "class-not-allowed": (review(pod("gold", 1000)), ()),
+    "system-class-blocked-by-quota": (
+        review(deployment("system-node-critical")),
+        ({**NODE, "metadata": {"name": "node-1", "labels": {"cloud.google.com/gke-nodepool": "one"}}},),
+    ),
+}
+
+
+OPTIONS = {
+    "limited-class-without-quota": """
+limitedResources:
+- {resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [gold]}]}
+""",
+    "class-not-allowed": """
+allowedClasses:
+- {classes: [gold], namespaceSelector: {matchLabels: {tier: production}}}
+""",
 }
 
 
 def _denying(rule: str) -> Any:
-    return read_config(f"actions: {{{rule}: deny}}", "c")
+    return read_config(f"actions: {{{rule}: deny}}{OPTIONS.get(rule, '')}", "c")
 
 
 def _is_confirmed(rule: str) -> None:
@@ -688,7 +722,9 @@ for _rule in WARNS_WHILE_LATE:
 
 def test_every_rule_that_goes_by_the_cluster_state_has_a_row() -> None:
     """A rule that reads the state must be in one of the two sets: by its source, for nothing else would notice."""
-    reads = re.compile(r"context\.(pods|classes|cluster|classes_known|default_before|impact)\b|\bresolved\(")
+    reads = re.compile(
+        r"context\.(pods|classes|cluster|classes_known|default_before|impact|has_quotas|quota_use|namespace)\b|\bresolved\("
+    )
     going_by_it = {
         rule.ID
         for rule in RULES
