@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from policies.cli import COMMANDS
-from policies.config.load import OPTION_NAMES, read_config
+from policies.cluster import Cache
+from policies.commands.lint import ALWAYS_READ
+from policies.config.load import OPTION_NAMES, load_config, read_config
+from policies.manifests import read
+from policies.objects.fields import group_kind
+from policies.options import POD_TEMPLATE_PATHS
+from policies.priority import admit_pod, resolved_spec
 from policies.rules import RULES
+from webhook.admission import Hook
+from webhook.commands.review import answers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
 
 
 def test_what_is_made_from_the_code_is_fresh() -> None:
@@ -36,7 +51,8 @@ PAGES = sorted(str(path) for path in (Path("README.md"), *Path("docs").glob("*.m
 
 def _blocks() -> list[tuple[str, str, str]]:
     """(page, command, output) of every console block; `$ make …` stands for the command that it runs."""
-    return [(page, m[1], m[2]) for page in PAGES for m in CONSOLE.finditer(Path(page).read_text())]
+    found = [(page, m[1], m[2]) for page in PAGES for m in CONSOLE.finditer(Path(page).read_text())]
+    return [block for block in found if not block[1].startswith("kubectl ")]
 
 
 @pytest.mark.parametrize(("page", "command", "shown"), _blocks(), ids=lambda value: str(value)[:60])
@@ -46,10 +62,75 @@ def test_what_a_page_shows_is_what_the_command_prints(page: str, command: str, s
     assert program == "forewarn"
     run = [sys.executable, "-m", "policies.cli", *arguments]
     done = subprocess.run(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    _update(page, command, shown, done.stdout)
+    assert done.stdout == shown
+
+
+def _update(page: str, command: str, shown: str, real: str) -> None:
     if os.environ.get("UPDATE"):
         text = Path(page).read_text()
-        Path(page).write_text(text.replace(f"$ {command}\n{shown}```", f"$ {command}\n{done.stdout}```"))
-    assert done.stdout == shown
+        Path(page).write_text(text.replace(f"$ {command}\n{shown}```", f"$ {command}\n{real}```"))
+
+
+LIMIT = "docs/limit-a-priority-class.md"
+CONFIG = "docs/limit-a-priority-class/forewarn.yaml"
+
+
+def test_what_kubectl_prints_on_the_page_on_limits_is_what_the_webhook_answers() -> None:
+    """One cluster for the whole page, as its reader has it. `UPDATE=1` as above."""
+    cache = Cache()
+    for command, shown in CONSOLE.findall(Path(LIMIT).read_text()):
+        if command.startswith("kubectl apply "):
+            lines = "".join(f"{line}\n" for file in re.findall(r"-f (\S+)", command) for line in _applied(file, cache))
+            _update(LIMIT, command, shown, lines)
+            assert lines == shown
+
+
+def _applied(file: str, cache: Cache) -> Iterator[str]:
+    """What kubectl prints for a file; what the webhook lets in is in the cluster then, a quota with its status."""
+    wanted = frozenset((*ALWAYS_READ, *POD_TEMPLATE_PATHS))
+    for subject in read(Path(file).read_bytes(), file, wanted).subjects:
+        decision = answers(_review(subject, cache), Hook.VALIDATE, cache.snapshot(), load_config(CONFIG))[0]
+        yield from (f"Warning: {warning}" for warning in decision.response.warnings)
+        if not decision.response.allowed:
+            webhook = 'admission webhook "validate.forewarn.dev" denied the request'
+            message = decision.response.message
+            yield f'Error from server (Forbidden): error when creating "{file}": {webhook}: {message}'
+            continue
+        obj = dict(subject.object)
+        if obj["kind"] == "ResourceQuota":
+            hard = obj["spec"]["hard"]
+            obj["status"] = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+        cache.add(obj)
+        group = group_kind(obj).split("/")[0]
+        yield f"{obj['kind'].lower()}{'.' + group if group else ''}/{subject.ref.name} created"
+
+
+def _review(subject: Subject, cache: Cache) -> bytes:
+    """The request as the webhook gets it: the Priority plugin has been there."""
+    obj = subject.object
+    if obj["kind"] == "Pod":
+        resolved = admit_pod(obj["spec"], cache.snapshot().priority_classes)
+        obj = {**obj, "spec": resolved_spec(obj["spec"], resolved)}
+    group, kind = group_kind(obj).split("/")
+    request = {
+        "uid": "u",
+        "kind": {"group": group, "version": "v1", "kind": kind},
+        "resource": {"group": group, "version": "v1", "resource": f"{kind.lower()}s"},
+        "namespace": subject.ref.namespace,
+        "name": subject.ref.name,
+        "operation": "CREATE",
+        "userInfo": {"username": "you"},
+        "object": obj,
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+
+
+def test_the_page_on_limits_shows_its_files() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", Path(LIMIT).read_text(), re.DOTALL)
+    assert blocks == [
+        Path(LIMIT).with_suffix("").joinpath(name).read_text() for name in ("quota.yaml", "forewarn.yaml")
+    ]
 
 
 def test_every_command_flag_and_rule_is_documented() -> None:

@@ -5,9 +5,10 @@ event on its ReplicaSet says why. Counted are the pods that come, in the order o
 use up the quota: the replicas of a Deployment, and what maxSurge adds to them in a rollout; the replicas of a
 StatefulSet, ReplicaSet or ReplicationController; what runs at a time of a Job; one run of a CronJob, beside the
 present one unless concurrencyPolicy forbids that; of a DaemonSet a pod for each node that lets it in, where nodes are
-known. The pods that a workload has already are part of what is used: only what comes new counts. A quota without a
-status, as in files alone, limits what its spec says, and only the use of the same input is counted; the message says
-so. The API server stays the authority: it counts by compare-and-swap, after every webhook.
+known. The pods that a workload has already are part of what is used: only what comes new counts, and maxSurge where
+the template changes. A quota without a status, as in files alone, limits what its spec says, and only the use of the
+same input is counted; the message says so. The API server stays the authority: it counts by compare-and-swap, after
+every webhook.
 
 Cluster:
 

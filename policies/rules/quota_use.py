@@ -149,6 +149,8 @@ class QuotaUse:
         old = self._stored(subject) if template.is_template else None
         named = _named(subject)
         coming = arrivals(named, template.object, old, self._classified) if template.is_template else Arrivals()
+        if old is not None and template == pod_template_of(old, context.options.pod_template_paths):
+            coming = coming._replace(surge=0)  # no rollout
         first, faults, after = _place(pod, quotas, coming)
         there = 0
         if old is not None and (first or len(context.apply.subjects) > 1):  # looking at all pods takes a while

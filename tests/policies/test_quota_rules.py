@@ -121,6 +121,13 @@ def test_of_an_update_only_what_comes_new_counts() -> None:
     ]
 
 
+def test_without_a_change_of_the_template_no_rollout_comes() -> None:
+    cluster = state(quota("few", {"pods": "4"}, {"pods": "4"}), deployment(4, surge=1))
+    assert lint(deployment(4, surge=1), cluster=cluster) == []
+    (told,) = messages(deployment(4, surge=1, cpu="1"), cluster=cluster)
+    assert told.startswith("in a rollout, surge pod 1 of 1 will be refused: quota few allows 4 pods, 4 are used. 4 of")
+
+
 def test_pods_of_another_class_are_new_to_its_quota() -> None:
     objects = [GOLD, quota("gold-quota", {"pods": "3"}, {"pods": "0"}, "gold"), deployment(4)]
     assert messages(deployment(4, "gold"), cluster=state(*objects))[0].startswith("replica 4 of 4 will be refused")
