@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from itertools import chain
 from typing import Final, Generic, TypeVar, overload
 
 K = TypeVar("K")
@@ -39,6 +40,40 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
 
     def __len__(self) -> int:
         return self._length
+
+    def items(self) -> ItemsView[K, V]:
+        """See Mapping; without looking up every key."""
+        return _Items(self, self._shards)
+
+    def values(self) -> ValuesView[V]:
+        """See Mapping; likewise."""
+        return _Values(self, self._shards)
+
+
+class _Items(ItemsView[K, V]):
+    """The entries, without looking each key up."""
+
+    __slots__ = ("_shards",)
+
+    def __init__(self, table: FrozenTable[K, V], shards: tuple[dict[K, V], ...]) -> None:
+        super().__init__(table)
+        self._shards = shards
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return chain.from_iterable(shard.items() for shard in self._shards)
+
+
+class _Values(ValuesView[V]):
+    """The values, without looking each key up."""
+
+    __slots__ = ("_shards",)
+
+    def __init__(self, table: FrozenTable[K, V], shards: tuple[dict[K, V], ...]) -> None:
+        super().__init__(table)
+        self._shards = shards
+
+    def __iter__(self) -> Iterator[V]:
+        return chain.from_iterable(shard.values() for shard in self._shards)
 
 
 class Table(Generic[K, V]):

@@ -23,4 +23,6 @@ def test_frozen_tables_hold_what_a_dict_held_at_that_moment(steps: list[tuple[st
         assert sorted(table) == sorted(model)
     for kept, expected in frozen:
         assert dict(kept) == expected
-        assert len(kept) == len(expected)
+        assert len(kept) == len(kept.items()) == len(expected)
+        assert sorted(kept.items()) == sorted(expected.items())
+        assert sorted(kept.values()) == sorted(expected.values())
