@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.new_pods import daemons, pods_of, replicas_of
-from policies.objects.fields import InvalidObject, at, boolean, group_kind, ref_of, text
+from policies.new_pods import count_daemons, pods_of, replicas_of
+from policies.objects.fields import InvalidObject, at, boolean, group_kind, int32, ref_of, text
 
 if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
@@ -46,16 +46,20 @@ def surge_of(obj: ApiObject) -> int:
 def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:
     """How many of the pods that an object asks for are there already, as pods of the stored object.
 
-    Where the state has no pods at all, as many as that one asks for. A CronJob's next run comes beside those that run,
-    unless its concurrencyPolicy forbids that. Raises InvalidObject.
+    As its status says, else as many as the state has; where that has no pods at all, as many as it asks for. A
+    CronJob's next run comes beside those that run, unless its concurrencyPolicy forbids that. Raises InvalidObject.
     """
     if group_kind(obj) == "batch/CronJob" and text(obj, "spec", "concurrencyPolicy", default="Allow") == "Allow":
         return 0
+    told = int32(old, "status", _STATUS.get(group_kind(old), "replicas"))
+    if told is not None:
+        return max(told, 0)
     if cluster is not None and cluster.pods:
         return len(pods_of(cluster, obj))
     return arrivals(old, template, None, cluster).replicas
 
 
+_STATUS: Final = {"apps/DaemonSet": "currentNumberScheduled", "batch/Job": "active"}
 _RUNS: Final = ("batch/Job", "batch/CronJob")
 
 
@@ -68,7 +72,7 @@ def _is_suspended(obj: ApiObject, kind: str) -> bool:
 def _daemons(obj: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:
     if cluster is None or not cluster.objects.nodes:
         return 1
-    return sum(1 for _ in daemons(cluster, obj, template))
+    return count_daemons(cluster, obj, template)
 
 
 def _surge(obj: ApiObject, replicas: int) -> int:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.cluster import ClusterSnapshot
+    from policies.objects.node import Node
     from policies.objects.workload import Workload
 
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -192,6 +193,28 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
 
 def daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Iterator[tuple[str, Pod]]:
     """(node, pod) for every node that shall run one. Source: pkg/controller/daemon, `NodeShouldRunDaemonPod`."""
+    for (_, name), node in sorted(cluster.objects.nodes.items()):
+        pod = _daemon(cluster, obj, template, "In", name)
+        if _lets_in(node, name, pod):
+            yield name, pod
+
+
+def count_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> int:
+    """How many nodes shall run one, without making a pod for each."""
+    nodes = cluster.objects.nodes
+    if not nodes:
+        return 0
+    pod = _daemon(cluster, obj, template, "NotIn", "")
+    return sum(_lets_in(node, name, pod) for (_, name), node in nodes.items())
+
+
+def _lets_in(node: Node, name: str, pod: Pod) -> bool:
+    matches = pod.spec.node_affinity.matches(node.labels, name)
+    return matches and untolerated_taint(node.taints, pod.spec.tolerations) is None
+
+
+def _daemon(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, operator: str, node: str) -> Pod:
+    """The pod for the nodes whose name is `In` or `NotIn` this one."""
     ref = ref_of(obj, "default")
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in DAEMON_TOLERATIONS]
     if at(template, "spec", "hostNetwork") is True:
@@ -200,16 +223,12 @@ def daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> It
         spec = {**mapping(template, "spec"), "tolerations": [*sequence(template, "spec", "tolerations"), *added]}
         affinity = mapping(template, "spec", "affinity")
         terms = [dict(term) for term in items(template, "spec", "affinity", "nodeAffinity", _REQUIRED, _TERMS)] or [{}]
-    for (_, name), node in sorted(cluster.objects.nodes.items()):
-        bound = {**template, "spec": {**spec, "affinity": _only_on(name, affinity, terms)}}
-        pod = _pod(cluster, obj, bound, f"{ref.name}-{name}", obj)
-        matches = pod.spec.node_affinity.matches(node.labels, name)
-        if matches and untolerated_taint(node.taints, pod.spec.tolerations) is None:
-            yield name, pod
+    bound = {**template, "spec": {**spec, "affinity": _only_on(operator, node, affinity, terms)}}
+    return _pod(cluster, obj, bound, f"{ref.name}-{node}", obj)
 
 
-def _only_on(node: str, affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
+def _only_on(operator: str, node: str, affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
     """The affinity with the node's name in every term. Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`."""
-    named = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    named = [{"key": "metadata.name", "operator": operator, "values": [node]}]
     required = {_TERMS: [{**term, "matchFields": named} for term in terms]}
     return {**affinity, "nodeAffinity": {**mapping(affinity, "nodeAffinity"), _REQUIRED: required}}

@@ -151,12 +151,17 @@ class QuotaUse:
         coming = arrivals(named, template.object, old, self._classified) if template.is_template else Arrivals()
         if old is not None and template == pod_template_of(old, context.options.pod_template_paths):
             coming = coming._replace(surge=0)  # no rollout
-        first, faults, after = _place(pod, quotas, coming)
-        there = 0
-        if old is not None and (first or len(context.apply.subjects) > 1):  # looking at all pods takes a while
-            there = present(named, old, template.object, self._cluster_of(namespace_of(subject)))
-            first, faults, after = _place(pod, _without(quotas, self._old_pod(subject, old), there), coming)
+        if old is None or self._is_alone:  # what fits beside its present pods fits: they need not be looked for
+            first, faults, after = _place(pod, quotas, coming)
+            if old is None or not first:
+                return Use(pod, template, coming, first, faults, quotas, at_start), after
+        there = present(named, old, template.object, self._cluster_of(namespace_of(subject)))
+        first, faults, after = _place(pod, _without(quotas, self._old_pod(subject, old), there), coming)
         return Use(pod, template, coming, first, faults, quotas, at_start, there), after
+
+    @property
+    def _is_alone(self) -> bool:
+        return len(self._context.apply.subjects) == 1
 
     def _stored(self, subject: Subject) -> ApiObject | None:
         """The workload that this one replaces."""
@@ -175,6 +180,8 @@ class QuotaUse:
         cluster = self._classified
         if cluster is None or not cluster.pods:
             return cluster
+        if self._is_alone:
+            return replace(cluster, pods={key: pod for key, pod in cluster.pods.items() if key[0] == namespace})
         pods, workloads = self._by_namespace
         return replace(cluster, pods=pods.get(namespace, {}), workloads=workloads.get(namespace, {}))
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policies.arrivals import Arrivals, arrivals, present
 from policies.cluster import Cache
+from policies.new_pods import count_daemons, daemons
 from policies.objects.fields import InvalidObject
 from tests.builders import Made, cluster, make_node, make_pod
 
@@ -82,6 +85,33 @@ def test_the_pods_that_are_there_are_counted_by_owner_or_selector() -> None:
     pods = [make_pod(name, "team").labels(app="w") for name in "ab"]
     state = cluster(*pods, make_pod("c", "other").labels(app="w"), make_pod("d", "team").labels(app="x"))
     assert present(obj, obj, {}, state) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [("Deployment", {"replicas": 7}), ("DaemonSet", {"currentNumberScheduled": 7}), ("StatefulSet", {"replicas": 7})],
+)
+def test_the_status_of_the_stored_object_is_believed(kind: str, status: dict[str, int]) -> None:
+    old = {**workload(kind), "status": status}
+    assert present(workload(kind), old, {}, cluster(make_pod("a", "team"))) == 7
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ssd", "hdd", ""]), st.booleans()), max_size=6), st.data())
+def test_daemons_are_counted_as_many_as_are_made(nodes: list[tuple[str, bool]], data: st.DataObject) -> None:
+    made = [make_node(f"n{number}") for number in range(len(nodes))]
+    for node, (disk, tainted) in zip(made, nodes, strict=True):
+        if disk:
+            node.label("disk", disk)
+        if tainted:
+            node.taint("no")
+    expression = {"key": "disk", "operator": data.draw(st.sampled_from(["In", "NotIn"])), "values": ["ssd"]}
+    field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    possible: list[dict[str, Any]] = [{"matchExpressions": [expression]}, {"matchFields": [field]}, {}]
+    terms = data.draw(st.lists(st.sampled_from(possible), max_size=2))
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    template = {"spec": {"containers": [], "affinity": {"nodeAffinity": required}}}
+    state, obj = cluster(*made), workload("DaemonSet")
+    assert count_daemons(state, obj, template) == len(list(daemons(state, obj, template)))
 
 
 def test_a_state_without_pods_is_taken_to_run_what_it_asks_for() -> None:
