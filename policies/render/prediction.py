@@ -124,6 +124,8 @@ def _preempts(
     others = [name for name in prediction.selected if name != node]
     if others:
         yield f"  as likely: {listed(others)}"
+    if prediction.sampled:
+        yield f"  odds: {'; '.join(odds_of(prediction)[:4])}"
     more = len(prediction.candidates) - len(prediction.selected)
     if more:
         yield f"  worse: {plural(more, 'other node')} could be cleared too, at a higher cost"
@@ -139,6 +141,27 @@ def budgets_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
             if budget.matches(victim.namespace, victim.labels)
         }
     )
+
+
+def odds_of(prediction: Prediction) -> list[str]:
+    """`92 %: one pod of priority 0`, per class of outcome, the likeliest first."""
+    chances: dict[str, float] = {}
+    for candidate in prediction.candidates:
+        priorities = Counter(victim.effective_priority for victim in candidate.victims)
+        pods = [f"{_number(count)} of priority {priority}" for priority, count in sorted(priorities.items())[::-1]]
+        broken = f", {candidate.num_pdb_violations} of a spent budget" if candidate.num_pdb_violations else ""
+        outcome = " and ".join(pods) + broken
+        chances[outcome] = chances.get(outcome, 0.0) + prediction.odds.get(candidate.node_name, 0.0)
+    ranked = sorted(chances.items(), key=lambda item: (-item[1], item[0]))
+    return [f"{_percent(chance)}: {outcome}" for outcome, chance in ranked if chance > 0]
+
+
+def _number(count: int) -> str:
+    return "one pod" if count == 1 else f"{count} pods"
+
+
+def _percent(chance: float) -> str:
+    return "under 1 %" if chance < 0.005 else "over 99 %" if 0.995 <= chance < 1 else f"{chance:.0%}".replace("%", " %")
 
 
 def wait_seconds(victims: Sequence[Pod]) -> int:

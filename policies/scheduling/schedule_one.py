@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.scheduling.cache import DEFAULT_SCHEDULER
 from policies.scheduling.framework import Code, CycleState, Handle, NodeToStatus, Status, unresolvable
+from policies.scheduling.odds import odds
 from policies.scheduling.plugins.registry import DEFAULT_PROFILE
 from policies.scheduling.preemption import (
     Candidate,
@@ -142,6 +143,16 @@ class Prediction:
         """How many of them a disruption budget speaks for."""
         return self._nominated.num_pdb_violations if self._nominated else 0
 
+    @cached_property
+    def odds(self) -> Mapping[str, float]:
+        """Node name -> probability that preemption nominates it; 1 in all for the best ones up to 100 nodes."""
+        return odds(self.candidates, self.preemption.potential_nodes)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the scheduler looks at a random part of the nodes that preemption may help on."""
+        return self.preemption.potential_nodes > SAMPLED_ABOVE
+
     @property
     def node(self) -> str:
         """Where it would run: a feasible node (its nomination comes first), else the nominated one; may be empty."""
@@ -184,6 +195,8 @@ class Prediction:
             answer["dryRunStatuses"] = {n: s.to_dict() for n, s in self.preemption.statuses.items()}
         answer["selected"] = self.selected
         answer["nominatedNode"] = self.nominated_node
+        if self.sampled and self.odds:
+            answer["odds"] = dict(self.odds)
         answer["standing"] = list(self.standing)
         return answer
 
@@ -238,7 +251,7 @@ def _of_placement(prediction: Prediction) -> list[str]:
 def _of_preemption(prediction: Prediction, snapshot: Snapshot) -> list[str]:
     standing = []
     preemption = prediction.preemption
-    if preemption.potential_nodes > SAMPLED_ABOVE and preemption.candidates:
+    if prediction.sampled and preemption.candidates:
         standing.append(
             f"preemption may help on {preemption.potential_nodes} nodes: the scheduler tries a random part of them"
         )
