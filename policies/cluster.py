@@ -56,6 +56,13 @@ class ClusterSnapshot:
         """The scheduler's snapshot; built when first asked for, and only then is numpy imported."""
         return self._scheduling.get()
 
+    def prepare(self) -> None:
+        """Do now what the first prediction would wait for."""
+        from policies.scheduling.fast.tables import tables_of
+
+        with self.scheduling.shelf.lock:
+            tables_of(self.scheduling)
+
     def namespace(self, name: str) -> Namespace | None:
         """The namespace of this name, None where it is not known."""
         return self.namespaces.get(("", name))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,9 +13,13 @@ if TYPE_CHECKING:
     from policies.objects.pod_spec import HostPort
 
 
+_SERIALS: Final = count(1)
+
+
 class NodeInfo:
     """A node with its pods. Those of a Snapshot are never changed: whoever plays with pods works on a `clone`.
 
+    `serial`: no two have the same, so that what was worked out for one is told from what holds for another.
     `requested`, `non_zero_requested`: cpu in thousandths, memory and the rest in units.
     `used_ports` is a set as upstream's is: of two pods with one port, the first that goes frees it.
     """
@@ -30,11 +35,13 @@ class NodeInfo:
         "pods_with_affinity",
         "pods_with_required_anti_affinity",
         "scalars",
+        "serial",
         "used_ports",
     )
 
     def __init__(self, node: Node, pods: Iterable[Pod] = ()) -> None:
         self.node = node
+        self.serial = next(_SERIALS)
         self.pods: list[Pod] = []
         self.pods_with_affinity: list[Pod] = []
         self.pods_with_required_anti_affinity: list[Pod] = []
@@ -54,6 +61,7 @@ class NodeInfo:
         """A NodeInfo that can be changed (upstream `Snapshot`)."""
         copy = NodeInfo.__new__(NodeInfo)
         copy.node = self.node
+        copy.serial = next(_SERIALS)
         copy.pods = self.pods.copy()
         copy.pods_with_affinity = self.pods_with_affinity.copy()
         copy.pods_with_required_anti_affinity = self.pods_with_required_anti_affinity.copy()

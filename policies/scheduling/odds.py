@@ -1,7 +1,7 @@
 """How likely each node is to be nominated, where the scheduler looks at a random part of the nodes.
 
-Source: upstream `GetOffsetAndNumCandidates`, `DryRunPreemption`. The order of nodes counts as a uniform permutation; the
-few dry runs that are under way when the search stops are left out.
+Source: upstream `GetOffsetAndNumCandidates`, `DryRunPreemption`. The order of nodes counts as a uniform permutation;
+the few dry runs that are under way when the search stops are left out.
 """
 
 from __future__ import annotations

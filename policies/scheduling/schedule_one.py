@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.scheduling.cache import DEFAULT_SCHEDULER
+from policies.scheduling.fast.answer import FastAnswer, fast_answer
 from policies.scheduling.framework import Code, CycleState, Handle, NodeToStatus, Status, unresolvable
 from policies.scheduling.odds import odds
 from policies.scheduling.plugins.registry import DEFAULT_PROFILE
@@ -61,6 +62,13 @@ class Prediction:
             return _Filtered((), NodeToStatus())
         return find_nodes_that_fit_pod(self._handle, self._state, self.pod)
 
+    @cached_property
+    def _fast(self) -> FastAnswer | None:
+        """The outcome without its reasons, where a fast path is valid and the slow one was not gone already."""
+        if self.not_predicted or "_filtered" in self.__dict__:
+            return None
+        return fast_answer(self._snapshot, self.pod)
+
     @property
     def pre_filter(self) -> Status | None:
         """Why the pod was rejected before any node was looked at; None if it was not."""
@@ -69,12 +77,14 @@ class Prediction:
     @property
     def feasible(self) -> list[str]:
         """The nodes that can run it now, by name."""
+        if self._fast is not None:
+            return self._fast.feasible
         return [info.name for info in self._filtered.nodes]
 
     @property
     def fits(self) -> bool:
         """Whether it would be bound without preemption."""
-        return bool(self._filtered.nodes)
+        return bool(self.feasible)
 
     @property
     def statuses(self) -> Mapping[str, Status]:
@@ -117,6 +127,8 @@ class Prediction:
     def selected(self) -> list[str]:
         """The nodes that may be chosen, by name: those of the best score, else those the tie-breaks leave."""
         if not self.fits:
+            if self._fast is not None:
+                return self._fast.selected
             return [candidate.node_name for candidate in self.preemption.selected]
         scores = self.scores
         if not scores:
@@ -124,8 +136,10 @@ class Prediction:
         best = max(row["total"] for row in scores.values())
         return sorted(name for name, row in scores.items() if row["total"] == best)
 
-    @property
+    @cached_property
     def _nominated(self) -> Candidate | None:
+        if self._fast is not None:
+            return self._fast.candidate
         return next(iter(self.preemption.selected), None) if not self.fits else None
 
     @property

@@ -5,69 +5,34 @@ from __future__ import annotations
 from collections import ChainMap
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, cast
+from threading import RLock
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from policies.scheduling.columns import Columns
 from policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-
-    from numpy.typing import NDArray
 
     from policies.objects.disruption_budget import PodDisruptionBudget
     from policies.objects.pod import Pod
     from policies.objects.storage import PersistentVolume, VolumeAttachment
     from policies.scheduling.objects import Objects
 
-BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
-_INT64: Final = 2**63 - 1
 
+class Shelf:
+    """What is worked out for one set of nodes and goes on being of use: snapshots of the same nodes share it.
 
-class Columns:
-    """What nodes have and what their pods request, as int64 arrays: a row per resource, a column per node.
-
-    Resources: cpu (thousandths), memory and ephemeral-storage (bytes), pods (number), then all others there are.
+    Whoever takes something from it holds `lock`, and brings it up to date first: another snapshot may have had it.
     """
 
-    __slots__ = ("allocatable", "requested", "resources")
+    __slots__ = ("lock", "tables")
 
-    def __init__(
-        self, resources: tuple[str, ...], allocatable: NDArray[np.int64], requested: NDArray[np.int64]
-    ) -> None:
-        self.resources = resources
-        self.allocatable, self.requested = allocatable, requested
-
-    @classmethod
-    def build(cls, node_infos: Sequence[NodeInfo]) -> Columns:
-        """The columns of these nodes."""
-        scalars = {name for info in node_infos for name in (*info.node.allocatable.scalars, *info.scalars)}
-        resources = (*BASE_RESOURCES, *sorted(scalars))
-        shape = (len(resources), len(node_infos))
-        columns = cls(resources, np.zeros(shape, np.int64), np.zeros(shape, np.int64))
-        for index, info in enumerate(node_infos):
-            columns._set(index, info)
-        return columns
-
-    def updated(self, changed: Iterable[tuple[int, NodeInfo]]) -> Columns | None:
-        """With other nodes in some places; None where they bring resources that have no row yet."""
-        known = set(self.resources)
-        columns = Columns(self.resources, self.allocatable.copy(), self.requested.copy())
-        for index, info in changed:
-            if not known.issuperset(info.scalars) or not known.issuperset(info.node.allocatable.scalars):
-                return None
-            columns._set(index, info)
-        return columns
-
-    def _set(self, index: int, info: NodeInfo) -> None:
-        has = info.node.allocatable
-        self.allocatable[:4, index] = has.milli_cpu, has.memory, has.ephemeral_storage, has.allowed_pod_number
-        requested = info.milli_cpu, info.memory, info.ephemeral_storage, len(info.pods)
-        self.requested[:4, index] = [min(amount, _INT64) for amount in requested]
-        for row, name in enumerate(self.resources[4:], 4):
-            self.allocatable[row, index] = has.scalars.get(name, 0)
-            self.requested[row, index] = min(info.scalars.get(name, 0), _INT64)
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.tables: Any = None
 
 
 class Snapshot:
@@ -78,30 +43,37 @@ class Snapshot:
         objects: Objects,
         node_infos: Sequence[NodeInfo],
         columns: Columns,
-        rows: Mapping[str, int] | None = None,
+        base: Snapshot | None = None,
     ) -> None:
+        """`base`: a snapshot of the same nodes, in other states maybe."""
         self.objects = objects
         self.node_infos = node_infos
         self.columns = columns
-        self.rows = rows or {info.name: row for row, info in enumerate(node_infos)}
+        self.rows: Mapping[str, int] = base.rows if base else {info.name: row for row, info in enumerate(node_infos)}
         """Node name -> its place in `node_infos` and in the columns."""
+        self.shelf: Shelf = base.shelf if base else Shelf()
+        if base and base.objects.budgets is objects.budgets and "budgets" in base.__dict__:
+            self.__dict__["budgets"] = base.budgets
 
     @classmethod
     def build(cls, objects: Objects, base: Snapshot | None = None, dirty: frozenset[str] | None = None) -> Snapshot:
         """The snapshot of these objects. `base`: an older one that differs in `dirty` nodes alone (None: in all)."""
         if base is None or dirty is None:
             return cls._rebuild(objects, {})
-        rows, names = base.rows, {name for _, name in objects.nodes}
-        if names != rows.keys():
+        rows = base.rows
+        if any((name in rows) != (("", name) in objects.nodes) for name in dirty):
             return cls._rebuild(objects, {info.name: info for info in base.node_infos if info.name not in dirty})
-        changed = [(rows[name], _node_info(objects, name)) for name in dirty if name in rows]
+        return base.with_node_infos(objects, {rows[name]: _node_info(objects, name) for name in dirty if name in rows})
+
+    def with_node_infos(self, objects: Objects, changed: Mapping[int, NodeInfo]) -> Snapshot:
+        """The same nodes, some of them in another state."""
         if not changed:
-            return cls(objects, base.node_infos, base.columns, rows)
-        node_infos = list(base.node_infos)
-        for row, info in changed:
+            return Snapshot(objects, self.node_infos, self.columns, self)
+        node_infos = list(self.node_infos)
+        for row, info in changed.items():
             node_infos[row] = info
-        columns = base.columns.updated(changed) or Columns.build(node_infos)
-        return cls(objects, node_infos, columns, rows)
+        columns = self.columns.updated(changed.items()) or Columns.build(node_infos)
+        return Snapshot(objects, node_infos, columns, self)
 
     @classmethod
     def _rebuild(cls, objects: Objects, clean: Mapping[str, NodeInfo]) -> Snapshot:
@@ -117,13 +89,9 @@ class Snapshot:
                 if pod.node_name not in changed:
                     changed[pod.node_name] = self.node_infos[self.rows[pod.node_name]].clone()
                 change(changed[pod.node_name], pod)
-        node_infos = list(self.node_infos)
-        for name, info in changed.items():
-            node_infos[self.rows[name]] = info
         pods_by_node = ChainMap({name: tuple(info.pods) for name, info in changed.items()}, *_maps(self.objects))
-        columns = self.columns.updated((self.rows[name], info) for name, info in changed.items())
         objects = replace(self.objects, pods_by_node=pods_by_node)
-        return Snapshot(objects, node_infos, columns or Columns.build(node_infos), self.rows)
+        return self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
 
     def get(self, name: str) -> NodeInfo | None:
         """The node of this name."""
@@ -201,6 +169,8 @@ class Snapshot:
         assert self.rows == fresh.rows, "rows"
         for have, want in zip(self.node_infos, fresh.node_infos, strict=True):
             for field in NodeInfo.__slots__:
+                if field == "serial":
+                    continue
                 if field == "scalars":
                     scalars = [{k: v for k, v in info.scalars.items() if v} for info in (have, want)]
                     assert scalars[0] == scalars[1], f"{have.name}: scalars"
@@ -217,6 +187,7 @@ class Snapshot:
                     assert np.array_equal(have, getattr(fresh, kind)[fresh.resources.index(name)]), f"{kind} {name}"
                 else:
                     assert not have.any(), f"{kind} {name} of nobody"
+        assert [info.serial for info in self.node_infos] == self.columns.serials.tolist(), "serials"
         assert set(fresh.resources) <= set(self.columns.resources), "resources without a row"
 
 

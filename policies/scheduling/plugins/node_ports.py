@@ -29,11 +29,11 @@ class NodePorts(Plugin):
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`."""
         used = node_info.used_ports
-        return REASON if used and any(_conflicts(port, used) for port in pod.spec.host_ports) else None
+        return REASON if used and any(conflicts(port, used) for port in pod.spec.host_ports) else None
 
 
-def _conflicts(wanted: HostPort, used: set[HostPort]) -> bool:
-    """Source: kube-scheduler `HostPortInfo.CheckConflict`."""
+def conflicts(wanted: HostPort, used: set[HostPort]) -> bool:
+    """Whether a wanted port is taken. Source: kube-scheduler `HostPortInfo.CheckConflict`."""
     if wanted.ip != ALL_ADDRESSES:
         return wanted in used or wanted._replace(ip=ALL_ADDRESSES) in used
     return any(port.port == wanted.port and port.protocol == wanted.protocol for port in used)

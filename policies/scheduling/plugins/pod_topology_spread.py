@@ -119,7 +119,7 @@ class PodTopologySpread(Plugin):
         """Upstream `PreFilter`. The system's defaults only score."""
         if any(c.error and c.when_unsatisfiable == "DoNotSchedule" for c in pod.spec.topology_spread):
             return PreFilterResult(status=failed("get constraints from pod: its label selector cannot be read"))
-        constraints = _constraints(pod.spec.topology_spread, pod, "DoNotSchedule")
+        constraints = do_not_schedule(pod)
         if not constraints:
             return PreFilterResult(status=SKIP)
         counts: list[dict[str, int]] = [{} for _ in constraints]
@@ -230,6 +230,11 @@ def count_pods_match_selector(pods: Sequence[Pod], constraint: TopologySpreadCon
     if selector is None or selector.empty:
         return 0
     return sum(pod.namespace == namespace and not pod.terminating and selector.matches(pod.labels) for pod in pods)
+
+
+def do_not_schedule(pod: Pod) -> Constraints:
+    """The pod's constraints that its place must meet."""
+    return _constraints(pod.spec.topology_spread, pod, "DoNotSchedule")
 
 
 def _constraints(constraints: Constraints, pod: Pod, action: str) -> Constraints:

@@ -1,0 +1,69 @@
+"""What nodes have and what their pods request, as columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.scheduling.node_info import NodeInfo
+
+BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+_INT64: Final = 2**63 - 1
+
+
+class Columns:
+    """What nodes have and what their pods request, as int64 arrays: a row per resource, a column per node.
+
+    Resources: cpu (thousandths), memory and ephemeral-storage (bytes), pods (number), then all others there are.
+    `serials`: of the NodeInfos that the columns are made of.
+    """
+
+    __slots__ = ("allocatable", "requested", "resources", "serials")
+
+    def __init__(
+        self,
+        resources: tuple[str, ...],
+        allocatable: NDArray[np.int64],
+        requested: NDArray[np.int64],
+        serials: NDArray[np.int64],
+    ) -> None:
+        self.resources = resources
+        self.allocatable, self.requested = allocatable, requested
+        self.serials = serials
+
+    @classmethod
+    def build(cls, node_infos: Sequence[NodeInfo]) -> Columns:
+        """The columns of these nodes."""
+        scalars = {name for info in node_infos for name in (*info.node.allocatable.scalars, *info.scalars)}
+        resources = (*BASE_RESOURCES, *sorted(scalars))
+        shape = (len(resources), len(node_infos))
+        columns = cls(resources, np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape[1], np.int64))
+        for index, info in enumerate(node_infos):
+            columns._set(index, info)
+        return columns
+
+    def updated(self, changed: Iterable[tuple[int, NodeInfo]]) -> Columns | None:
+        """With other nodes in some places; None where they bring resources that have no row yet."""
+        known = set(self.resources)
+        columns = Columns(self.resources, self.allocatable.copy(), self.requested.copy(), self.serials.copy())
+        for index, info in changed:
+            if not known.issuperset(info.scalars) or not known.issuperset(info.node.allocatable.scalars):
+                return None
+            columns._set(index, info)
+        return columns
+
+    def _set(self, index: int, info: NodeInfo) -> None:
+        has = info.node.allocatable
+        self.serials[index] = info.serial
+        self.allocatable[:4, index] = has.milli_cpu, has.memory, has.ephemeral_storage, has.allowed_pod_number
+        requested = info.milli_cpu, info.memory, info.ephemeral_storage, len(info.pods)
+        self.requested[:4, index] = [min(amount, _INT64) for amount in requested]
+        for row, name in enumerate(self.resources[4:], 4):
+            self.allocatable[row, index] = has.scalars.get(name, 0)
+            self.requested[row, index] = min(info.scalars.get(name, 0), _INT64)

@@ -1,0 +1,181 @@
+"""The nodes that fit, else the node that preemption would empty: the answer without its reasons, in milliseconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.objects.priority_class import PREEMPT_NEVER
+from policies.scheduling.fast.constraints import Constraint, NotValid, constraints_of
+from policies.scheduling.fast.cutoff import Cutoff, cutoff_of
+from policies.scheduling.fast.greedy import Row, cheapest
+from policies.scheduling.fast.tables import tables_of
+from policies.scheduling.preemption import Candidate, by_importance, potential_victims
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.pod import Pod
+    from policies.scheduling.columns import Columns
+    from policies.scheduling.fast.tables import Tables
+    from policies.scheduling.snapshot import Snapshot
+
+MOST: Final = 2**60
+"""Amounts above this are left to Python's integers."""
+
+
+class FastAnswer(NamedTuple):
+    """`feasible`: names of the nodes that can run the pod. Else `selected`, the nodes that may be nominated, and the
+    first of them with its victims."""
+
+    feasible: list[str]
+    selected: list[str]
+    candidate: Candidate | None
+
+
+def fast_answer(snapshot: Snapshot, pod: Pod) -> FastAnswer | None:
+    """What `schedule_one` comes to, over every node. None where this cannot tell.
+
+    Valid for pods without required affinity to pods, claims, disks and required node features; nominated pods may be
+    anywhere. All that pods on a node take up then only gets less when one goes, and nothing else depends on them.
+    """
+    with snapshot.shelf.lock:
+        tables = tables_of(snapshot)
+        try:
+            question = _Question(snapshot, pod, tables)
+        except NotValid:
+            return None
+        return question.answer()
+
+
+class _Demand(NamedTuple):
+    """What takes up room: of a resource, or by a constraint. `present` counts nominated pods too."""
+
+    present: NDArray[np.int64]
+    limit: NDArray[np.int64]
+    resource: str = ""
+    constraint: Constraint | None = None
+
+
+class _Question:
+    """One pod on one snapshot."""
+
+    def __init__(self, snapshot: Snapshot, pod: Pod, tables: Tables) -> None:
+        self._snapshot, self._pod, self._tables = snapshot, pod, tables
+        columns = snapshot.columns
+        if columns.requested.max(initial=0) >= MOST:
+            raise NotValid
+        self._nominated = _nominated(snapshot, pod, tables)
+        self._possible = tables.nodes.static(pod.spec)
+        self._resolvable = self._possible
+        self._demands = list(self._resources(columns))
+        constraints = constraints_of(pod, tables, snapshot)
+        if constraints and pod.nominated_node_name:
+            raise NotValid
+        for constraint in constraints:
+            nominated = np.where(constraint.counts, self._of_nominated(constraint.per_kind), 0)
+            self._demands.append(_Demand(constraint.present + nominated, constraint.limit, constraint=constraint))
+            if constraint.possible is not None:
+                self._possible = self._possible & constraint.possible
+
+    def _resources(self, columns: Columns) -> list[_Demand]:
+        """Source: upstream `fitsRequest`; what is not requested is not looked at."""
+        request = self._pod.spec.request
+        wanted = {
+            "cpu": request.milli_cpu,
+            "memory": request.memory,
+            "ephemeral-storage": request.ephemeral_storage,
+            "pods": 1,
+            **request.scalars,
+        }
+        demands = []
+        for resource, amount in wanted.items():
+            if amount >= MOST:
+                raise NotValid
+            if not amount:
+                continue
+            if resource not in columns.resources:
+                self._resolvable = np.zeros_like(self._possible)
+                continue
+            index = columns.resources.index(resource)
+            present = columns.requested[index]
+            if len(self._nominated[0]):
+                present = present + self._of_nominated(self._tables.kinds.amounts(resource))
+            limit = columns.allocatable[index] - amount
+            if resource != "pods":
+                self._resolvable = self._resolvable & (limit >= 0)
+            demands.append(_Demand(present, limit, resource))
+        return demands
+
+    def _of_nominated(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
+        total = np.zeros(len(self._possible), np.int64)
+        rows, kinds = self._nominated
+        np.add.at(total, rows, per_kind[kinds])
+        if total.max(initial=0) >= MOST:
+            raise NotValid
+        return total
+
+    def answer(self) -> FastAnswer:
+        full = np.zeros(len(self._possible), np.bool_)
+        for demand in self._demands:
+            full |= demand.present > demand.limit
+        infos = self._snapshot.node_infos
+        feasible = np.flatnonzero(self._possible & self._resolvable & ~full)
+        if len(feasible):
+            return FastAnswer([infos[row].name for row in feasible.tolist()], [], None)
+        if self._pod.preemption_policy == PREEMPT_NEVER or self._waits():
+            return FastAnswer([], [], None)
+        cutoff = cutoff_of(self._tables, self._snapshot, self._pod.effective_priority)
+        nodes = np.flatnonzero(self._possible & self._resolvable & (cutoff.count > 0))
+        found = cheapest(self._rows(cutoff), nodes, cutoff, self._tables.kinds.priority.values())
+        if found is None:
+            return FastAnswer([], [], None)
+        names = [infos[row].name for row in found.nodes.tolist()]
+        victims = self._victims(cutoff, int(found.nodes[0]), np.flatnonzero(found.victims[:, 0]))
+        return FastAnswer([], names, Candidate(names[0], victims, found.violations))
+
+    def _waits(self) -> bool:
+        """Whether victims of an earlier preemption are leaving. Source: upstream `PodEligibleToPreemptOthers`."""
+        row = self._snapshot.rows.get(self._pod.nominated_node_name)
+        if row is None or not (self._possible[row] and self._resolvable[row]):
+            return False
+        lower = potential_victims(self._pod, self._snapshot.node_infos[row])
+        return any(other.terminating and other.preempted for other in lower)
+
+    def _rows(self, cutoff: Cutoff) -> list[Row]:
+        rows = []
+        for demand in self._demands:
+            if demand.constraint is None:
+                amounts = cutoff.amounts(demand.resource, self._tables)
+            else:
+                amounts = cutoff.amounts_of(demand.constraint.per_kind)
+                counts = demand.constraint.counts
+                if not counts.all():
+                    amounts = amounts._replace(
+                        by_rank=amounts.by_rank * counts,
+                        total=amounts.total * counts,
+                        violating=amounts.violating * counts,
+                    )
+            rows.append(Row(amounts, demand.present, demand.limit))
+        return rows
+
+    def _victims(self, cutoff: Cutoff, row: int, ranks: NDArray[np.intp]) -> tuple[Pod, ...]:
+        """Source: upstream orders victims anew where pods of both groups could have had to go."""
+        victims = cutoff.pods(row, ranks, self._snapshot.node_infos[row])
+        both = 0 < cutoff.violating[row] < cutoff.count[row]
+        return tuple(by_importance(victims) if both else victims)
+
+
+def _nominated(snapshot: Snapshot, pod: Pod, tables: Tables) -> tuple[Sequence[int], NDArray[np.intp]]:
+    """(node, kind) of the pods that are nominated and count. Source: upstream `addGENominatedPods`."""
+    rows, kinds = [], []
+    for name, pods in snapshot.objects.nominated.items():
+        row = snapshot.rows.get(name)
+        for other in pods if row is not None else ():
+            if other.effective_priority >= pod.effective_priority and other.identity != pod.identity:
+                rows.append(row)
+                kinds.append(tables.kinds.number(other))
+    return rows, np.array(kinds, np.intp)  # type: ignore[return-value]

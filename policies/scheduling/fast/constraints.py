@@ -1,0 +1,199 @@
+"""Constraints beside resources, as if they were resources: amounts of pods, and a limit for every node.
+
+Valid because each of them only gets harder with every pod that stays on the node, so that "amount ≤ limit" says it all:
+anti-affinity and host ports have the limit 0; for a spread constraint the counts of all other domains stand still.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.objects.taints import untolerated_taint
+from policies.scheduling.fast.kinds import PerKind
+from policies.scheduling.plugins.inter_pod_affinity import NO_LABELS, merge_namespaces
+from policies.scheduling.plugins.node_ports import conflicts
+from policies.scheduling.plugins.pod_topology_spread import do_not_schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    from numpy.typing import NDArray
+
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.objects.pod_affinity import AffinityTerm
+    from policies.objects.topology_spread import TopologySpreadConstraint
+    from policies.scheduling.fast.tables import Tables
+    from policies.scheduling.snapshot import Snapshot
+
+KEPT: Final = 64
+_MAX_INT32: Final = 2**31 - 1
+
+
+class NotValid(Exception):
+    """The question is none for a fast path."""
+
+
+class Constraint(NamedTuple):
+    """`per_kind`: what a pod of each kind counts, where `counts` (per node) says so. `present`: the count of every
+    node now, pods elsewhere included. `possible`: nodes that are not out of the question."""
+
+    per_kind: NDArray[np.int64]
+    counts: NDArray[np.bool_]
+    present: NDArray[np.int64]
+    limit: NDArray[np.int64]
+    possible: NDArray[np.bool_] | None = None
+
+
+def constraints_of(pod: Pod, tables: Tables, snapshot: Snapshot) -> list[Constraint]:
+    """Everything beside resources that pods on nodes decide. Raises NotValid: affinity, volumes, what is unreadable."""
+    spec = pod.spec
+    affinity = spec.pod_affinity
+    if affinity.errors or affinity.required_affinity or spec.required_features:
+        raise NotValid
+    if any(v.claim_name is not None or v.ephemeral or v.disk or v.migrated for v in spec.volumes):
+        raise NotValid
+    found = list(_anti_affinity(pod, tables, snapshot))
+    found += _spread(pod, tables)
+    if spec.host_ports:
+        found.append(_ports(pod, tables, snapshot))
+    return found
+
+
+def _kept(tables: Tables, key: Hashable, keep: object, of: Callable[[Pod], int]) -> NDArray[np.int64]:
+    """A number of every kind that depends on `key` alone; `keep` is what the key names by identity."""
+    found = tables.matches.get(key)
+    if found is None:
+        if len(tables.matches) >= KEPT:
+            tables.matches.clear()
+        found = tables.matches[key] = (PerKind(tables.kinds, of), keep)
+    return found[0].values()
+
+
+def _present(tables: Tables, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sum over the pods of every node."""
+    total: NDArray[np.int64] = per_kind[tables.kind].sum(axis=0)
+    return total
+
+
+def _anti_affinity(pod: Pod, tables: Tables, snapshot: Snapshot) -> Iterator[Constraint]:
+    """The pod's own, and that of pods on nodes, one for each topology. Source: upstream `interpodaffinity`."""
+    own = tuple(merge_namespaces(t, snapshot) for t in pod.spec.pod_affinity.required_anti_affinity)
+    theirs = _topologies_of_others(tables)
+    if not own and not theirs:
+        return
+    namespace_labels = snapshot.namespace_labels(pod.namespace)
+    about = pod.namespace, id(pod.labels), id(pod.spec), id(snapshot.objects.namespaces)
+    keep = pod.labels, pod.spec, snapshot.objects.namespaces
+    found = []
+    for key in dict.fromkeys([*(t.topology_key for t in own), *theirs]):
+        terms = [t for t in own if t.topology_key == key]
+
+        def hits(other: Pod, key: str = key, terms: list[AffinityTerm] = terms) -> int:
+            mine = sum(t.matches(pod.namespace, other.namespace, other.labels, NO_LABELS) for t in terms)
+            return mine + sum(
+                t.topology_key == key and t.matches(other.namespace, pod.namespace, pod.labels, namespace_labels)
+                for t in other.spec.pod_affinity.required_anti_affinity
+            )
+
+        per_kind = _kept(tables, ("anti-affinity", *about, key), keep, hits)
+        if per_kind.any():
+            topology = tables.nodes.topology(key)
+            present = topology.sums(_present(tables, per_kind))
+            found.append(Constraint(per_kind, topology.present, present, np.zeros(len(present), np.int64)))
+    # Without terms of its own, and nobody's that matches, upstream skips the plugin, for nominated pods too.
+    if own or any(constraint.present.any() for constraint in found):
+        yield from found
+
+
+def _topologies_of_others(tables: Tables) -> set[str]:
+    """The topologies that any kind's required anti-affinity is about."""
+    for pod in tables.kinds.members[tables.anti_affinity_known :]:
+        assert pod is not None
+        tables.anti_affinity_topologies.update(t.topology_key for t in pod.spec.pod_affinity.required_anti_affinity)
+    tables.anti_affinity_known = len(tables.kinds)
+    return tables.anti_affinity_topologies
+
+
+def _spread(pod: Pod, tables: Tables) -> Iterator[Constraint]:
+    """DoNotSchedule constraints. Source: upstream `podtopologyspread`."""
+    if any(c.error and c.when_unsatisfiable == "DoNotSchedule" for c in pod.spec.topology_spread):
+        raise NotValid
+    constraints = do_not_schedule(pod)
+    possible = None
+    for number, constraint in enumerate(constraints):
+        if constraint.max_skew < 1:
+            raise NotValid
+        if possible is None:
+            possible = np.logical_and.reduce([tables.nodes.topology(c.topology_key).present for c in constraints])
+        yield _spread_constraint(pod, tables, number, constraint, possible)
+
+
+def _spread_constraint(
+    pod: Pod, tables: Tables, number: int, constraint: TopologySpreadConstraint, possible: NDArray[np.bool_]
+) -> Constraint:
+    """Upstream's count leaves out terminating pods and empty selectors; its AddPod and RemovePod do not."""
+    empty = constraint.selector is None or constraint.selector.empty
+
+    def changes(other: Pod) -> int:
+        return other.namespace == pod.namespace and constraint.matches(other.labels)
+
+    def counted(other: Pod) -> int:
+        return not empty and not other.terminating and changes(other)
+
+    about = pod.namespace, id(pod.labels), id(pod.spec), number
+    keep = pod.labels, pod.spec
+    per_kind = _kept(tables, ("spread", *about), keep, changes)
+    included = possible & _included(constraint, pod, tables)
+    counts = _present(tables, _kept(tables, ("counted", *about), keep, counted))
+    topology = tables.nodes.topology(constraint.topology_key)
+    present = topology.sums(np.where(included, counts, 0))
+    others, domains = _least_elsewhere(topology.values, included, present, len(topology))
+    least = others if domains >= constraint.min_domains else np.zeros(len(present), np.int64)
+    limit = least + (constraint.max_skew - constraint.matches(pod.labels))
+    return Constraint(per_kind, included, present, limit, possible)
+
+
+def _included(constraint: TopologySpreadConstraint, pod: Pod, tables: Tables) -> NDArray[np.bool_]:
+    """Source: upstream `matchNodeInclusionPolicies`."""
+    spec = pod.spec
+
+    def included(node: Node) -> bool:
+        if constraint.node_affinity_policy == "Honor" and not spec.node_affinity.matches(node.labels, node.name):
+            return False
+        return constraint.node_taints_policy != "Honor" or untolerated_taint(node.taints, spec.tolerations) is None
+
+    policies = f"{constraint.node_affinity_policy} {constraint.node_taints_policy}"
+    return tables.nodes.mask(policies, spec, included)
+
+
+def _least_elsewhere(
+    domain: NDArray[np.int64], included: NDArray[np.bool_], present: NDArray[np.int64], values: int
+) -> tuple[NDArray[np.int64], int]:
+    """(for every node the least count of the other domains, the number of domains)."""
+    by_value = np.full(values + 1, _MAX_INT32, np.int64)
+    by_value[domain[included]] = present[included]
+    domains = len(np.unique(domain[included]))
+    if not domains:
+        return np.full(len(domain), _MAX_INT32, np.int64), 0
+    order = np.argsort(by_value, kind="stable")
+    first, second = order[0], by_value[order[1]]
+    return np.where(domain == first, second, by_value[first]), domains
+
+
+def _ports(pod: Pod, tables: Tables, snapshot: Snapshot) -> Constraint:
+    """Ports of the host. Raises NotValid where two pods of a node have one: the first that goes frees it upstream."""
+    wanted = pod.spec.host_ports
+
+    def taken(other: Pod) -> int:
+        return sum(conflicts(port, {used}) for used in set(other.spec.host_ports) for port in wanted)
+
+    per_kind = _kept(tables, ("ports", id(pod.spec)), pod.spec, taken)
+    present = _present(tables, per_kind)
+    for row in np.flatnonzero(present > 1).tolist():
+        info = snapshot.node_infos[row]
+        if sum(conflicts(port, {used}) for used in info.used_ports for port in wanted) != present[row]:
+            raise NotValid
+    return Constraint(per_kind, np.ones(len(present), np.bool_), present, np.zeros(len(present), np.int64))

@@ -1,0 +1,182 @@
+"""The pods below one priority, per node in the order in which preemption would let them stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.scheduling.disruption import filter_pods_with_pdb_violation
+from policies.scheduling.fast.reprieve_order import reprieve_order
+from policies.scheduling.preemption import by_importance, start_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from policies.objects.disruption_budget import PodDisruptionBudget
+    from policies.objects.pod import Pod
+    from policies.scheduling.fast.tables import Tables
+    from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.snapshot import Snapshot
+
+KEPT: Final = 6
+"""Priorities whose tables are kept: some 5 MB each at 5,000 nodes."""
+IN_BULK: Final = 400
+"""From so many changed nodes on, all are ordered at once."""
+LOWEST: Final = -(2**62)
+
+
+class Amounts(NamedTuple):
+    """Of one resource: [rank, node], and per node the sum and the sum over pods whose budget is spent."""
+
+    by_rank: NDArray[np.int64]
+    total: NDArray[np.int64]
+    violating: NDArray[np.int64]
+
+
+class Cutoff:
+    """Tables of [rank, node]: kind, start and whether a budget is violated; rank 0 comes back first."""
+
+    def __init__(self, priority: int, tables: Tables) -> None:
+        nodes = len(tables.serials)
+        self.priority = priority
+        self.serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
+        self.kind: NDArray[np.int32] = np.zeros((0, nodes), np.int32)
+        self.start: NDArray[np.int64] = np.zeros((0, nodes), np.int64)
+        self.place: NDArray[np.int16] = np.zeros((0, nodes), np.int16)
+        self.violates: NDArray[np.bool_] = np.zeros((0, nodes), np.bool_)
+        self.count: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self.violating: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self._amounts: dict[str, Amounts] = {}
+        self._budgets: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
+
+    def sync(self, tables: Tables, snapshot: Snapshot) -> None:
+        """Become the tables of this snapshot."""
+        if snapshot.budgets is not self._budgets:
+            self._invalidate_changed_budgets(tables, snapshot.budgets)
+            self._budgets = snapshot.budgets
+        changed = np.flatnonzero(self.serials != tables.serials)
+        if len(changed) > IN_BULK:
+            self._rebuild(tables, snapshot)
+        else:
+            for row in changed.tolist():
+                self._set(row, snapshot.node_infos[row], tables)
+        self.serials = tables.serials
+
+    def _invalidate_changed_budgets(
+        self, tables: Tables, budgets: Mapping[str, tuple[PodDisruptionBudget, ...]]
+    ) -> None:
+        """Forget the nodes with pods of budgets that came, changed or went."""
+        old = self._budgets
+        changed = {
+            namespace: [b for b in (*old.get(namespace, ()), *budgets.get(namespace, ())) if _differs(b, old, budgets)]
+            for namespace in old.keys() | budgets.keys()
+            if old.get(namespace) != budgets.get(namespace)
+        }
+        touched = [
+            pod is not None and any(b.matches(pod.namespace, pod.labels) for b in changed.get(pod.namespace, ()))
+            for pod in tables.kinds.members
+        ]
+        if any(touched) and len(self.kind):
+            self.serials = np.where(np.array(touched)[self.kind].any(axis=0), -1, self.serials)
+
+    def _rebuild(self, tables: Tables, snapshot: Snapshot) -> None:
+        order = reprieve_order(tables, self.priority, self._budgets)
+        self.kind, self.start, self.place, self.violates = order.kind, order.start, order.place, order.violates
+        self.count = np.count_nonzero(self.kind, axis=0)
+        self.violating = np.count_nonzero(self.violates, axis=0)
+        self._amounts = {}
+        for row in order.undecided:
+            self._set(row, snapshot.node_infos[row], tables)
+
+    def _set(self, row: int, info: NodeInfo, tables: Tables) -> None:
+        lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
+        violating, others = filter_pods_with_pdb_violation(by_importance(lower), self._budgets)
+        ordered, count = [*violating, *others], len(lower)
+        if count > len(self.kind):
+            self._grow(count + 4)
+        places = {id(pod): place for place, pod in enumerate(info.pods)}
+        for table in (self.kind, self.violates):
+            table[:, row] = 0
+        if ordered:
+            self.kind[:count, row] = [tables.kinds.number(pod) for pod in ordered]
+            self.start[:count, row] = [start_time(pod) for pod in ordered]
+            self.place[:count, row] = [places[id(pod)] for pod in ordered]
+            self.violates[: len(violating), row] = True
+        self.count[row], self.violating[row] = count, len(violating)
+        for resource, amounts in self._amounts.items():
+            column = tables.kinds.amounts(resource)[self.kind[:, row]]
+            amounts.by_rank[:, row] = column
+            amounts.total[row], amounts.violating[row] = column.sum(), column[: len(violating)].sum()
+
+    def _grow(self, ranks: int) -> None:
+        more = ((0, ranks - len(self.kind)), (0, 0))
+        self.kind, self.start = np.pad(self.kind, more), np.pad(self.start, more)
+        self.place, self.violates = np.pad(self.place, more), np.pad(self.violates, more)
+        self._amounts = {
+            resource: amounts._replace(by_rank=np.pad(amounts.by_rank, more))
+            for resource, amounts in self._amounts.items()
+        }
+
+    def amounts(self, resource: str, tables: Tables) -> Amounts:
+        """What the pods occupy of a resource."""
+        if resource not in self._amounts:
+            self._amounts[resource] = self.amounts_of(tables.kinds.amounts(resource))
+        return self._amounts[resource]
+
+    def amounts_of(self, per_kind: NDArray[np.int64]) -> Amounts:
+        """The same for any number that a kind has."""
+        by_rank = per_kind[self.kind]
+        violating = np.zeros(by_rank.shape[1], np.int64)
+        rows = np.flatnonzero(self.violating)
+        if len(rows):
+            violating[rows] = (by_rank[:, rows] * self.violates[:, rows]).sum(axis=0)
+        return Amounts(by_rank, by_rank.sum(axis=0), violating)
+
+    def check(self, tables: Tables, snapshot: Snapshot) -> None:
+        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
+        self.sync(tables, snapshot)
+        fresh = Cutoff(self.priority, tables)
+        fresh._budgets = snapshot.budgets
+        fresh._rebuild(tables, snapshot)
+        ranks = min(len(self.kind), len(fresh.kind))
+        for name in ("kind", "violates"):
+            have, want = getattr(self, name), getattr(fresh, name)
+            assert np.array_equal(have[:ranks], want[:ranks]), f"{name} below {self.priority}"
+            assert not have[ranks:].any(), f"{name} below {self.priority}"
+            assert not want[ranks:].any(), f"{name} below {self.priority}"
+        known = fresh.kind[:ranks] > 0
+        for name in ("start", "place"):
+            assert np.array_equal(getattr(self, name)[:ranks][known], getattr(fresh, name)[:ranks][known]), name
+        for resource, amounts in self._amounts.items():
+            anew = fresh.amounts(resource, tables)
+            assert np.array_equal(amounts.total, anew.total), resource
+            assert np.array_equal(amounts.violating, anew.violating), resource
+            assert np.array_equal(amounts.by_rank[:ranks], anew.by_rank[:ranks]), resource
+
+    def pods(self, row: int, ranks: NDArray[np.intp], info: NodeInfo) -> list[Pod]:
+        """The pods of these ranks on a node."""
+        return [info.pods[place] for place in self.place[ranks, row].tolist()]
+
+
+def _differs(
+    budget: PodDisruptionBudget,
+    old: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    new: Mapping[str, tuple[PodDisruptionBudget, ...]],
+) -> bool:
+    """Whether a budget is not in both."""
+    return budget not in old.get(budget.namespace, ()) or budget not in new.get(budget.namespace, ())
+
+
+def cutoff_of(tables: Tables, snapshot: Snapshot, priority: int) -> Cutoff:
+    """The tables of the pods below a priority, up to date. The least recently used one gives way to a new one."""
+    found = tables.cutoffs.pop(priority, None)
+    if found is None:
+        while len(tables.cutoffs) >= KEPT:
+            del tables.cutoffs[next(iter(tables.cutoffs))]
+        found = Cutoff(priority, tables)
+    tables.cutoffs[priority] = found
+    found.sync(tables, snapshot)
+    return found

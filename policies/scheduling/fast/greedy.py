@@ -1,0 +1,108 @@
+"""Who has to go, on all nodes at once, and which node costs least: upstream's loop, a rank at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from policies.scheduling.fast.cutoff import LOWEST, Amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.scheduling.fast.cutoff import Cutoff
+
+_HIGHEST = 2**62
+
+
+class Row(NamedTuple):
+    """Something that pods take up. `present`: with all pods there; `limit`: what may be taken beside the new pod."""
+
+    amounts: Amounts
+    present: NDArray[np.int64]
+    limit: NDArray[np.int64]
+
+    @property
+    def base(self) -> NDArray[np.int64]:
+        """With every pod of lower priority gone."""
+        return self.present - self.amounts.total
+
+
+class Found(NamedTuple):
+    """The nodes that cost least, in order; which ranks have to go from each; how many of them break a budget."""
+
+    nodes: NDArray[np.intp]
+    victims: NDArray[np.bool_]
+    violations: int
+
+
+def cheapest(
+    rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff, priorities: NDArray[np.int64]
+) -> Found | None:
+    """The best of these nodes, each of which has pods of lower priority and does not fit; None where none helps."""
+    for row in rows:
+        nodes = nodes[row.base[nodes] <= row.limit[nodes]]
+    if not len(nodes):
+        return None
+    rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
+    nodes = _without_violations(rows, nodes, cutoff)
+    victims = _victims(rows, nodes, cutoff)
+    return _best(nodes, victims, cutoff, priorities)
+
+
+def _without_violations(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> NDArray[np.intp]:
+    """Nodes where all pods of spent budgets can stay, if there are any: they come back first, so this tells."""
+    if not cutoff.violating[nodes].any():
+        return nodes
+    harmless = np.ones(len(nodes), np.bool_)
+    for row in rows:
+        harmless &= row.base[nodes] + row.amounts.violating[nodes] <= row.limit[nodes]
+    return nodes[harmless] if harmless.any() else nodes
+
+
+def _victims(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> NDArray[np.bool_]:
+    """[rank, node]: upstream's loop; a pod comes back if the new one still fits beside all that are there."""
+    ranks = int(cutoff.count[nodes].max())
+    every = len(nodes) == len(cutoff.count)
+    tables = [row.amounts.by_rank if every else row.amounts.by_rank[:ranks, nodes] for row in rows]
+    used = [row.base[nodes] for row in rows]
+    limits = [row.limit[nodes] for row in rows]
+    victims = np.zeros((ranks, len(nodes)), np.bool_)
+    for rank in range(ranks):
+        goes = victims[rank]
+        tried = [u + table[rank] for u, table in zip(used, tables, strict=True)]
+        for amount, limit in zip(tried, limits, strict=True):
+            goes |= amount > limit
+        stays = ~goes
+        for kept, amount in zip(used, tried, strict=True):
+            np.copyto(kept, amount, where=stays)
+    # Ranks without a pod change nothing, and where a limit was broken before, no pod was to blame.
+    return victims & (cutoff.kind[:ranks, nodes] > 0)
+
+
+def _best(nodes: NDArray[np.intp], victims: NDArray[np.bool_], cutoff: Cutoff, priorities: NDArray[np.int64]) -> Found:
+    """Narrow down, one criterion after the other. Source: upstream `pickOneNodeForPreemption`."""
+    ranks = len(victims)
+    left = np.arange(len(nodes))
+    violations = np.zeros(len(nodes), np.int64)
+    if cutoff.violating[nodes].any():
+        violations = (victims & cutoff.violates[:ranks, nodes]).sum(axis=0)
+        left = left[violations == violations.min()]
+    goes, at = victims[:, left], nodes[left]
+    priority = np.where(goes, priorities[cutoff.kind[:ranks, at]], LOWEST)
+    highest = priority.max(axis=0)
+    best = highest == highest.min()
+    left, goes, priority, highest = left[best], goes[:, best], priority[:, best], highest[best]
+    total = np.where(goes, priority + 2**31, 0).sum(axis=0)
+    best = total == total.min()
+    left, goes, priority, highest = left[best], goes[:, best], priority[:, best], highest[best]
+    count = goes.sum(axis=0)
+    best = count == count.min()
+    left, goes, priority, highest = left[best], goes[:, best], priority[:, best], highest[best]
+    oldest = np.where(goes & (priority == highest), cutoff.start[:ranks, nodes[left]], _HIGHEST + 1).min(axis=0)
+    best = oldest == oldest.max()
+    left, goes = left[best], goes[:, best]
+    return Found(nodes[left], goes, int(violations[left[0]]))

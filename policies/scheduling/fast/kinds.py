@@ -1,0 +1,78 @@
+"""Kinds of pods: pods that differ in name and start time alone are one kind, with one number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from policies.objects.pod import Pod
+
+
+class PodKinds:
+    """Numbers of kinds, from 1; 0 stands for no pod at all."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, str, int, bool, int, int], int] = {}
+        self.members: list[Pod | None] = [None]
+        """A pod of each kind. It keeps alive the labels, spec and amounts by whose identity the kind is told."""
+        self.priority = PerKind(self, lambda pod: pod.effective_priority)
+        self._amounts: dict[str, PerKind] = {}
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def number(self, pod: Pod) -> int:
+        """The number of a pod's kind."""
+        labels, spec, occupies = id(pod.labels), id(pod.spec), id(pod.occupies)
+        key = pod.priority or 0, pod.namespace, labels, pod.terminating, spec, occupies
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.members)
+            self.members.append(pod)
+        return found
+
+    def amounts(self, resource: str) -> NDArray[np.int64]:
+        """What a pod of each kind occupies of a resource (`pods`: 1), in the units of the columns."""
+        if resource not in self._amounts:
+            self._amounts[resource] = PerKind(self, _amount_of(resource))
+        return self._amounts[resource].values()
+
+
+class PerKind:
+    """A number for every kind, worked out once; 0 for no pod."""
+
+    def __init__(self, kinds: PodKinds, of: Callable[[Pod], int]) -> None:
+        self._kinds, self._of = kinds, of
+        self._filled = 1
+        self._values = np.zeros(64, np.int64)
+
+    def values(self) -> NDArray[np.int64]:
+        """The numbers, by number of the kind. Not to be changed."""
+        members = self._kinds.members
+        if self._filled < len(members):
+            if len(members) > len(self._values):
+                grown = np.zeros(2 * len(members), np.int64)
+                grown[: self._filled] = self._values[: self._filled]
+                self._values = grown
+            new = [self._of(pod) for pod in members[self._filled :] if pod is not None]
+            self._values[self._filled : len(members)] = new
+            self._filled = len(members)
+        return self._values
+
+
+def _amount_of(resource: str) -> Callable[[Pod], int]:
+    if resource == "cpu":
+        return lambda pod: pod.occupies.resource.milli_cpu
+    if resource == "memory":
+        return lambda pod: pod.occupies.resource.memory
+    if resource == "ephemeral-storage":
+        return lambda pod: pod.occupies.resource.ephemeral_storage
+    if resource == "pods":
+        return lambda pod: 1  # noqa: ARG005
+    return lambda pod: pod.occupies.resource.scalars.get(resource, 0)

@@ -1,0 +1,128 @@
+"""Nodes as columns: which of them a pod can be on whatever runs there, and which share a topology."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from policies.objects.taints import tolerations_tolerate_taint, untolerated_taint
+from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.node import Node
+    from policies.objects.pod_spec import PodSpec
+    from policies.scheduling.node_info import NodeInfo
+
+KEPT: Final = 128
+"""Masks and topologies kept at most, of each."""
+
+
+class Mask:
+    """For every node whether something holds, kept up while nodes change."""
+
+    def __init__(self, nodes: Iterable[Node], holds: Callable[[Node], bool], keep: object) -> None:
+        self._holds, self.keep = holds, keep
+        self.values: NDArray[np.bool_] = np.fromiter(map(holds, nodes), np.bool_)
+
+    def set(self, row: int, node: Node) -> None:
+        """Another node is in this place."""
+        self.values[row] = self._holds(node)
+
+
+class Topology:
+    """For every node the number of its value of a label, -1 where it has none."""
+
+    def __init__(self, nodes: Iterable[Node], key: str) -> None:
+        self._key = key
+        self._numbers: dict[str, int] = {}
+        self.values: NDArray[np.int64] = np.fromiter(map(self._number, nodes), np.int64)
+
+    def _number(self, node: Node) -> int:
+        value = node.labels.get(self._key)
+        return -1 if value is None else self._numbers.setdefault(value, len(self._numbers))
+
+    def set(self, row: int, node: Node) -> None:
+        """Another node is in this place."""
+        self.values[row] = self._number(node)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which nodes have the label."""
+        return self.values >= 0
+
+    def sums(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For every node the sum over all nodes with its value; 0 where it has none."""
+        present = self.present
+        by_value = np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
+        return np.where(present, by_value[self.values], 0)
+
+
+class NodeTables:
+    """Masks and topologies of the nodes in their present state."""
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes: list[Node | None] = [None] * nodes
+        self._masks: dict[tuple[str, int], Mask] = {}
+        self._topologies: dict[str, Topology] = {}
+
+    def set(self, row: int, node: Node) -> None:
+        """Another node, or another state of it, is in this place."""
+        if self.nodes[row] is node:
+            return
+        self.nodes[row] = node
+        for mask in self._masks.values():
+            mask.set(row, node)
+        for topology in self._topologies.values():
+            topology.set(row, node)
+
+    def static(self, spec: PodSpec) -> NDArray[np.bool_]:
+        """Where NodeUnschedulable, TaintToleration, NodeAffinity and NodeDeclaredFeatures all pass."""
+
+        def passes(node: Node) -> bool:
+            if node.unschedulable and not tolerations_tolerate_taint(spec.tolerations, UNSCHEDULABLE_TAINT):
+                return False
+            if node.taints and untolerated_taint(node.taints, spec.tolerations):
+                return False
+            return spec.node_affinity.matches(node.labels, node.name)
+
+        return self.mask("static", spec, passes)
+
+    def mask(self, what: str, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
+        """Where something holds that depends on the pod's spec and the node alone."""
+        found = self._masks.get((what, id(spec)))
+        if found is None:
+            if len(self._masks) >= KEPT:
+                self._masks.clear()
+            found = self._masks[what, id(spec)] = Mask(self._known(), holds, spec)
+        return found.values
+
+    def topology(self, key: str) -> Topology:
+        """The values of a label."""
+        found = self._topologies.get(key)
+        if found is None:
+            if len(self._topologies) >= KEPT:
+                self._topologies.clear()
+            found = self._topologies[key] = Topology(self._known(), key)
+        return found
+
+    def _known(self) -> list[Node]:
+        return [node for node in self.nodes if node is not None]
+
+    def check(self, node_infos: Sequence[NodeInfo]) -> None:
+        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
+        for row, info in enumerate(node_infos):
+            assert self.nodes[row] is info.node, f"node {info.name}"
+        for key, topology in self._topologies.items():
+            by_number: dict[int, str] = {}
+            for row, info in enumerate(node_infos):
+                value, number = info.node.labels.get(key), int(topology.values[row])
+                assert (value is None) == (number < 0), f"{key} of {info.name}"
+                assert value is None or by_number.setdefault(number, value) == value, f"{key} of {info.name}"

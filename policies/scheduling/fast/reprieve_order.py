@@ -1,0 +1,129 @@
+"""The order in which pods come back, for all nodes at once: what `Cutoff` does node by node, when everything is new."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from policies.scheduling.preemption import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.disruption_budget import PodDisruptionBudget
+    from policies.scheduling.fast.kinds import PodKinds
+    from policies.scheduling.fast.tables import Tables
+
+
+class ReprieveOrder(NamedTuple):
+    """Tables of [rank, node]; `undecided`: nodes where it depends on names of pods, which are not looked at here."""
+
+    kind: NDArray[np.int32]
+    start: NDArray[np.int64]
+    place: NDArray[np.int16]
+    violates: NDArray[np.bool_]
+    undecided: list[int]
+
+
+def reprieve_order(
+    tables: Tables, priority: int, budgets: Mapping[str, tuple[PodDisruptionBudget, ...]]
+) -> ReprieveOrder:
+    """Violating pods first, each group by importance. Source: upstream `SelectVictimsOnNode`."""
+    priorities = tables.kinds.priority.values()
+    place, node = np.nonzero((tables.kind > 0) & (priorities[tables.kind] < priority))
+    kind, start = tables.kind[place, node], tables.start[place, node]
+    order = _by_importance(node, priorities[kind], start, place)
+    node, kind, start, place = node[order], kind[order], start[order], place[order]
+    violates, named = _violations(tables.kinds, budgets, node, kind)
+    if violates.any():
+        order = np.argsort(2 * node + ~violates, kind="stable")
+        node, kind, start, place, violates = node[order], kind[order], start[order], place[order], violates[order]
+    rank = _rank(node)
+    shape = (int(rank.max()) + 1 if len(rank) else 0), tables.kind.shape[1]
+    found = ReprieveOrder(
+        np.zeros(shape, np.int32),
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.int16),
+        np.zeros(shape, np.bool_),
+        sorted(set(node[named[kind]].tolist())) if named.any() else [],
+    )
+    found.kind[rank, node], found.start[rank, node] = kind, start
+    found.place[rank, node], found.violates[rank, node] = place, violates
+    return found
+
+
+def _by_importance(
+    node: NDArray[np.intp], priority: NDArray[np.int64], start: NDArray[np.int64], place: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """By node, highest priority, earliest start; of pods that have not started the last place comes first."""
+    unstarted = start == NOW
+    last = start[~unstarted].max(initial=0) + 1
+    levels = np.unique(priority)
+    tie = np.where(unstarted, -place, place)
+    return _lexsort(tie, np.where(unstarted, last, start), -np.searchsorted(levels, priority), node)
+
+
+def _lexsort(*keys: NDArray[np.int64]) -> NDArray[np.intp]:
+    """As np.lexsort (the last key counts most), in one sort where the keys fit into one number."""
+    packed, room = np.zeros(len(keys[0]), np.int64), 1
+    for key in keys:
+        least, most = (int(key.min()), int(key.max())) if len(key) else (0, 0)
+        packed += (key - least) * room if room < 2**62 else 0
+        room *= most - least + 1
+    return np.lexsort(keys) if room >= 2**62 else np.argsort(packed, kind="stable")
+
+
+def _rank(group: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The place of each element among the equal ones beside it."""
+    index = np.arange(len(group))
+    first = np.concatenate(([True], group[1:] != group[:-1])) if len(group) else np.zeros(0, np.bool_)
+    return index - np.maximum.accumulate(np.where(first, index, 0))
+
+
+def _violations(
+    kinds: PodKinds,
+    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    node: NDArray[np.intp],
+    kind: NDArray[np.int32],
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """(per pod whether it breaks a budget, per kind whether pods' names matter). Pods by node and importance."""
+    every = [budget for found in budgets.values() for budget in found]
+    layers, named = _budgets_of_kinds(kinds, every)
+    violates = np.zeros(len(kind), np.bool_)
+    if not layers.size:
+        return violates, named
+    found = layers[:, kind]
+    _, pod = np.nonzero(found >= 0)
+    budget = found[found >= 0]
+    order = _lexsort(pod, budget, node[pod])
+    pod, budget = pod[order], budget[order]
+    used = _rank(node[pod] * len(every) + budget) + 1
+    allowed = np.array([b.disruptions_allowed for b in every], np.int64)
+    violates[pod[used > allowed[budget]]] = True
+    return violates, named
+
+
+def _budgets_of_kinds(
+    kinds: PodKinds, every: Sequence[PodDisruptionBudget]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(layer, kind) -> a budget that matches, -1 for none; and per kind whether one of them names pods."""
+    by_namespace: dict[str, list[int]] = {}
+    for number, budget in enumerate(every):
+        by_namespace.setdefault(budget.namespace, []).append(number)
+    matching: list[list[int]] = [[]]
+    known: dict[tuple[str, int], list[int]] = {}
+    for pod in kinds.members[1:]:
+        assert pod is not None
+        key = pod.namespace, id(pod.labels)
+        if key not in known:
+            here = by_namespace.get(pod.namespace, ())
+            known[key] = [number for number in here if every[number].matches(pod.namespace, pod.labels)]
+        matching.append(known[key])
+    layers = np.full((max(map(len, matching)), len(matching)), -1, np.int64)
+    for layer in range(len(layers)):
+        layers[layer] = [found[layer] if layer < len(found) else -1 for found in matching]
+    named = np.array([any(every[number].disrupted_pods for number in found) for found in matching], np.bool_)
+    return layers, named

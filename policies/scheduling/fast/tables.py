@@ -1,0 +1,85 @@
+"""Pods as a table: a column per node, a row per place in `NodeInfo.pods`. Kept up by NodeInfo serials."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from policies.scheduling.fast.kinds import PerKind, PodKinds
+from policies.scheduling.fast.nodes import NodeTables
+from policies.scheduling.preemption import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.pod import Pod
+    from policies.scheduling.fast.cutoff import Cutoff
+    from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.snapshot import Snapshot
+
+MOST_KINDS: Final = 200_000
+"""With more of them than this, and more than pods, the tables are made anew: kinds whose pods are gone never go."""
+
+
+class Tables:
+    """What fast paths know of one set of nodes: their pods, their labels, the order of victims per priority."""
+
+    def __init__(self, nodes: int) -> None:
+        self.kinds = PodKinds()
+        self.kind: NDArray[np.int32] = np.zeros((8, nodes), np.int32)
+        self.start: NDArray[np.int64] = np.zeros((8, nodes), np.int64)
+        self.serials: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self.nodes = NodeTables(nodes)
+        self.cutoffs: dict[int, Cutoff] = {}
+        self.matches: dict[Hashable, tuple[PerKind, object]] = {}
+        """What constraints make of each kind, by what they depend on; the second keeps alive what the key names."""
+        self.anti_affinity_topologies: set[str] = set()
+        self.anti_affinity_known = 1
+        """Up to which kind they are known."""
+
+    def sync(self, snapshot: Snapshot) -> None:
+        """Become the tables of this snapshot."""
+        if len(self.kinds) > max(MOST_KINDS, 2 * self.kind.size):
+            self.__init__(len(self.serials))  # type: ignore[misc]
+        serials = snapshot.columns.serials
+        for row in np.flatnonzero(self.serials != serials).tolist():
+            self._set(row, snapshot.node_infos[row])
+        self.serials = serials
+
+    def _set(self, row: int, info: NodeInfo) -> None:
+        pods, number = info.pods, self.kinds.number
+        count = len(pods)
+        if count > len(self.kind):
+            more = ((0, count + 4 - len(self.kind)), (0, 0))
+            self.kind, self.start = np.pad(self.kind, more), np.pad(self.start, more)
+        self.kind[:, row] = 0
+        self.kind[:count, row] = [number(pod) for pod in pods]
+        self.start[:count, row] = [NOW if pod.start_time is None else pod.start_time for pod in pods]
+        self.nodes.set(row, info.node)
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
+        for row, info in enumerate(snapshot.node_infos):
+            _check_row(self, row, info.pods)
+        self.nodes.check(snapshot.node_infos)
+        for cutoff in self.cutoffs.values():
+            cutoff.check(self, snapshot)
+
+
+def _check_row(tables: Tables, row: int, pods: Sequence[Pod]) -> None:
+    kinds = tables.kind[:, row].tolist()
+    assert kinds[: len(pods)] == [tables.kinds.number(pod) for pod in pods], f"pods on node {row}"
+    assert not any(kinds[len(pods) :]), f"places without a pod on node {row}"
+
+
+def tables_of(snapshot: Snapshot) -> Tables:
+    """The tables of a snapshot, up to date. Call it, and use them, with `snapshot.shelf.lock` held."""
+    shelf = snapshot.shelf
+    if shelf.tables is None:
+        shelf.tables = Tables(len(snapshot.node_infos))
+    tables: Tables = shelf.tables
+    tables.sync(snapshot)
+    return tables
