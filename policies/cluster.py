@@ -58,10 +58,9 @@ class ClusterSnapshot:
 
     def prepare(self) -> None:
         """Do now what the first prediction would wait for."""
-        from policies.scheduling.fast.tables import tables_of
+        from policies.scheduling.schedule_one import prepare
 
-        with self.scheduling.shelf.lock:
-            tables_of(self.scheduling)
+        prepare(self.scheduling)
 
     def namespace(self, name: str) -> Namespace | None:
         """The namespace of this name, None where it is not known."""

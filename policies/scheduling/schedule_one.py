@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.scheduling.cache import DEFAULT_SCHEDULER
 from policies.scheduling.fast.answer import FastAnswer, fast_answer
+from policies.scheduling.fast.tables import tables_of
 from policies.scheduling.framework import Code, CycleState, Handle, NodeToStatus, Status, unresolvable
 from policies.scheduling.odds import odds
 from policies.scheduling.plugins.registry import DEFAULT_PROFILE
@@ -38,9 +39,12 @@ class Prediction:
 
     def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
         self.pod = pod
-        self._handle = Handle(snapshot, DEFAULT_PROFILE)
         self._snapshot = snapshot
         self._state = CycleState()
+
+    @cached_property
+    def _handle(self) -> Handle:
+        return Handle(self._snapshot, DEFAULT_PROFILE)
 
     @cached_property
     def not_predicted(self) -> str:
@@ -294,6 +298,12 @@ def _victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
     victims = {victim.identity for victim in candidate.victims}
     ranks = {importance(victim) for victim in candidate.victims}
     return any(importance(pod) in ranks and pod.identity not in victims for pod in node_info.pods)
+
+
+def prepare(snapshot: Snapshot) -> None:
+    """Do now what the first prediction would wait for."""
+    with snapshot.shelf.lock:
+        tables_of(snapshot)
 
 
 def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:

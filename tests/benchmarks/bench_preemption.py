@@ -1,7 +1,7 @@
 """How long a prediction takes over every node of a large cluster, one pod event before each question.
 
-`python tests/benchmarks/bench_preemption.py [--json FILE] [--questions N] [NAME…]` prints a table. Each row is a process
-of its own: the cluster is written as JSON, read as a stream, and asked. Seeded: every run asks the same.
+`python tests/benchmarks/bench_preemption.py [--json FILE] [--questions N] [NAME…]` prints a table. Each row is a
+process of its own: the cluster is written as JSON, read as a stream, and asked. Seeded: every run asks the same.
 """
 
 from __future__ import annotations

@@ -148,8 +148,11 @@ class _Question:
     def _rows(self, cutoff: Cutoff) -> list[Row]:
         rows = []
         for demand in self._demands:
+            bounds = None
             if demand.constraint is None:
                 amounts = cutoff.amounts(demand.resource, self._tables)
+                if len(cutoff.levels):
+                    bounds = cutoff.bounds(demand.resource, self._tables)
             else:
                 amounts = cutoff.amounts_of(demand.constraint.per_kind)
                 counts = demand.constraint.counts
@@ -159,7 +162,7 @@ class _Question:
                         total=amounts.total * counts,
                         violating=amounts.violating * counts,
                     )
-            rows.append(Row(amounts, demand.present, demand.limit))
+            rows.append(Row(amounts, demand.present, demand.limit, bounds))
         return rows
 
     def _victims(self, cutoff: Cutoff, row: int, ranks: NDArray[np.intp]) -> tuple[Pod, ...]:

@@ -25,6 +25,7 @@ KEPT: Final = 6
 """Priorities whose tables are kept: some 5 MB each at 5,000 nodes."""
 IN_BULK: Final = 400
 """From so many changed nodes on, all are ordered at once."""
+MOST_LEVELS: Final = 48
 LOWEST: Final = -(2**62)
 
 
@@ -34,6 +35,14 @@ class Amounts(NamedTuple):
     by_rank: NDArray[np.int64]
     total: NDArray[np.int64]
     violating: NDArray[np.int64]
+
+
+class Bounds(NamedTuple):
+    """Of one resource, per node: the largest amount of a pod; and for every level what pods above it occupy, those of
+    spent budgets left out."""
+
+    largest: NDArray[np.int64]
+    above: NDArray[np.int64]
 
 
 class Cutoff:
@@ -49,7 +58,11 @@ class Cutoff:
         self.violates: NDArray[np.bool_] = np.zeros((0, nodes), np.bool_)
         self.count: NDArray[np.int64] = np.zeros(nodes, np.int64)
         self.violating: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self.levels: NDArray[np.int64] = np.zeros(0, np.int64)
+        """The priorities there are, lowest first; empty where there are too many to go through."""
+        self._known_kinds = 1
         self._amounts: dict[str, Amounts] = {}
+        self._bounds: dict[str, Bounds] = {}
         self._budgets: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
 
     def sync(self, tables: Tables, snapshot: Snapshot) -> None:
@@ -57,6 +70,7 @@ class Cutoff:
         if snapshot.budgets is not self._budgets:
             self._invalidate_changed_budgets(tables, snapshot.budgets)
             self._budgets = snapshot.budgets
+        self._learn_levels(tables)
         changed = np.flatnonzero(self.serials != tables.serials)
         if len(changed) > IN_BULK:
             self._rebuild(tables, snapshot)
@@ -82,12 +96,21 @@ class Cutoff:
         if any(touched) and len(self.kind):
             self.serials = np.where(np.array(touched)[self.kind].any(axis=0), -1, self.serials)
 
+    def _learn_levels(self, tables: Tables) -> None:
+        priorities = tables.kinds.priority.values()[self._known_kinds : len(tables.kinds)]
+        self._known_kinds = len(tables.kinds)
+        new = np.setdiff1d(priorities[priorities < self.priority], self.levels)
+        if len(new):
+            self._bounds = {}
+            levels = np.union1d(self.levels, new)
+            self.levels = levels if len(levels) <= MOST_LEVELS else levels[:0]
+
     def _rebuild(self, tables: Tables, snapshot: Snapshot) -> None:
         order = reprieve_order(tables, self.priority, self._budgets)
         self.kind, self.start, self.place, self.violates = order.kind, order.start, order.place, order.violates
         self.count = np.count_nonzero(self.kind, axis=0)
         self.violating = np.count_nonzero(self.violates, axis=0)
-        self._amounts = {}
+        self._amounts, self._bounds = {}, {}
         for row in order.undecided:
             self._set(row, snapshot.node_infos[row], tables)
 
@@ -110,6 +133,11 @@ class Cutoff:
             column = tables.kinds.amounts(resource)[self.kind[:, row]]
             amounts.by_rank[:, row] = column
             amounts.total[row], amounts.violating[row] = column.sum(), column[: len(violating)].sum()
+            if resource in self._bounds:
+                bounds, counted = self._bounds[resource], column[len(violating) : count]
+                priorities = np.array([pod.effective_priority for pod in others], np.int64)
+                bounds.largest[row] = column.max(initial=0)
+                bounds.above[:, row] = (priorities > self.levels[:, None]) @ counted
 
     def _grow(self, ranks: int) -> None:
         more = ((0, ranks - len(self.kind)), (0, 0))
@@ -135,6 +163,16 @@ class Cutoff:
             violating[rows] = (by_rank[:, rows] * self.violates[:, rows]).sum(axis=0)
         return Amounts(by_rank, by_rank.sum(axis=0), violating)
 
+    def bounds(self, resource: str, tables: Tables) -> Bounds:
+        """What narrows the search; `levels` must not be empty."""
+        if resource not in self._bounds:
+            by_rank = self.amounts(resource, tables).by_rank
+            others = np.where(self.violates, 0, by_rank)
+            priorities = tables.kinds.priority.values()[self.kind]
+            above = [np.where(priorities > level, others, 0).sum(axis=0) for level in self.levels.tolist()]
+            self._bounds[resource] = Bounds(by_rank.max(axis=0, initial=0), np.array(above))
+        return self._bounds[resource]
+
     def check(self, tables: Tables, snapshot: Snapshot) -> None:
         """Raises AssertionError where what is kept up differs from what a rebuild gives."""
         self.sync(tables, snapshot)
@@ -155,6 +193,10 @@ class Cutoff:
             assert np.array_equal(amounts.total, anew.total), resource
             assert np.array_equal(amounts.violating, anew.violating), resource
             assert np.array_equal(amounts.by_rank[:ranks], anew.by_rank[:ranks]), resource
+        fresh.levels = self.levels
+        for resource, bounds in self._bounds.items():
+            for have, want in zip(bounds, fresh.bounds(resource, tables), strict=True):
+                assert np.array_equal(have, want), f"bounds of {resource}"
 
     def pods(self, row: int, ranks: NDArray[np.intp], info: NodeInfo) -> list[Pod]:
         """The pods of these ranks on a node."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from policies.scheduling.fast.cutoff import LOWEST, Amounts
+from policies.scheduling.fast.cutoff import LOWEST, Amounts, Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,7 @@ class Row(NamedTuple):
     amounts: Amounts
     present: NDArray[np.int64]
     limit: NDArray[np.int64]
+    bounds: Bounds | None = None
 
     @property
     def base(self) -> NDArray[np.int64]:
@@ -32,11 +33,14 @@ class Row(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The nodes that cost least, in order; which ranks have to go from each; how many of them break a budget."""
+    """The nodes that cost least, in order; which ranks have to go from each; how many of them break a budget, the
+    highest priority among them, and the sum of their priorities as upstream counts it."""
 
     nodes: NDArray[np.intp]
     victims: NDArray[np.bool_]
     violations: int
+    highest: int
+    total: int
 
 
 def cheapest(
@@ -48,19 +52,67 @@ def cheapest(
     if not len(nodes):
         return None
     rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
-    nodes = _without_violations(rows, nodes, cutoff)
-    victims = _victims(rows, nodes, cutoff)
-    return _best(nodes, victims, cutoff, priorities)
+    harmless = _without_violations(rows, nodes, cutoff)
+    if len(harmless) and len(cutoff.levels):
+        return _narrowed(rows, harmless, cutoff, priorities)
+    nodes = harmless if len(harmless) else nodes
+    return _best(nodes, _victims(rows, nodes, cutoff), cutoff, priorities)
+
+
+def _narrowed(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff, priorities: NDArray[np.int64]) -> Found:
+    """The best of nodes without violations, looking closely only at those that can be it.
+
+    Of resources alone these tell exactly which priority the first victim has, and how many victims there are at least.
+    """
+    level, top = _lowest_level(rows, nodes, cutoff)
+    least = _least_victims(rows, level)
+    near = level[least == least.min()]
+    found = _best(near, _victims(rows, near, cutoff), cutoff, priorities)
+    if found.highest > top:  # a constraint that is no resource takes a pod of higher priority
+        return _best(nodes, _victims(rows, nodes, cutoff), cutoff, priorities)
+    cheapest_victim = int(cutoff.levels[0]) + 2**31
+    rest = level[(least > least.min()) & (least * cheapest_victim <= found.total)]
+    if not len(rest):
+        return found
+    near = np.sort(np.concatenate((near, rest)))
+    return _best(near, _victims(rows, near, cutoff), cutoff, priorities)
+
+
+def _lowest_level(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> tuple[NDArray[np.intp], int]:
+    """(the nodes where nobody above a priority has to go, that priority): the lowest one for which there are any."""
+    room = [
+        (row.limit[nodes] - row.base[nodes] - row.amounts.violating[nodes], row.bounds.above)
+        for row in rows
+        if row.bounds is not None
+    ]
+    for index, level in enumerate(cutoff.levels.tolist()):
+        fits = np.ones(len(nodes), np.bool_)
+        for free, above in room:
+            fits &= above[index, nodes] <= free
+        if fits.any():
+            return nodes[fits], level
+    raise AssertionError("with every pod of lower priority gone there was room")
+
+
+def _least_victims(rows: Sequence[Row], nodes: NDArray[np.intp]) -> NDArray[np.int64]:
+    """How many have to go at least, if each were the largest."""
+    least = np.ones(len(nodes), np.int64)
+    for row in rows:
+        if row.bounds is not None:
+            lacking = row.present[nodes] - row.limit[nodes]
+            largest = np.maximum(row.bounds.largest[nodes], 1)
+            np.maximum(least, -(-lacking // largest), out=least)
+    return least
 
 
 def _without_violations(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> NDArray[np.intp]:
-    """Nodes where all pods of spent budgets can stay, if there are any: they come back first, so this tells."""
+    """Nodes where all pods of spent budgets can stay: they come back first, so this tells."""
     if not cutoff.violating[nodes].any():
         return nodes
     harmless = np.ones(len(nodes), np.bool_)
     for row in rows:
         harmless &= row.base[nodes] + row.amounts.violating[nodes] <= row.limit[nodes]
-    return nodes[harmless] if harmless.any() else nodes
+    return nodes[harmless]
 
 
 def _victims(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> NDArray[np.bool_]:
@@ -98,11 +150,11 @@ def _best(nodes: NDArray[np.intp], victims: NDArray[np.bool_], cutoff: Cutoff, p
     left, goes, priority, highest = left[best], goes[:, best], priority[:, best], highest[best]
     total = np.where(goes, priority + 2**31, 0).sum(axis=0)
     best = total == total.min()
-    left, goes, priority, highest = left[best], goes[:, best], priority[:, best], highest[best]
+    left, goes, priority, highest, total = left[best], goes[:, best], priority[:, best], highest[best], total[best]
     count = goes.sum(axis=0)
     best = count == count.min()
     left, goes, priority, highest = left[best], goes[:, best], priority[:, best], highest[best]
     oldest = np.where(goes & (priority == highest), cutoff.start[:ranks, nodes[left]], _HIGHEST + 1).min(axis=0)
     best = oldest == oldest.max()
     left, goes = left[best], goes[:, best]
-    return Found(nodes[left], goes, int(violations[left[0]]))
+    return Found(nodes[left], goes, int(violations[left[0]]), int(highest[0]), int(total[0]))
