@@ -48,7 +48,7 @@ format: .venv/dev ## rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: .venv/dev ## rewrite what is made from the code: docs/rules.md, the configuration's schema
+docs: .venv/dev ## rewrite what is made from the code: docs/rules.md, the schema, the audit-only manifest
 	$(BIN)/python docs/generate.py
 
 check: .venv/dev ## format, lint, types, import contracts, docs

@@ -1,4 +1,4 @@
-"""Writes what is made from the code: docs/rules.md and policies/config/schema.json. `--check` only compares."""
+"""Writes what is made from the code: rules page, schema, audit-only configuration. `--check` only compares."""
 
 from __future__ import annotations
 
@@ -149,11 +149,32 @@ def _per_rule(words: list[str], rules: list[Rule], description: str) -> dict[str
     }
 
 
+_AUDIT_ONLY = """\
+# Made by `make docs`: every rule that would deny or warn.
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: forewarn
+  namespace: forewarn
+data:
+  forewarn.yaml: |
+    annotate: "off"
+    actions:
+"""
+
+
+def audit_only() -> str:
+    """The ConfigMap of manifests/components/audit-only."""
+    heard = sorted(rule.ID for rule in RULES if rule.ACTION in (Action.DENY, Action.WARN))
+    return _AUDIT_ONLY + "".join(f"      {rule}: audit\n" for rule in heard)
+
+
 def main() -> int:
     """Write the files, or with --check say which are stale; returns the exit status."""
     made = {
         ROOT / "docs/rules.md": rules_page(),
         ROOT / "policies/config/schema.json": json.dumps(schema(), indent=2) + "\n",
+        ROOT / "manifests/components/audit-only/config.yaml": audit_only(),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
