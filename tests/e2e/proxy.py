@@ -54,6 +54,8 @@ class Proxy:
         if server is None:
             client.close()
             return
+        for sock in (client, server):  # as kube-proxy, which is no process in between: nothing waits to be sent
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         pair = {client, server}
         with self._lock:
             self._open |= pair
