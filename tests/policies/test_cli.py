@@ -102,3 +102,19 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m policies.cli explain priority-drift | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+LIMITED = "tests/policies/cases/limited-config.yaml"
+QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {services: 1}}\n"
+
+
+def test_lint_takes_limited_resources_from_the_api_servers_own_file() -> None:
+    done = _run("lint", "--admission-config", LIMITED, "-", stdin=f"{POD}---\n{QUOTA}")
+    assert done.returncode == 1
+    assert "insufficient quota to match these scopes: [{PriorityClass In [gold system-node-critical]}]" in done.stdout
+    assert "limited-class-without-quota" not in _run("lint", "-", stdin=f"{POD}---\n{QUOTA}").stdout
+
+
+def test_an_admission_configuration_that_cannot_be_read_is_wrong_usage() -> None:
+    done = _run("lint", "--admission-config", "none.yaml", "-", stdin=POD)
+    assert (done.returncode, done.stderr) == (2, "forewarn lint: none.yaml: No such file or directory\n")
