@@ -177,6 +177,10 @@ class Snapshot:
                 else:
                     assert getattr(have, field) == getattr(want, field), f"{have.name}: {field}"
         self._check_columns(fresh.columns)
+        with self.shelf.lock:
+            if self.shelf.tables is not None:
+                self.shelf.tables.sync(self)
+                self.shelf.tables.check(self)
 
     def _check_columns(self, fresh: Columns) -> None:
         """Rows of resources that are gone everywhere may stay, with nothing in them."""

@@ -76,7 +76,7 @@ class _Question:
         if constraints and pod.nominated_node_name:
             raise NotValid
         for constraint in constraints:
-            nominated = np.where(constraint.counts, self._of_nominated(constraint.per_kind), 0)
+            nominated = np.where(constraint.concerned, self._of_nominated(constraint.per_kind), 0)
             self._demands.append(_Demand(constraint.present + nominated, constraint.limit, constraint=constraint))
             if constraint.possible is not None:
                 self._possible = self._possible & constraint.possible
@@ -154,14 +154,7 @@ class _Question:
                 if len(cutoff.levels):
                     bounds = cutoff.bounds(demand.resource, self._tables)
             else:
-                amounts = cutoff.amounts_of(demand.constraint.per_kind)
-                counts = demand.constraint.counts
-                if not counts.all():
-                    amounts = amounts._replace(
-                        by_rank=amounts.by_rank * counts,
-                        total=amounts.total * counts,
-                        violating=amounts.violating * counts,
-                    )
+                amounts = cutoff.amounts_at(demand.constraint.per_kind, demand.constraint.counts)
             rows.append(Row(amounts, demand.present, demand.limit, bounds))
         return rows
 

@@ -37,11 +37,12 @@ class NotValid(Exception):
 
 
 class Constraint(NamedTuple):
-    """`per_kind`: what a pod of each kind counts, where `counts` (per node) says so. `present`: the count of every
-    node now, pods elsewhere included. `possible`: nodes that are not out of the question."""
+    """`per_kind`: what a pod of each kind counts, on the nodes that are `concerned`; on `counts` are such pods.
+    `present`: the count of every node now, pods elsewhere included. `possible`: nodes not out of the question."""
 
     per_kind: NDArray[np.int64]
-    counts: NDArray[np.bool_]
+    concerned: NDArray[np.bool_]
+    counts: NDArray[np.intp]
     present: NDArray[np.int64]
     limit: NDArray[np.int64]
     possible: NDArray[np.bool_] | None = None
@@ -74,7 +75,9 @@ def _kept(tables: Tables, key: Hashable, keep: object, of: Callable[[Pod], int])
 
 def _present(tables: Tables, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
     """The sum over the pods of every node."""
-    total: NDArray[np.int64] = per_kind[tables.kind].sum(axis=0)
+    if not per_kind.any():
+        return np.zeros(tables.kind.shape[1], np.int64)
+    total: NDArray[np.int64] = per_kind.astype(np.int16)[tables.kind].sum(axis=0, dtype=np.int64)
     return total
 
 
@@ -101,8 +104,10 @@ def _anti_affinity(pod: Pod, tables: Tables, snapshot: Snapshot) -> Iterator[Con
         per_kind = _kept(tables, ("anti-affinity", *about, key), keep, hits)
         if per_kind.any():
             topology = tables.nodes.topology(key)
-            present = topology.sums(_present(tables, per_kind))
-            found.append(Constraint(per_kind, topology.present, present, np.zeros(len(present), np.int64)))
+            here = _present(tables, per_kind)
+            present, none = topology.sums(here), np.zeros(len(here), np.int64)
+            counts = np.flatnonzero(topology.present & (here > 0))
+            found.append(Constraint(per_kind, topology.present, counts, present, none))
     # Without terms of its own, and nobody's that matches, upstream skips the plugin, for nominated pods too.
     if own or any(constraint.present.any() for constraint in found):
         yield from found
@@ -147,13 +152,15 @@ def _spread_constraint(
     keep = pod.labels, pod.spec
     per_kind = _kept(tables, ("spread", *about), keep, changes)
     included = possible & _included(constraint, pod, tables)
-    counts = _present(tables, _kept(tables, ("counted", *about), keep, counted))
+    of_counted = _kept(tables, ("counted", *about), keep, counted)
+    changing = _present(tables, per_kind)
+    same = np.array_equal(per_kind[: len(tables.kinds)], of_counted[: len(tables.kinds)])
     topology = tables.nodes.topology(constraint.topology_key)
-    present = topology.sums(np.where(included, counts, 0))
+    present = topology.sums(np.where(included, changing if same else _present(tables, of_counted), 0))
     others, domains = _least_elsewhere(topology.values, included, present, len(topology))
     least = others if domains >= constraint.min_domains else np.zeros(len(present), np.int64)
     limit = least + (constraint.max_skew - constraint.matches(pod.labels))
-    return Constraint(per_kind, included, present, limit, possible)
+    return Constraint(per_kind, included, np.flatnonzero(included & (changing > 0)), present, limit, possible)
 
 
 def _included(constraint: TopologySpreadConstraint, pod: Pod, tables: Tables) -> NDArray[np.bool_]:
@@ -175,11 +182,13 @@ def _least_elsewhere(
     """(for every node the least count of the other domains, the number of domains)."""
     by_value = np.full(values + 1, _MAX_INT32, np.int64)
     by_value[domain[included]] = present[included]
-    domains = len(np.unique(domain[included]))
+    domains = int(np.count_nonzero(by_value != _MAX_INT32))
     if not domains:
         return np.full(len(domain), _MAX_INT32, np.int64), 0
-    order = np.argsort(by_value, kind="stable")
-    first, second = order[0], by_value[order[1]]
+    first, next_one = np.argpartition(by_value, 1)[:2]
+    if by_value[next_one] < by_value[first]:
+        first, next_one = next_one, first
+    second = by_value[next_one]
     return np.where(domain == first, second, by_value[first]), domains
 
 
@@ -196,4 +205,5 @@ def _ports(pod: Pod, tables: Tables, snapshot: Snapshot) -> Constraint:
         info = snapshot.node_infos[row]
         if sum(conflicts(port, {used}) for used in info.used_ports for port in wanted) != present[row]:
             raise NotValid
-    return Constraint(per_kind, np.ones(len(present), np.bool_), present, np.zeros(len(present), np.int64))
+    everywhere, none = np.ones(len(present), np.bool_), np.zeros(len(present), np.int64)
+    return Constraint(per_kind, everywhere, np.flatnonzero(present), present, none)

@@ -97,6 +97,8 @@ class Cutoff:
             self.serials = np.where(np.array(touched)[self.kind].any(axis=0), -1, self.serials)
 
     def _learn_levels(self, tables: Tables) -> None:
+        if self._known_kinds == len(tables.kinds):
+            return
         priorities = tables.kinds.priority.values()[self._known_kinds : len(tables.kinds)]
         self._known_kinds = len(tables.kinds)
         new = np.setdiff1d(priorities[priorities < self.priority], self.levels)
@@ -157,11 +159,22 @@ class Cutoff:
     def amounts_of(self, per_kind: NDArray[np.int64]) -> Amounts:
         """The same for any number that a kind has."""
         by_rank = per_kind[self.kind]
-        violating = np.zeros(by_rank.shape[1], np.int64)
-        rows = np.flatnonzero(self.violating)
-        if len(rows):
-            violating[rows] = (by_rank[:, rows] * self.violates[:, rows]).sum(axis=0)
-        return Amounts(by_rank, by_rank.sum(axis=0), violating)
+        return Amounts(by_rank, by_rank.sum(axis=0), self._violating_part(by_rank))
+
+    def amounts_at(self, per_kind: NDArray[np.int64], nodes: NDArray[np.intp]) -> Amounts:
+        """The same, where only pods of these nodes count."""
+        by_rank = np.zeros(self.kind.shape, np.int64)
+        total = np.zeros(len(self.count), np.int64)
+        by_rank[:, nodes] = per_kind[self.kind[:, nodes]]
+        total[nodes] = by_rank[:, nodes].sum(axis=0)
+        return Amounts(by_rank, total, self._violating_part(by_rank, nodes))
+
+    def _violating_part(self, by_rank: NDArray[np.int64], nodes: NDArray[np.intp] | None = None) -> NDArray[np.int64]:
+        violating = np.zeros(len(self.violating), np.int64)
+        some = np.flatnonzero(self.violating) if nodes is None else nodes[self.violating[nodes] > 0]
+        if len(some):
+            violating[some] = (by_rank[:, some] * self.violates[:, some]).sum(axis=0)
+        return violating
 
     def bounds(self, resource: str, tables: Tables) -> Bounds:
         """What narrows the search; `levels` must not be empty."""
