@@ -40,6 +40,12 @@ soak: .venv/dev ## the webhook under load on the real control plane; MINUTES=60 
 e2e-scale: .venv/dev ## a cluster of 150,000 pods (some 5 minutes, 8 GB); PODS=15000 for fewer
 	$(BIN)/python -m pytest -q -s -m e2e tests/e2e/scale.py
 
+bench: .venv/dev ## predictions on large clusters, linting and start-up: minutes; .cache/bench.json
+	mkdir -p .cache
+	$(BIN)/python tests/benchmarks/bench_preemption.py --json .cache/bench.json
+	$(BIN)/python tests/benchmarks/bench_lint.py
+	$(BIN)/python tests/benchmarks/bench_startup.py
+
 oracle: ## .cache/oracle, kube-scheduler's own code to compare with (needs Go; see tests/oracle/README.md)
 	mkdir -p .cache
 	cd tests/oracle && go vet . && go test . && go build -o ../../.cache/oracle .
@@ -58,4 +64,4 @@ check: .venv/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install run serve test test-slow e2e soak e2e-scale oracle format docs check
+.PHONY: help install run serve test test-slow e2e soak e2e-scale bench oracle format docs check

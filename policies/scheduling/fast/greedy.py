@@ -123,7 +123,9 @@ def _victims(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> ND
     used = [row.base[nodes] for row in rows]
     limits = [row.limit[nodes] for row in rows]
     victims = np.zeros((ranks, len(nodes)), np.bool_)
-    for rank in range(ranks):
+    # The most important pods mostly stay on all nodes: as far as that goes their sums tell.
+    together = 0 if every else _ranks_that_stay(used, tables, limits)
+    for rank in range(together, ranks):
         goes = victims[rank]
         tried = [u + table[rank] for u, table in zip(used, tables, strict=True)]
         for amount, limit in zip(tried, limits, strict=True):
@@ -133,6 +135,19 @@ def _victims(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> ND
             np.copyto(kept, amount, where=stays)
     # Ranks without a pod change nothing, and where a limit was broken before, no pod was to blame.
     return victims & (cutoff.kind[:ranks, nodes] > 0)
+
+
+def _ranks_that_stay(
+    used: list[NDArray[np.int64]], tables: list[NDArray[np.int64]], limits: list[NDArray[np.int64]]
+) -> int:
+    """How many ranks stay on every node; `used` counts them afterwards."""
+    sums = [table.cumsum(axis=0) for table in tables]
+    over = [(total + u > limit).any(axis=1) for total, u, limit in zip(sums, used, limits, strict=True)]
+    together = int(np.argmax(np.logical_or.reduce(over))) if over else 0
+    if together:
+        for u, total in zip(used, sums, strict=True):
+            u += total[together - 1]
+    return together
 
 
 def _best(nodes: NDArray[np.intp], victims: NDArray[np.bool_], cutoff: Cutoff, priorities: NDArray[np.int64]) -> Found:
