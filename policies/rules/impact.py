@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.findings import listed, plural
@@ -11,7 +12,7 @@ from policies.objects.subject import Operation
 from policies.objects.workload import pod_template_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
@@ -80,20 +81,23 @@ class Forecast:
         self, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]], expired: Callable[[], bool]
     ) -> None:
         self._cluster, self._paths, self._expired = cluster, paths, expired
-        self._snapshot: Snapshot | None = None
+        self._snapshot: Callable[[], Snapshot] = lambda: cluster.scheduling
 
     def of(self, subject: Subject) -> Impact | None:
         """The next subject's impact; None where nothing new comes, or nothing can be said."""
+        from policies.scheduling.schedule_one import Prediction
+
         try:
             arriving, own = arrivals(subject, self._cluster, self._paths)
         except InvalidObject:
             return None  # other rules say what is wrong with it
         if not arriving or arriving[0].spec.scheduler_name not in ("", "default-scheduler"):
             return None
-        snapshot = self._snapshot or self._cluster.scheduling
-        predictions, rest = [], ""
-        for prediction, after in _in_turn(snapshot, arriving):
-            snapshot = after
+        snapshot, rest = self._snapshot, ""
+        predictions: list[Prediction] = []
+        for pod in arriving:
+            prediction = Prediction(snapshot(), pod)
+            snapshot = partial(_after, prediction)
             predictions.append(prediction)
             if prediction.outcome == "not-predicted":
                 return None
@@ -160,17 +164,15 @@ def _alike(pods: tuple[Pod, ...]) -> bool:
     )
 
 
-def _in_turn(snapshot: Snapshot, pods: tuple[Pod, ...]) -> Iterator[tuple[Prediction, Snapshot]]:
-    """Each pod's prediction, and the cluster with that pod in its place and its victims gone."""
-    from policies.scheduling.schedule_one import Prediction
-
-    for pod in pods:
-        prediction = Prediction(snapshot, pod)
-        node_info = snapshot.get(prediction.node)
-        if node_info is not None:
-            bound = pod.bound_to(node_info.name, node_info.node.labels)
-            snapshot = snapshot.with_pods([bound], prediction.victims)
-        yield prediction, snapshot
+def _after(prediction: Prediction) -> Snapshot:
+    """The cluster with the pod in its place and its victims gone. Asked for only when another pod comes: which of many
+    nodes that fit is the best is a long question."""
+    snapshot = prediction.snapshot
+    node_info = snapshot.get(prediction.node)
+    if node_info is None:
+        return snapshot
+    bound = prediction.pod.bound_to(node_info.name, node_info.node.labels)
+    return snapshot.with_pods([bound], prediction.victims)
 
 
 def reasons_of(prediction: Prediction) -> str:

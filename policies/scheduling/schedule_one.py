@@ -39,12 +39,12 @@ class Prediction:
 
     def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
         self.pod = pod
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._state = CycleState()
 
     @cached_property
     def _handle(self) -> Handle:
-        return Handle(self._snapshot, DEFAULT_PROFILE)
+        return Handle(self.snapshot, DEFAULT_PROFILE)
 
     @cached_property
     def not_predicted(self) -> str:
@@ -71,7 +71,7 @@ class Prediction:
         """The outcome without its reasons, where a fast path is valid and the slow one was not gone already."""
         if self.not_predicted or "_filtered" in self.__dict__:
             return None
-        return fast_answer(self._snapshot, self.pod)
+        return fast_answer(self.snapshot, self.pod)
 
     @property
     def pre_filter(self) -> Status | None:
@@ -97,7 +97,7 @@ class Prediction:
         if filtered.rejected is not None or self.not_predicted:
             return {}
         feasible = set(self.feasible)
-        return {i.name: filtered.statuses.get(i.name) for i in self._snapshot.node_infos if i.name not in feasible}
+        return {i.name: filtered.statuses.get(i.name) for i in self.snapshot.node_infos if i.name not in feasible}
 
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, int]]:
@@ -117,7 +117,7 @@ class Prediction:
         if self.not_predicted or filtered.error:
             return Preemption()
         if filtered.nodes:
-            reason = pod_eligible_to_preempt_others(self.pod, filtered.statuses, self._snapshot)
+            reason = pod_eligible_to_preempt_others(self.pod, filtered.statuses, self.snapshot)
             return Preemption(eligible=not reason, ineligible_reason=reason)
         result: Preemption = self._handle.framework.run_post_filter_plugins(self._state, self.pod, filtered.statuses)
         return result
@@ -191,7 +191,7 @@ class Prediction:
         """What the prediction rests on, or cannot know."""
         if self.not_predicted:
             return (f"no prediction: {self.not_predicted}",)
-        return tuple(_of_placement(self) if self.fits else _of_preemption(self, self._snapshot))
+        return tuple(_of_placement(self) if self.fits else _of_preemption(self, self.snapshot))
 
     def to_dict(self) -> dict[str, Any]:
         """The answer for programs: the keys of the batch format. Works out everything."""
