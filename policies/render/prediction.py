@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from policies.findings import listed, plural
-from policies.objects.taints import untolerated_taint
+from policies.render.why_not import explanations, why_not
 from policies.replicas import outcomes
 
 if TYPE_CHECKING:
@@ -16,28 +16,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.objects.pod import Pod
     from policies.replicas import Placement
-    from policies.scheduling.framework import Status
     from policies.scheduling.schedule_one import Prediction
-
-TAINTED: Final = "node(s) had untolerated taint(s)"
-HELPLESS: Final = {
-    "node(s) were unschedulable": "cordoned",
-    TAINTED: "a taint that the pod does not tolerate",
-    "node(s) didn't match Pod's node affinity/selector": "labels do not match the pod's node selector or node affinity",
-    "node(s) didn't satisfy plugin(s) [NodeAffinity]": "not among the nodes that the pod names",
-    "node(s) didn't match pod affinity rules": "no pod near it that the pod must be close to",
-    "node(s) didn't match pod anti-affinity rules": "anti-affinity to a pod that would stay",
-    "node(s) didn't satisfy existing pods anti-affinity rules": "anti-affinity of a pod that would stay",
-    "node(s) didn't match pod topology spread constraints": "the pods would be spread too unevenly",
-    "node(s) didn't match pod topology spread constraints (missing required label)": "no label for a spread constraint",
-    "node(s) didn't have free ports for the requested pod ports": "a host port that it needs is taken",
-    "No preemption victims found for incoming pod": "no pod of lower priority that could make room",
-    "node(s) had no available disk": "a disk of the pod is in use there",
-    "node(s) exceed max volume count": "no more volumes can be attached",
-    "node(s) didn't match PersistentVolume's node affinity": "its volume cannot be mounted there",
-    "node(s) had no available volume zone": "its volume is in another zone",
-}
-"""Upstream's reasons -> what they mean to the one who reads them."""
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -59,6 +38,8 @@ def render(placement: Placement, cluster: ClusterSnapshot, paint: Callable[[str,
         yield from _one(prediction, cluster, paint)
         if prediction.outcome == "pending" or (prediction.outcome == "preempts" and number == 1):
             yield from _why_not_lines(prediction, cluster)
+        if prediction.outcome in ("pending", "preempts"):
+            yield from (f"  note: {line}" for line in explanations(prediction, cluster))
         yield from (f"  note: {line}" for line in prediction.standing)
     for line in placement.standing:
         yield f"  note: {line}"
@@ -192,43 +173,9 @@ def _why_pending(prediction: Prediction, cluster: ClusterSnapshot) -> str:
     return "it does not fit on any of the nodes known now, even if pods of lower priority made room"
 
 
-def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
-    """(number of nodes, why they do not help), the most frequent first."""
-    counts: Counter[str] = Counter()
-    candidates = {candidate.node_name for candidate in prediction.candidates}
-    for name, status in prediction.statuses.items():
-        if name not in candidates:
-            dropped = prediction.preemption.statuses.get(name)
-            why = _explained(dropped or status, emptied=dropped is not None)
-            counts[_taint(prediction, cluster, name) if why == HELPLESS[TAINTED] else why] += 1
-    return sorted(((count, why) for why, count in counts.items()), key=lambda item: (-item[0], item[1]))
-
-
-def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> str:
-    """Which taint it is, as kubectl writes it."""
-    taint = untolerated_taint(cluster.objects.nodes["", node_name].taints, prediction.pod.spec.tolerations)
-    assert taint is not None
-    value = f"={taint.value}" if taint.value else ""
-    return f"the taint {taint.key}{value}:{taint.effect}, which the pod does not tolerate"
-
-
 def _why_not_lines(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[str]:
     reasons = why_not(prediction, cluster)
     if reasons:
         yield "  no help from:" if prediction.candidates else "  because:"
     for count, why in reasons:
         yield f"    {plural(count, 'node')}: {why}"
-
-
-def _explained(status: Status, *, emptied: bool) -> str:
-    """One status in words; `emptied`: with every pod of lower priority gone."""
-    lacking = [reason.removeprefix("Insufficient ") for reason in status.reasons if reason.startswith("Insufficient ")]
-    rest = [HELPLESS.get(reason, reason) for reason in status.reasons if not reason.startswith("Insufficient ")]
-    parts = []
-    if lacking and status.code == "UnschedulableAndUnresolvable":
-        parts.append(f"smaller than the request, even empty ({' and '.join(lacking)})")
-    elif lacking:
-        parts.append(f"too little {' and '.join(lacking)}")
-    parts += ["no place for one more pod" if reason == "Too many pods" else reason for reason in rest]
-    resolvable = status.code == "Unschedulable"
-    return ", ".join(parts) + (" even with every pod of lower priority gone" if emptied and resolvable else "")

@@ -1,0 +1,200 @@
+"""Why nodes do not help, and why it comes to what it comes to, for people who have never read the scheduler."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import listed, plural
+from policies.objects.priority_class import PREEMPT_NEVER
+from policies.objects.taints import untolerated_taint
+from policies.scheduling.cache import DEFAULT_SCHEDULER
+from policies.scheduling.disruption import filter_pods_with_pdb_violation
+from policies.scheduling.plugins import inter_pod_affinity
+from policies.scheduling.plugins.inter_pod_affinity import AFFINITY, merge_namespaces
+from policies.scheduling.preemption import NO_VICTIMS, by_importance, potential_victims
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.pod import Pod
+    from policies.objects.pod_affinity import AffinityTerm
+    from policies.scheduling.framework import Status
+    from policies.scheduling.schedule_one import Prediction
+
+TAINTED: Final = "node(s) had untolerated taint(s)"
+HELPLESS: Final = {
+    "node(s) were unschedulable": "cordoned",
+    TAINTED: "a taint that the pod does not tolerate",
+    "node(s) didn't match Pod's node affinity/selector": "labels do not match the pod's node selector or node affinity",
+    "node(s) didn't satisfy plugin(s) [NodeAffinity]": "not among the nodes that the pod names",
+    "node(s) didn't match pod affinity rules": "no pod near it that the pod must be close to",
+    "node(s) didn't match pod anti-affinity rules": "anti-affinity to a pod that would stay",
+    "node(s) didn't satisfy existing pods anti-affinity rules": "anti-affinity of a pod that would stay",
+    "node(s) didn't match pod topology spread constraints": "the pods would be spread too unevenly",
+    "node(s) didn't match pod topology spread constraints (missing required label)": "no label for a spread constraint",
+    "node(s) didn't have free ports for the requested pod ports": "a host port that it needs is taken",
+    "No preemption victims found for incoming pod": "no pod of lower priority that could make room",
+    "node(s) had no available disk": "a disk of the pod is in use there",
+    "node(s) exceed max volume count": "no more volumes can be attached",
+    "node(s) didn't match PersistentVolume's node affinity": "its volume cannot be mounted there",
+    "node(s) had no available volume zone": "its volume is in another zone",
+}
+"""Upstream's reasons -> what they mean to the one who reads them."""
+ANTI_AFFINITY: Final = (inter_pod_affinity.ANTI_AFFINITY.reasons, inter_pod_affinity.EXISTING_ANTI_AFFINITY.reasons)
+TOPOLOGY: Final = {
+    "kubernetes.io/hostname": "host name",
+    "topology.kubernetes.io/zone": "zone",
+    "topology.kubernetes.io/region": "region",
+}
+"""Topology keys -> what people call them."""
+
+
+def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
+    """(number of nodes, why they do not help), the most frequent first; a pod in the way is named by example."""
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    candidates = {candidate.node_name for candidate in prediction.candidates}
+    blocking = BlockingPods(prediction)
+    for name, status in prediction.statuses.items():
+        if name not in candidates:
+            dropped = prediction.preemption.statuses.get(name)
+            if dropped is NO_VICTIMS and status.reasons in ANTI_AFFINITY:
+                dropped = None  # the pods in the way say more
+            why, example = _why(prediction, cluster, name, dropped or status, blocking, emptied=dropped is not None)
+            counts[why] += 1
+            examples.setdefault(why, example)
+    said = [(count, f"{why} ({examples[why]})" if examples[why] else why) for why, count in counts.items()]
+    return sorted(said, key=lambda item: (-item[0], item[1]))
+
+
+def _why(
+    prediction: Prediction,
+    cluster: ClusterSnapshot,
+    node_name: str,
+    status: Status,
+    blocking: BlockingPods,
+    *,
+    emptied: bool,
+) -> tuple[str, str]:
+    """(why a node does not help, an example of what is in the way)."""
+    if status.reasons in ANTI_AFFINITY:
+        return blocking.on(node_name) or (_explained(status, emptied=emptied), "")
+    if emptied and status.reasons == AFFINITY.reasons:
+        return "the pod must be close to one of lower priority, which would have to go with all the others", ""
+    why = _explained(status, emptied=emptied)
+    return (_taint(prediction, cluster, node_name) if why == HELPLESS[TAINTED] else why), ""
+
+
+class BlockingPods:
+    """The pods that required anti-affinity keeps the new pod away from, its own or theirs."""
+
+    def __init__(self, prediction: Prediction) -> None:
+        self._pod, self._snapshot = prediction.pod, prediction.snapshot
+        self._found: dict[tuple[str, str], list[tuple[str, Pod]]] | None = None
+
+    def on(self, node_name: str) -> tuple[str, str] | None:
+        """(why none can go from there, an example); None where there is no such pod."""
+        node_info = self._snapshot.get(node_name)
+        labels = node_info.node.labels if node_info else {}
+        found = self._by_topology()
+        near = [(key, on, pod) for key, value in labels.items() for on, pod in found.get((key, value), ())]
+        for key, on, pod in near:
+            if on == node_name and pod.effective_priority >= self._pod.effective_priority:
+                return "anti-affinity with a pod there whose priority is not lower", f"{pod.key}"
+            if on != node_name:
+                place = f"another node of the {TOPOLOGY.get(key, key)}"
+                return f"anti-affinity with a pod on {place}, and preemption never crosses nodes", f"{pod.key} on {on}"
+        return None
+
+    def _by_topology(self) -> Mapping[tuple[str, str], list[tuple[str, Pod]]]:
+        if self._found is None:
+            self._found = {}
+            own = [merge_namespaces(t, self._snapshot) for t in self._pod.spec.pod_affinity.required_anti_affinity]
+            for info in self._snapshot.node_infos if own else self._snapshot.have_pods_with_required_anti_affinity:
+                for other in info.pods:
+                    for key in self._topologies(own, other):
+                        if key in info.node.labels:
+                            self._found.setdefault((key, info.node.labels[key]), []).append((info.name, other))
+        return self._found
+
+    def _topologies(self, own: Iterable[AffinityTerm], other: Pod) -> Iterator[str]:
+        pod, labels = self._pod, self._snapshot.namespace_labels(self._pod.namespace)
+        for term in own:
+            if term.matches(pod.namespace, other.namespace, other.labels, {}):
+                yield term.topology_key
+        for term in other.spec.pod_affinity.required_anti_affinity:
+            if term.matches(other.namespace, pod.namespace, pod.labels, labels):
+                yield term.topology_key
+
+
+def explanations(prediction: Prediction, cluster: ClusterSnapshot) -> Iterator[str]:
+    """What surprises people about the outcome. Source: the Kubernetes documentation, troubleshooting preemption."""
+    if prediction.outcome == "preempts" and _dearer_for_a_budget(prediction):
+        highest = prediction.victims[0].effective_priority
+        yield (
+            f"a pod of priority {highest} goes although there are lower ones: disruption budgets that allow no more "
+            "speak for those"
+        )
+    if prediction.outcome == "pending" and prediction.pod.preemption_policy == PREEMPT_NEVER:
+        yield "its preemptionPolicy is Never: it waits until there is room, ahead of pods of lower priority"
+    ahead = _ahead_in_the_queue(prediction, cluster)
+    if ahead:
+        waiting = plural(len(ahead), "pending pod of higher priority is", "pending pods of higher priority are")
+        yield f"{waiting} ahead in the queue and may take the room first: {listed(ahead)}"
+
+
+def _dearer_for_a_budget(prediction: Prediction) -> bool:
+    """Whether a lower priority would have sufficed elsewhere, or on the node, but for a budget."""
+    chosen = next(c for c in prediction.candidates if c.node_name == prediction.nominated_node)
+    highest = chosen.victims[0].effective_priority
+    if any(
+        c.victims[0].effective_priority < highest and c.num_pdb_violations > chosen.num_pdb_violations
+        for c in prediction.candidates
+    ):
+        return True
+    node_info = prediction.snapshot.node_infos[prediction.snapshot.rows[chosen.node_name]]
+    lower = by_importance(potential_victims(prediction.pod, node_info))
+    protected, _ = filter_pods_with_pdb_violation(lower, prediction.snapshot.budgets)
+    going = {victim.identity for victim in chosen.victims}
+    return any(pod.effective_priority < highest and pod.identity not in going for pod in protected)
+
+
+def _ahead_in_the_queue(prediction: Prediction, cluster: ClusterSnapshot) -> list[str]:
+    """Source: upstream `plugins/queuesort/priority_sort.go`."""
+    pod = prediction.pod
+    found = [
+        other
+        for other in cluster.pods.values()
+        if not other.node_name
+        and not other.terminal
+        and not other.terminating
+        and not other.spec.gated
+        and other.spec.scheduler_name in ("", DEFAULT_SCHEDULER)
+        and other.effective_priority > pod.effective_priority
+        and other.key != pod.key
+    ]
+    return [other.key for other in sorted(found, key=lambda other: (-other.effective_priority, other.key))]
+
+
+def _taint(prediction: Prediction, cluster: ClusterSnapshot, node_name: str) -> str:
+    """Which taint it is, as kubectl writes it."""
+    taint = untolerated_taint(cluster.objects.nodes["", node_name].taints, prediction.pod.spec.tolerations)
+    assert taint is not None
+    value = f"={taint.value}" if taint.value else ""
+    return f"the taint {taint.key}{value}:{taint.effect}, which the pod does not tolerate"
+
+
+def _explained(status: Status, *, emptied: bool) -> str:
+    """One status in words; `emptied`: with every pod of lower priority gone."""
+    lacking = [reason.removeprefix("Insufficient ") for reason in status.reasons if reason.startswith("Insufficient ")]
+    rest = [HELPLESS.get(reason, reason) for reason in status.reasons if not reason.startswith("Insufficient ")]
+    parts = []
+    if lacking and status.code == "UnschedulableAndUnresolvable":
+        parts.append(f"smaller than the request, even empty ({' and '.join(lacking)})")
+    elif lacking:
+        parts.append(f"too little {' and '.join(lacking)}")
+    parts += ["no place for one more pod" if reason == "Too many pods" else reason for reason in rest]
+    resolvable = status.code == "Unschedulable"
+    return ", ".join(parts) + (" even with every pod of lower priority gone" if emptied and resolvable else "")

@@ -1,0 +1,102 @@
+"""Why nodes do not help, in words."""
+
+from typing import Any
+
+import pytest
+
+from policies.render.why_not import explanations, why_not
+from policies.replicas import place
+from tests.builders import Made, cluster, make_budget, make_node, make_pod
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def apart(key: str, app: str) -> dict[str, Any]:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+
+
+def zoned(name: str, zone: str = "a") -> Made:
+    return make_node(name).label("kubernetes.io/hostname", name).label(ZONE, zone)
+
+
+ACROSS = "anti-affinity with a pod on another node of the zone, and preemption never crosses nodes"
+WEB = make_pod("web").labels(app="web").priority(10).affinity("podAntiAffinity", apart(ZONE, "web"))
+SHY = make_pod("shy").priority(0).affinity("podAntiAffinity", apart(ZONE, "web")).on("n2")
+NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", apart("kubernetes.io/hostname", "db"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "want"),
+    [
+        (
+            WEB,
+            [zoned("n1"), zoned("n2"), make_pod("other").labels(app="web").on("n2")],
+            [f"{ACROSS} (default/other on n2)"],
+        ),
+        (
+            make_pod("web").labels(app="web").priority(10),
+            [zoned("n1"), zoned("n2"), SHY],
+            [f"{ACROSS} (default/shy on n2)"],
+        ),
+        (
+            WEB,
+            [zoned("n1"), make_pod("other").labels(app="web").priority(10).on("n1")],
+            ["anti-affinity with a pod there whose priority is not lower (default/other)"],
+        ),
+        (
+            NEAR,
+            [zoned("n1"), make_pod("db").labels(app="db").request(cpu="3").on("n1")],
+            ["the pod must be close to one of lower priority, which would have to go with all the others"],
+        ),
+    ],
+    ids=["its own, across the zone", "another pod's, across the zone", "a pod as important", "affinity to a victim"],
+)
+def test_the_pod_in_the_way_is_named(asked: Made, there: list[Made], want: list[str]) -> None:
+    found = cluster(*there)
+    assert [why for _, why in why_not(place(found, asked.obj).predictions[0], found)] == want
+
+
+def said(asked: Made, *there: Made) -> list[str]:
+    found = cluster(*there)
+    return list(explanations(place(found, asked.obj).predictions[0], found))
+
+
+def small(name: str) -> Made:
+    return make_node(name).has(cpu="1")
+
+
+def test_a_dearer_victim_is_explained_by_the_budget_of_the_others() -> None:
+    cheap = make_pod("cheap").labels(app="a").request(cpu="1").on("n1")
+    dear = make_pod("dear").priority(5).request(cpu="1").on("n2")
+    asked = make_pod("web").priority(10).request(cpu="1")
+    there = small("n1"), small("n2"), cheap, dear
+    assert said(asked, *there) == []
+    assert said(asked, *there, make_budget("b", 0, app="a")) == [
+        "a pod of priority 5 goes although there are lower ones: disruption budgets that allow no more speak for those"
+    ]
+
+
+def test_a_dearer_victim_on_the_same_node_too() -> None:
+    cheap = make_pod("cheap").labels(app="a").request(cpu="500m").on("n1")
+    dear = make_pod("dear").priority(5).request(cpu="500m").on("n1")
+    asked = make_pod("web").priority(10).request(cpu="500m")
+    (line,) = said(asked, small("n1"), cheap, dear, make_budget("b", 0, app="a"))
+    assert line.startswith("a pod of priority 5 goes although there are lower ones")
+
+
+def test_a_pod_that_never_preempts_is_told_to_wait() -> None:
+    full = make_pod("full").request(cpu="1").on("n1")
+    asked = make_pod("web").priority(10).request(cpu="1").spec(preemptionPolicy="Never")
+    assert said(asked, small("n1"), full) == [
+        "its preemptionPolicy is Never: it waits until there is room, ahead of pods of lower priority"
+    ]
+
+
+def test_pods_ahead_in_the_queue_are_named() -> None:
+    full = make_pod("full").request(cpu="1").on("n1")
+    ahead = make_pod("ahead").priority(50)
+    others = make_pod("equal").priority(10), make_pod("done").priority(50).status(phase="Succeeded")
+    asked = make_pod("web").priority(10).request(cpu="1")
+    assert said(asked, small("n1"), full, ahead, *others) == [
+        "1 pending pod of higher priority is ahead in the queue and may take the room first: default/ahead"
+    ]
