@@ -44,6 +44,7 @@ SCENARIOS: Final = (
     Scenario("5,000 nodes", Size(5000), goals={"p99_ms": 5, "load_s": 10, "rss_mb": 400, **FIRST}),
     Scenario("5,000, anti-affinity", Size(5000), "anti-affinity", {"p99_ms": 25}),
     Scenario("5,000, spread", Size(5000), "spread", {"p99_ms": 25}),
+    Scenario("5,000, no two alike", Size(5000), "varied"),
     Scenario("5,000, pods of 4 kB", Size(5000, large_pods=True)),
     Scenario("15,000 nodes", Size(15000), goals={"p99_ms": 15}),
 )

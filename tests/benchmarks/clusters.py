@@ -128,12 +128,16 @@ def started(seconds: int) -> str:
 
 
 def enlarge(made: Obj, number: int) -> None:
-    """What the API server sends beside what matters here."""
+    """What the API server sends beside what matters here; one pod in ten has labels of its own."""
+    if number % 10 == 0:
+        made["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = made["metadata"]["name"]
     app = made["spec"]["containers"][0]
     app["env"] = [{"name": f"VARIABLE_{i}", "value": f"value-{i}" * 3} for i in range(20)]
     app["volumeMounts"] = [{"name": f"v{i}", "mountPath": f"/mnt/{i}", "readOnly": True} for i in range(4)]
     app["livenessProbe"] = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10}
     made["spec"]["volumes"] = [{"name": f"v{i}", "configMap": {"name": f"config-{i}"}} for i in range(4)]
+    token = [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}]
+    made["spec"]["volumes"].append({"name": f"kube-api-access-{number:x}", "projected": {"sources": token}})
     made["spec"]["tolerations"] = [
         {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
         for key in ("not-ready", "unreachable")
@@ -159,11 +163,17 @@ def enlarge(made: Obj, number: int) -> None:
 
 
 def preemptor(kind: str, number: int, cpu: str = "4", priority: int = 5000) -> Obj:
-    """The pod that wants a place. `kind`: `plain`, `anti-affinity` (one a zone or node), `spread`."""
-    labels = {"app": "app-7"} if kind != "plain" else {"app": "incoming"}
+    """The pod that wants a place. `kind`: `plain`, `anti-affinity` (one a node), `spread` (over zones and nodes),
+    `varied` (no two alike)."""
+    labels = {"app": "incoming"} if kind == "plain" else {"app": "app-7"}
     namespace = "team-7"
     spec: Obj = {"priority": priority, "containers": [container("app", cpu, "4Gi")]}
     selector = {"matchLabels": labels}
+    if kind == "varied":
+        labels = {"app": f"incoming-{number}"}
+        spec["containers"][0]["resources"]["requests"]["cpu"] = f"{3000 + 10 * number}m"
+        spec["priority"] = (200, 5000, 50_000)[number % 3]
+        spec["nodeSelector"] = {"disk": "ssd"} if number % 2 else {}
     if kind == "anti-affinity":
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
