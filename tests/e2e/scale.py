@@ -60,6 +60,12 @@ def test_a_big_cluster(plane: ControlPlane, installed: Installation, stage: Stag
         known = replica.metric("forewarn_cache_objects", kind="Pod")
         memory = replica.resident()
         print(f"e2e: {known:.0f} pods known after {took:.1f} s, {memory / 1e6:.0f} MB resident")
+        for turn in range(3):
+            began = time.monotonic()
+            assert webhook.review(pod(f"probe-{turn}"))["allowed"]
+            print(f"e2e: a pod judged in {(time.monotonic() - began) * 1000:.0f} ms")
+        memory = replica.resident()
+        print(f"e2e: {memory / 1e6:.0f} MB resident after that")
         share = cpu_share(plane, replica.name, api)
         later = replica.resident()
         print(f"e2e: {EVENTS} events a second at {share:.1%} of one core; {later / 1e6:.0f} MB resident then")
