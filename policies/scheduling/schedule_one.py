@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.scheduling.cache import DEFAULT_SCHEDULER
+from policies.scheduling.columns import BASE_RESOURCES
 from policies.scheduling.fast.answer import FastAnswer, fast_answer
 from policies.scheduling.fast.tables import tables_of
 from policies.scheduling.framework import Code, CycleState, Handle, NodeToStatus, Status, unresolvable
@@ -303,7 +304,10 @@ def _victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
 def prepare(snapshot: Snapshot) -> None:
     """Do now what the first prediction would wait for."""
     with snapshot.shelf.lock:
-        tables_of(snapshot)
+        kinds = tables_of(snapshot).kinds
+        kinds.priority.values()
+        for resource in BASE_RESOURCES:
+            kinds.amounts(resource)
 
 
 def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:
