@@ -44,6 +44,8 @@ class ClusterSnapshot:
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
     quotas_by_namespace: Mapping[str, tuple[ResourceQuota, ...]] | None = None
     """An index into `resource_quotas`; whoever replaces those leaves it out."""
+    census: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
+    """(class name, priority) -> how many pods that have not ended carry them."""
     _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(Objects()))
 
     @property
@@ -85,6 +87,8 @@ class Cache:
         self._tables: dict[str, Table[Any, Any]] = {kind: Table() for kind in (*_VIEWS, _WORKLOADS)}
         self._pods_by_node = PodsByNode()
         self._quotas: Table[str, tuple[ResourceQuota, ...]] = Table()
+        self._census: dict[tuple[str, int | None], int] = {}
+        self._census_is_shared = False
         self.skipped: Counter[str] = Counter()
         """Kinds that play no part, and how many of each were offered."""
 
@@ -128,7 +132,9 @@ class Cache:
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is now. Cheap after a small change."""
         objects = self._objects()
+        self._census_is_shared = True
         return ClusterSnapshot(
+            census=self._census,
             priority_classes=self._classes,
             namespaces=objects.namespaces,
             resource_quotas=self._tables[_QUOTA].freeze(),
@@ -151,6 +157,8 @@ class Cache:
         table = self._tables[kind]
         if kind == _POD:
             self._pods_by_node.change_pod(table.get(key), view)
+            self._count(table.get(key), -1)
+            self._count(view, 1)
         elif kind == "/Node":
             self._pods_by_node.change_node(key[1])
         elif kind == _QUOTA:
@@ -159,6 +167,19 @@ class Cache:
             table.pop(key)
         else:
             table.put(key, view)
+
+    def _count(self, pod: Pod | None, difference: int) -> None:
+        """Keep the census; a snapshot keeps the one that it was given."""
+        if pod is None or pod.terminal:
+            return
+        if self._census_is_shared:
+            self._census, self._census_is_shared = dict(self._census), False
+        key = (pod.priority_class_name, pod.priority)
+        count = self._census.get(key, 0) + difference
+        if count:
+            self._census[key] = count
+        else:
+            self._census.pop(key, None)
 
     def _put_quota(self, key: Key, view: ResourceQuota | None) -> None:
         """Keep the quotas of a namespace together, by name."""

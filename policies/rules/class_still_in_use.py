@@ -65,7 +65,8 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """The workloads, and pods without one, that name the class."""
     name = subject.ref.name
     users = sorted(_workloads_naming(name, context))
-    pods = [p for p in context.pods if p.priority_class_name == name and not p.terminal]
+    named = any(other == name for other, _ in context.census)
+    pods = [p for p in context.pods if p.priority_class_name == name and not p.terminal] if named else []
     loose = [f"Pod {p.namespace}/{p.name}" for p in pods if p.owner is None]
     if users or loose:
         yield Problem(

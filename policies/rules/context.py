@@ -83,6 +83,11 @@ class Context:
         return self.cluster.priority_classes if self.cluster else {c.name: c for c in SYSTEM_CLASSES}
 
     @property
+    def census(self) -> Mapping[tuple[str, int | None], int]:
+        """(class name, priority) -> how many pods of the cluster carry them: to know without looking at every pod."""
+        return self.cluster.census if self.cluster else {}
+
+    @property
     def pods(self) -> Collection[Pod]:
         """The pods of the cluster; none where it is not known."""
         return self.cluster.pods.values() if self.cluster else ()

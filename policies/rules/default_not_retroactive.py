@@ -60,8 +60,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
     if not new.global_default or before:
         return
-    pods = [p for p in context.pods if not p.priority_class_name and not p.terminal]
-    kept = sum((p.priority or 0) != new.value for p in pods)
+    kept = sum(count for (name, value), count in context.census.items() if not name and (value or 0) != new.value)
     if kept:
         yield Problem(
             f"{plural(kept, 'pod')} without a class {'keeps' if kept == 1 else 'keep'} the old priority; "

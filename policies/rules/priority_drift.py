@@ -58,12 +58,12 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """The pods of the cluster that name this class and have another number."""
     new = class_of(subject)
     value = PriorityClass.from_api(subject.old).value if subject.old else new.value  # a changed one is refused
-    pods = [
-        p
-        for p in context.pods
-        if p.priority_class_name == new.name and p.priority not in (None, value) and not p.terminal
-    ]
-    if pods:
+    if any(name == new.name and priority not in (None, value) for name, priority in context.census):
+        pods = [
+            p
+            for p in context.pods
+            if p.priority_class_name == new.name and p.priority not in (None, value) and not p.terminal
+        ]
         have = "has" if len(pods) == 1 else "have"
         yield Problem(
             f"{summary_of_pods(pods)} of this class {have} priority {priorities_of(pods)}, not {value}; "

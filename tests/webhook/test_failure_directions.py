@@ -723,7 +723,7 @@ for _rule in WARNS_WHILE_LATE:
 def test_every_rule_that_goes_by_the_cluster_state_has_a_row() -> None:
     """A rule that reads the state must be in one of the two sets: by its source, for nothing else would notice."""
     reads = re.compile(
-        r"context\.(pods|classes|cluster|classes_known|default_before|impact|has_quotas|quota_use|namespace)\b|\bresolved\("
+        r"context\.(pods|census|classes|cluster|classes_known|default_before|impact|has_quotas|quota_use|namespace)\b|\bresolved\("
     )
     going_by_it = {
         rule.ID
