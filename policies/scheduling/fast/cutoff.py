@@ -68,7 +68,8 @@ class Cutoff:
     def sync(self, tables: Tables, snapshot: Snapshot) -> None:
         """Become the tables of this snapshot."""
         if snapshot.budgets is not self._budgets:
-            self._invalidate_changed_budgets(tables, snapshot.budgets)
+            if len(self.kind):
+                self._invalidate_changed_budgets(tables, snapshot.budgets)
             self._budgets = snapshot.budgets
         self._learn_levels(tables)
         changed = np.flatnonzero(self.serials != tables.serials)
@@ -93,7 +94,7 @@ class Cutoff:
             pod is not None and any(b.matches(pod.namespace, pod.labels) for b in changed.get(pod.namespace, ()))
             for pod in tables.kinds.members
         ]
-        if any(touched) and len(self.kind):
+        if any(touched):
             self.serials = np.where(np.array(touched)[self.kind].any(axis=0), -1, self.serials)
 
     def _learn_levels(self, tables: Tables) -> None:
