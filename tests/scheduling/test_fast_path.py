@@ -3,6 +3,7 @@
 import os
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -139,6 +140,24 @@ def test_an_older_snapshot_still_gets_its_own_answer() -> None:
     assert policies.predict(after, asked).outcome == "fits"
     assert before.scheduling.shelf is after.scheduling.shelf
     assert policies.predict(before, asked).outcome == "preempts"
+
+
+def test_threads_that_ask_different_snapshots_do_not_disturb_each_other() -> None:
+    cache = policies.Cache()
+    for obj in objects(Size(nodes=12, pods_per_node=27, workloads=12, budgets=6)):
+        cache.add(obj)
+    snapshots = [cache.snapshot()]
+    apps = [workload(number, random.Random(number)) for number in range(4)]
+    for number in range(3):
+        cache.add(pod(apps[number], f"n{number:05}", 10**6 + number, random.Random(number)))
+        snapshots.append(cache.snapshot())
+    asked = [preemptor(kind, 1, "5", priority) for kind in ("plain", "spread") for priority in (500, 20_000)]
+    questions = [(snapshot, one) for snapshot in snapshots for one in asked] * 6
+    alone = [said(policies.predict(*question)) for question in questions]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda question: said(policies.predict(*question)), questions))
+    assert together == alone
+    assert "preempts" in {answer["outcome"] for answer in alone}
 
 
 def test_kinds_of_pods_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
