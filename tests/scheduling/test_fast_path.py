@@ -128,6 +128,20 @@ def test_of_two_pods_with_one_host_port_the_walk_decides() -> None:
     assert len(policies.predict(two, asked).victims) == 2
 
 
+def test_anti_affinity_of_a_nominated_pod_counts_only_beside_that_of_a_pod_on_a_node() -> None:
+    apart = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "web"}}}
+    node, other = make_node("n1").label("host", "1"), make_node("n2").label("host", "2")
+    shy = make_pod("shy").priority(100).affinity("podAntiAffinity", apart)
+    running = make_pod("running").affinity("podAntiAffinity", apart).on("n2")
+    asked = make_pod("web").labels(app="web").priority(10).obj
+    for there, want in ((), ["n1"]), ((other, running), []):
+        found = cluster(node, shy.nominated("n1"), *there)
+        prediction = policies.predict(found, asked)
+        assert fast_answer(found.scheduling, prediction.pod) is not None
+        assert prediction.feasible == want
+        assert said(prediction) == said(walked(found, asked))
+
+
 def test_an_older_snapshot_still_gets_its_own_answer() -> None:
     cache = policies.Cache()
     for made in (make_node("n1").has(cpu="1"), make_pod("old").request(cpu="1").on("n1")):
