@@ -60,9 +60,9 @@ class ControlPlane:
     etcd_port: int = 0
     tokens: dict[str, str] = field(default_factory=dict)
 
-    def api(self, user: str = "admin") -> Api:
-        """A client of the API server."""
-        return Api(self.port, self.ca, self.tokens[user])
+    def api(self, user: str = "admin", port: int | None = None) -> Api:
+        """A client of the API server; of another one by its port."""
+        return Api(port or self.port, self.ca, self.tokens[user])
 
     @property
     def ca(self) -> bytes:
@@ -89,9 +89,9 @@ class ControlPlane:
         path.chmod(0o600)
         return path
 
-    def kubectl(self, *arguments: str, stdin: str = "", user: str = "admin") -> Told:
+    def kubectl(self, *arguments: str, stdin: str = "", user: str = "admin", port: int | None = None) -> Told:
         """Run kubectl as people do; a terminal is not there, so nothing is coloured."""
-        command = [str(self.bin / "kubectl"), "--kubeconfig", str(self.kubeconfig(user)), *arguments]
+        command = [str(self.bin / "kubectl"), "--kubeconfig", str(self.kubeconfig(user, port)), *arguments]
         cache = {**os.environ, "KUBECACHEDIR": str(self.home / "kubectl"), "HOME": str(self.home)}
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=cache, timeout=120)
         return Told(done.returncode, done.stdout, done.stderr)
@@ -122,15 +122,15 @@ class ControlPlane:
         )
         self.processes.wait_for("etcd", lambda: listens(self.etcd_port))
 
-    def start_api_server(self) -> None:
-        """Start kube-apiserver and wait until it is ready."""
-        key = self.home / "accounts.key"
+    def start_api_server(self, name: str = "kube-apiserver", port: int | None = None, *flags: str) -> None:
+        """Start kube-apiserver and wait until it is ready; another one on the same etcd by its name and port."""
+        key, port = self.home / "accounts.key", port or self.port
         self.processes.start(
-            "kube-apiserver",
+            name,
             [
                 str(self.bin / "kube-apiserver"),
                 f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
-                f"--secure-port={self.port}",
+                f"--secure-port={port}",
                 "--bind-address=127.0.0.1",
                 "--advertise-address=127.0.0.1",
                 "--endpoint-reconciler-type=none",
@@ -146,12 +146,13 @@ class ControlPlane:
                 "--shutdown-delay-duration=0s",
                 f"--audit-policy-file={self.home / 'audit.yaml'}",
                 f"--audit-log-path={self.home / 'audit.log'}",
+                *flags,
             ],
         )
         certificate = self.home / "certs" / "apiserver.crt"
-        self.processes.wait_for("kube-apiserver", lambda: certificate.exists() and listens(self.port))
-        with closing(self.api()) as api:
-            self.processes.wait_for("kube-apiserver", api.ready)
+        self.processes.wait_for(name, lambda: certificate.exists() and listens(port))
+        with closing(self.api(port=port)) as api:
+            self.processes.wait_for(name, api.ready)
 
     def compact(self) -> int:
         """Let etcd forget all but the newest revision of everything; returns that revision."""
