@@ -5,14 +5,17 @@ import shutil
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.build import CACHE, binaries
-from tests.e2e.control_plane import ControlPlane, boot
+from tests.e2e.control_plane import WITHOUT, ControlPlane, boot
 from tests.e2e.installation import Installation
 from tests.e2e.objects import priority_class
+from tests.e2e.processes import free_ports
+from tests.e2e.quotas import ADMISSION, LIMITED, Limiting
 from tests.e2e.staging import Stage
 from tests.e2e.webhook import Webhook
 
@@ -86,6 +89,20 @@ def _delete_classes(api: Api) -> None:
 def installed(plane: ControlPlane) -> Installation:
     """manifests/base."""
     return Installation(plane)
+
+
+@pytest.fixture(scope="module")
+def limiting(plane: ControlPlane) -> Iterator[Limiting]:
+    config = plane.home / "admission.yaml"
+    config.write_text(ADMISSION + indent(LIMITED, "    "))
+    (port,) = free_ports(1)
+    plugins = f"{WITHOUT},ValidatingAdmissionWebhook,MutatingAdmissionWebhook"
+    log = f"--audit-log-path={plane.home / 'limiting-audit.log'}"
+    flag = f"--admission-control-config-file={config}"
+    plane.start_api_server("kube-apiserver-limiting", port, flag, f"--disable-admission-plugins={plugins}", log)
+    with closing(plane.api(port=port)) as api:
+        yield Limiting(port, api)
+    plane.processes.stop("kube-apiserver-limiting")
 
 
 @pytest.fixture(scope="module")
