@@ -54,6 +54,8 @@ def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: Cluste
     told = int32(old, "status", _STATUS.get(group_kind(old), "replicas"))
     if told is not None:
         return max(told, 0)
+    if at(old, "status", "observedGeneration") is not None:
+        return 0  # its controller has counted, and leaves a zero out
     if cluster is not None and cluster.pods:
         return len(pods_of(cluster, obj))
     return arrivals(old, template, None, cluster).replicas

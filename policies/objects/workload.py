@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind, json_type, ref_of
 
@@ -51,8 +51,11 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
     return PodTemplate(template, path, is_template=True)
 
 
+_COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")
+
+
 class Workload(NamedTuple):
-    """A workload in a cluster: kept whole (less status and managedFields), its template is read when asked for."""
+    """A workload in a cluster: kept whole, less managedFields and all of status but the counts of its pods."""
 
     ref: ObjectRef
     object: ApiObject
@@ -60,7 +63,9 @@ class Workload(NamedTuple):
     @classmethod
     def from_api(cls, obj: ApiObject) -> Workload:
         """Read an API object."""
-        kept = {key: value for key, value in obj.items() if key != "status"}
+        status = obj.get("status")
+        counts = {key: status[key] for key in _COUNTS if key in status} if isinstance(status, Mapping) else None
+        kept = {key: value for key, value in obj.items() if key != "status"} | ({"status": counts} if counts else {})
         metadata = kept.get("metadata")
         if isinstance(metadata, Mapping):
             kept["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}

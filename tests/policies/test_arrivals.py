@@ -96,6 +96,16 @@ def test_the_status_of_the_stored_object_is_believed(kind: str, status: dict[str
     assert present(workload(kind), old, {}, cluster(make_pod("a", "team"))) == 7
 
 
+def test_a_count_that_a_controller_left_out_is_zero() -> None:
+    old = {**workload("Deployment", replicas=5), "status": {"observedGeneration": 1, "unavailableReplicas": 5}}
+    cache = Cache()
+    assert cache.add(old)
+    state = cache.snapshot()
+    (stored,) = state.workloads.values()
+    assert stored.object["status"] == {"observedGeneration": 1}
+    assert present(workload("Deployment", replicas=5), stored.object, {}, state) == 0
+
+
 @given(st.lists(st.tuples(st.sampled_from(["ssd", "hdd", ""]), st.booleans()), max_size=6), st.data())
 def test_daemons_are_counted_as_many_as_are_made(nodes: list[tuple[str, bool]], data: st.DataObject) -> None:
     made = [make_node(f"n{number}") for number in range(len(nodes))]
