@@ -62,7 +62,8 @@ def test_a_big_cluster(plane: ControlPlane, installed: Installation, stage: Stag
         print(f"e2e: {known:.0f} pods known after {took:.1f} s, {memory / 1e6:.0f} MB resident")
         for turn in range(3):
             began = time.monotonic()
-            assert webhook.review(pod(f"probe-{turn}"))["allowed"]
+            asked = pod(f"probe-{turn}", priority=0, preemptionPolicy="PreemptLowerPriority")
+            assert webhook.review(asked)["allowed"]
             print(f"e2e: a pod judged in {(time.monotonic() - began) * 1000:.0f} ms")
         memory = replica.resident()
         print(f"e2e: {memory / 1e6:.0f} MB resident after that")

@@ -90,6 +90,8 @@ def test_memory_stays_and_no_request_fails(webhook: Webhook, cluster: None, api:
             churn(api, second)
             if second % 30 == 29:
                 webhook.to_api.cut()
+            if second % 60 == 59:
+                say(webhook, f"minute {second // 60 + 1}")
             if not warm and second >= min(WARM_UP, seconds / 3):
                 warm = say(webhook, "warm")
             time.sleep(max(0.0, began + second + 1 - time.monotonic()))
