@@ -39,7 +39,7 @@ def run_directory() -> Path:
     runs.mkdir(parents=True, exist_ok=True)
     over = [run for run in sorted(runs.iterdir()) if not Path(f"/proc/{run.name.rpartition('-')[2]}").exists()]
     for run in over[:-3]:
-        shutil.rmtree(run)
+        shutil.rmtree(run, ignore_errors=True)  # another run may be at it too
     made = runs / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}-{os.getpid()}"
     print(f"\ne2e: logs are in {made}")
     return made
