@@ -276,7 +276,8 @@ def _annotated(
     subject = request.subject._replace(object=apply_patch(request.object, patch))
     if cluster is None or request.subresource or not impact.wanted(subject, config):
         return ()
-    text = recall(subject, lambda: impact.annotation(subject, cluster, config, time.expired))
+    remembered = worked_out if request.dry_run else recall  # what a dry run was told must not outlive it
+    text = remembered(subject, lambda: impact.annotation(subject, cluster, config, time.expired))
     if text is None or text == at(request.object, *impact.PATH):
         return ()
     if not text:

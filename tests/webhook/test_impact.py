@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.config import read_config
-from tests.webhook.builders import cluster, decided, deployment, pod, review
-from webhook.admission import Hook
+from policies.config import Config, read_config
+from tests.webhook.builders import NOW, cluster, decided, deployment, pod, review
+from webhook.admission import Hook, Time, decide
 from webhook.impact import ANNOTATION, PATH, Memory, text_of
 from webhook.json_patch import apply_patch
+from webhook.review import parse_review
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.objects.subject import Subject
 
 NODE = {
     "apiVersion": "v1",
@@ -131,7 +137,19 @@ def test_a_memory_gives_the_same_bytes_for_a_while() -> None:
     assert PATH[-1] == ANNOTATION
 
 
-def _subject(obj: dict[str, Any]) -> Any:
-    from webhook.review import parse_review
+def test_what_a_dry_run_was_told_is_not_remembered() -> None:
+    asked: list[Any] = []
 
+    def recall(subject: Subject, work_out: Callable[[], str | None]) -> str | None:
+        asked.append(subject)
+        return work_out()
+
+    obj = _with_cpu(pod("gold"), "1")
+    for dry_run in (True, False):
+        request = parse_review(json.dumps(review(obj, dryRun=dry_run)).encode())
+        decide(request, Hook.MUTATE, STATE, Config(), Time(NOW, lambda: False), recall=recall)
+    assert len(asked) == 1
+
+
+def _subject(obj: dict[str, Any]) -> Any:
     return parse_review(json.dumps(review(obj)).encode()).subject
