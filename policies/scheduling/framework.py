@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,13 +58,6 @@ def unresolvable(*reasons: str) -> Status:
 def failed(*reasons: str) -> Status:
     """The cycle cannot be finished (upstream: an error, retried later)."""
     return Status(Code.ERROR, reasons)
-
-
-class StateData(Protocol):
-    """What a plugin keeps for one cycle and must be copied when pods are added or removed on trial."""
-
-    def clone(self) -> Self:
-        """A copy that can be changed."""
 
 
 class CycleState:
