@@ -5,8 +5,10 @@ Pods of one workload are alike: of 150,000 pods a few thousand specs differ in w
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from policies.objects.fields import NOTHING, ApiObject, at, boolean, int32, mapping, sequence, text
 from policies.objects.items import items, within
@@ -40,21 +42,29 @@ V = TypeVar("V")
 
 
 class Shared(Generic[K, V]):
-    """Equal values made once. Forgets everything when it holds `limit` of them, so that it cannot grow for ever."""
+    """Equal values made once. One that nobody holds any longer is forgotten, but for the `recent` ones made last: what
+    is asked about is read again and again, and is in no cluster yet."""
 
-    def __init__(self, limit: int = 65536) -> None:
-        self._values: dict[K, V] = {}
-        self._limit = limit
+    def __init__(self, recent: int = 1024) -> None:
+        self._values: WeakValueDictionary[K, V] = WeakValueDictionary()
+        self._recent: deque[V] = deque(maxlen=recent)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key, made when it is not there."""
         value = self._values.get(key)
         if value is None:
-            value = make()
-            if len(self._values) >= self._limit:
-                self._values = {}
-            self._values[key] = value
+            value = self._values[key] = make()
+            self._recent.append(value)
         return value
+
+
+class Labels(dict[str, str]):
+    """Labels that can be held weakly."""
+
+    __slots__ = ("__weakref__",)
 
 
 class HostPort(NamedTuple):
@@ -65,7 +75,7 @@ class HostPort(NamedTuple):
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodSpec:
     """What the scheduler reads of a spec. `request`: of a pod that is not placed yet; `occupies`: of one that is."""
 
@@ -90,12 +100,12 @@ class PodSpec:
 NO_SPEC: Final = PodSpec()
 _SPECS: Final[Shared[str, PodSpec]] = Shared()
 _RESOURCES: Final[Shared[str, PodResource]] = Shared()
-_LABELS: Final[Shared[tuple[tuple[str, str], ...], dict[str, str]]] = Shared()
+_LABELS: Final[Shared[tuple[tuple[str, str], ...], Labels]] = Shared()
 
 
 def shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Equal labels, one mapping: what matches one of them matches all, so that answers can be kept by identity."""
-    return _LABELS.get(tuple(labels.items()), lambda: dict(labels))
+    return _LABELS.get(tuple(labels.items()), lambda: Labels(labels))
 
 
 def read_pod_spec(pod: ApiObject) -> PodSpec:

@@ -45,7 +45,7 @@ class Resource:
     scalars: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodResource:
     """What a pod on a node occupies; `non_zero_*` is for scoring. Source: upstream `PodInfo.CalculateResource`."""
 

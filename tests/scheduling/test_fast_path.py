@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import policies
+from policies.objects.pod_spec import Labels, Shared
 from policies.scheduling.fast.answer import fast_answer
 from policies.scheduling.fast.tables import Tables
 from policies.scheduling.schedule_one import Prediction
@@ -175,7 +176,7 @@ def test_threads_that_ask_different_snapshots_do_not_disturb_each_other() -> Non
 
 
 def test_kinds_of_pods_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("policies.scheduling.fast.tables.MOST_KINDS", 20)
+    monkeypatch.setattr("policies.scheduling.fast.tables.MOST_NEW_KINDS", 20)
     cache = policies.Cache()
     cache.add(make_node("n1").obj)
     for number in range(60):
@@ -187,3 +188,13 @@ def test_kinds_of_pods_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPa
     tables = snapshot.scheduling.shelf.tables
     assert isinstance(tables, Tables)
     assert len(tables.kinds) < 25
+
+
+def test_what_was_read_of_pods_that_are_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels: Shared[tuple[tuple[str, str], ...], Labels] = Shared(recent=5)
+    monkeypatch.setattr("policies.objects.pod_spec._LABELS", labels)
+    cache = policies.Cache()
+    for number in range(60):
+        made = make_pod("p").labels(unique=str(number)).on("n1").obj
+        cache.add(made)
+    assert 5 <= len(labels) <= 6

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
 
-MOST_KINDS: Final = 200_000
-"""With more of them than this, and more than pods, the tables are made anew: kinds whose pods are gone never go."""
+MOST_NEW_KINDS: Final = 4096
+"""Kinds whose pods are gone never go: with twice as many as there were at first, and so many more, the tables are made
+anew."""
 
 
 class Tables:
@@ -29,6 +30,8 @@ class Tables:
 
     def __init__(self, nodes: int) -> None:
         self.kinds = PodKinds()
+        self.most_kinds = 0
+        """With more of them the tables are made anew; 0 before the first snapshot."""
         self.kind: NDArray[np.int32] = np.zeros((8, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((8, nodes), np.int64)
         self.serials: NDArray[np.int64] = np.zeros(nodes, np.int64)
@@ -42,12 +45,13 @@ class Tables:
 
     def sync(self, snapshot: Snapshot) -> None:
         """Become the tables of this snapshot."""
-        if len(self.kinds) > max(MOST_KINDS, 2 * self.kind.size):
+        if len(self.kinds) > self.most_kinds > 0:
             self.__init__(len(self.serials))  # type: ignore[misc]
         serials = snapshot.columns.serials
         for row in np.flatnonzero(self.serials != serials).tolist():
             self._set(row, snapshot.node_infos[row])
         self.serials = serials
+        self.most_kinds = self.most_kinds or 2 * len(self.kinds) + MOST_NEW_KINDS
 
     def _set(self, row: int, info: NodeInfo) -> None:
         pods, number = info.pods, self.kinds.number
