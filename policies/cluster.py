@@ -13,7 +13,7 @@ from policies.objects.fields import InvalidObject, group_kind, text
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.objects.workload import Workload
 from policies.options import POD_TEMPLATE_PATHS
-from policies.scheduling.cache import LazySnapshot, PodsByNode
+from policies.scheduling.cache import LazySnapshot, PodsByNode, being_bound
 from policies.scheduling.objects import Objects
 from policies.tables import FrozenTable, Table
 
@@ -67,6 +67,10 @@ class ClusterSnapshot:
     def namespace(self, name: str) -> Namespace | None:
         """The namespace of this name, None where it is not known."""
         return self.namespaces.get(("", name))
+
+    def node_of(self, pod: Pod) -> str:
+        """The node that a pod of this cluster holds a place on, to the scheduler; empty while it waits for one."""
+        return pod.node_name or (pod.nominated_node_name if being_bound(pod, self.objects.claims) else "")
 
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
         """The quotas of a namespace, by name."""
@@ -192,7 +196,7 @@ class Cache:
             self._quotas.pop(namespace)
 
     def _objects(self) -> Objects:
-        pods_by_node, nominated = self._pods_by_node.tables()
+        pods_by_node, nominated = self._pods_by_node.tables(self._tables["/PersistentVolumeClaim"].freeze())
         tables = {name: self._tables[kind].freeze() for name, kind in _SCHEDULING.items()}
         return Objects(pods_by_node=pods_by_node, nominated=nominated, **tables)
 

@@ -64,7 +64,7 @@ def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
     """A pod on its own; one that the cluster has already is the same pod, and may be in its place."""
     present = cluster.pods.get((pod.namespace, pod.name))
     if present is not None and not present.terminal:
-        if present.node_name:
+        if cluster.node_of(present):
             return NewPods(max(count, 1), (pod,) * max(count - 1, 0))
         pod = replace(pod, uid=present.uid, nominated_node_name=present.nominated_node_name)
     whole = without_missing_claims(pod, cluster)

@@ -129,8 +129,9 @@ def _pending(name: str, cluster: ClusterSnapshot) -> Any:
     pod = cluster.pods.get((namespace, pod_name) if slash else ("default", name))
     if pod is None:
         raise SourceError(f"--pod {name}", "no such pod in the cluster (write NAMESPACE/NAME)")
-    if pod.node_name:
-        raise SourceError(f"--pod {name}", f"it is on node {pod.node_name} already")
+    node = cluster.node_of(pod)
+    if node:
+        raise SourceError(f"--pod {name}", f"it is on node {node} already")
     return pod
 
 

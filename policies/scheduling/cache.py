@@ -5,13 +5,17 @@ Imports numpy only when a Snapshot is built. Source: kubernetes `pkg/scheduler/b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from policies.tables import FrozenTable, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolumeClaim
     from policies.scheduling.objects import Objects
     from policies.scheduling.snapshot import Snapshot
 
@@ -52,6 +56,10 @@ class PodsByNode:
     def __init__(self) -> None:
         self._by_node: Table[str, tuple[Pod, ...]] = Table()
         self._nominated: Table[str, tuple[Pod, ...]] = Table()
+        self._binding: dict[tuple[str, str], Pod] = {}
+        """Nominated pods with claims; those whose claims are being provided are on the node already."""
+        self._bound: dict[tuple[str, str], Pod] = {}
+        """What the latter are on it as."""
         self._last: LazySnapshot | None = None
         self._base: Snapshot | None = None
         self._since_base: set[str] = set()
@@ -68,14 +76,21 @@ class PodsByNode:
             self.change_node(new.node_name)
         elif new.nominated_node_name and new.spec.scheduler_name in ("", DEFAULT_SCHEDULER) and not new.spec.gated:
             _append(self._nominated, new.nominated_node_name, new)
+            if any(volume.claim_of(new.name) for volume in new.spec.volumes):
+                self._binding[new.namespace, new.name] = new
 
     def change_node(self, name: str) -> None:
         """A node came, changed or went."""
         self._since_base.add(name)
         self._since_last.add(name)
 
-    def tables(self) -> tuple[FrozenTable[str, tuple[Pod, ...]], FrozenTable[str, tuple[Pod, ...]]]:
+    def tables(
+        self, claims: Mapping[tuple[str, str], PersistentVolumeClaim]
+    ) -> tuple[FrozenTable[str, tuple[Pod, ...]], FrozenTable[str, tuple[Pod, ...]]]:
         """(pods by node, nominated pods by node), for good."""
+        for key, pod in self._binding.items():
+            if being_bound(pod, claims) != (key in self._bound):
+                self._move(key, pod)
         return self._by_node.freeze(), self._nominated.freeze()
 
     def next_snapshot(self, objects: Objects) -> LazySnapshot:
@@ -90,21 +105,46 @@ class PodsByNode:
         self._last = LazySnapshot(objects, self._base, dirty)
         return self._last
 
+    def _move(self, key: tuple[str, str], pod: Pod) -> None:
+        """From the nominated pods to those on the node, or back."""
+        bound = self._bound.pop(key, None)
+        if bound is None:
+            bound = self._bound[key] = replace(pod, node_name=pod.nominated_node_name, nominated_node_name="")
+            _remove(self._nominated, pod.nominated_node_name, pod)
+            _append(self._by_node, bound.node_name, bound)
+        else:
+            _remove(self._by_node, bound.node_name, bound)
+            _append(self._nominated, pod.nominated_node_name, pod)
+        self.change_node(bound.node_name)
+
     def _take(self, pod: Pod) -> None:
+        key = pod.namespace, pod.name
+        if key in self._bound:
+            self._move(key, pod)
+        self._binding.pop(key, None)
         if pod.node_name:
             self.change_node(pod.node_name)
         for table, name in ((self._by_node, pod.node_name), (self._nominated, pod.nominated_node_name)):
-            pods = table.get(name) if name else None
-            if pods:
-                _remove(table, name, pods, pod)
+            if name:
+                _remove(table, name, pod)
+
+
+def being_bound(pod: Pod, claims: Mapping[tuple[str, str], PersistentVolumeClaim]) -> bool:
+    """Whether the scheduler waits for the pod's volumes on the node to which it is nominated: to itself it is there.
+
+    The claims that are not bound yet have been told the node. Source: upstream `WillPreBind`, `BindPodVolumes`.
+    """
+    found = (claims.get((pod.namespace, volume.claim_of(pod.name) or "")) for volume in pod.spec.volumes)
+    return any(claim and not claim.fully_bound and claim.selected_node == pod.nominated_node_name for claim in found)
 
 
 def _append(table: Table[str, tuple[Pod, ...]], name: str, pod: Pod) -> None:
     table.put(name, (*(table.get(name) or ()), pod))
 
 
-def _remove(table: Table[str, tuple[Pod, ...]], name: str, pods: tuple[Pod, ...], pod: Pod) -> None:
+def _remove(table: Table[str, tuple[Pod, ...]], name: str, pod: Pod) -> None:
     """As upstream: the last one takes the place of the one that goes."""
+    pods = table.get(name) or ()
     for index, present in enumerate(pods):
         if present is pod:
             left = [*pods[:-1]] if index == len(pods) - 1 else [*pods[:index], pods[-1], *pods[index + 1 : -1]]

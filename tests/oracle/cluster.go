@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -48,7 +51,7 @@ func newCluster(ctx context.Context, c *preemptionCase) (*cluster, error) {
 		sched.Cache.AddNode(logger, node)
 	}
 	for _, pod := range c.Pods {
-		if err := addPod(ctx, sched, pod); err != nil {
+		if err := addPod(ctx, sched, whereItIs(pod, c.PVCs)); err != nil {
 			return nil, err
 		}
 	}
@@ -90,6 +93,29 @@ func addPod(ctx context.Context, sched *scheduler.Scheduler, pod *v1.Pod) error 
 		sched.SchedulingQueue.Add(ctx, pod)
 	}
 	return nil
+}
+
+// whereItIs gives a pod whose volumes are being bound its node: the scheduler has assumed it there, and has told the claims.
+func whereItIs(pod *v1.Pod, claims []*v1.PersistentVolumeClaim) *v1.Pod {
+	node, ours := pod.Status.NominatedNodeName, pod.Spec.SchedulerName == v1.DefaultSchedulerName
+	toldTo := func(claim *v1.PersistentVolumeClaim) bool {
+		bound := claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
+		return !bound && claim.Annotations[volume.AnnSelectedNode] == node && uses(pod, claim)
+	}
+	waits := ours && pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0
+	if !waits || node == "" || !slices.ContainsFunc(claims, toldTo) {
+		return pod
+	}
+	assumed := pod.DeepCopy()
+	assumed.Spec.NodeName, assumed.Status.NominatedNodeName = node, ""
+	return assumed
+}
+
+func uses(pod *v1.Pod, claim *v1.PersistentVolumeClaim) bool {
+	return claim.Namespace == pod.Namespace && slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		ephemeral := v.Ephemeral != nil && claim.Name == pod.Name+"-"+v.Name
+		return ephemeral || v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
+	})
 }
 
 // finished tells which pods the scheduler's informer leaves out.

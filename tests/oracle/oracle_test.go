@@ -62,6 +62,21 @@ func TestNominatedPodsCountUnlessTheyAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestAPodWhoseVolumesAreBeingBoundIsOnItsNode(t *testing.T) {
+	claim := func(node string) string {
+		return `"pvcs":[{"metadata":{"name":"data","namespace":"default","annotations":{"volume.kubernetes.io/selected-node":"` + node + `"}}}]`
+	}
+	binding := strings.Replace(pod("binding", "", 0, "null"), `"startTime":null`, `"nominatedNodeName":"n1"`, 1)
+	binding = strings.Replace(binding, `"spec":{`, `"spec":{"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"data"}}],`, 1)
+	text := caseOf([]string{node("n1")}, []string{binding}, pod("incoming", "", 10, "null"))
+	for told, feasible := range map[string]int{"n1": 0, "n2": 1} {
+		answer := answerOf(t, strings.Replace(text, `"id":"x"`, `"id":"x",`+claim(told), 1), options{})
+		if len(answer.Feasible) != feasible {
+			t.Errorf("the claim was told %s, feasible: %v", told, answer.Feasible)
+		}
+	}
+}
+
 func TestAnswersComeInTheOrderOfTheCasesAndABrokenOneDoesNotStopTheOthers(t *testing.T) {
 	var packed, out, errors bytes.Buffer
 	writer := gzip.NewWriter(&packed)

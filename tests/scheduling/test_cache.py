@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.cluster import Cache, predict
-from tests.builders import Made, make_budget, make_node, make_pod
+from policies.objects.storage import SELECTED_NODE
+from tests.builders import Made, make_budget, make_claim, make_node, make_pod
 
 NAMES = ("n1", "n2", "n3")
 
@@ -17,7 +18,13 @@ def pod_of(index: int, node: str, cpu: int) -> Made:
     pod = make_pod(f"p{index}").request(cpu=f"{cpu}").labels(app="web").priority(index)
     if cpu > 2:
         pod.request_of("example.com/gpu", "1").port(80)
-    return pod.on(node) if node else pod.nominated("n1")
+    return pod.on(node) if node else pod.nominated("n1").volume(persistentVolumeClaim={"claimName": "data"})
+
+
+def claim_of(selected: str, bound: bool) -> Made:
+    """A claim of every nominated pod: unbound, and selected for n1, it means that they are on n1 to the scheduler."""
+    claim = make_claim("data", "pv" if bound else "")
+    return claim.metadata(annotations={**claim.obj["metadata"].get("annotations", {}), SELECTED_NODE: selected})
 
 
 def node_of(name: str, cpu: int) -> Made:
@@ -29,6 +36,7 @@ STEPS = st.lists(
         st.builds(pod_of, st.integers(0, 8), st.sampled_from((*NAMES, "n9", "")), st.integers(1, 3)),
         st.builds(node_of, st.sampled_from(NAMES), st.integers(2, 9)),
         st.just(make_budget("b", 1, app="web")),
+        st.builds(claim_of, st.sampled_from(NAMES), st.booleans()),
     ).flatmap(lambda made: st.tuples(st.sampled_from(("add", "remove", "look")), st.just(made))),
     max_size=40,
 )
@@ -105,3 +113,20 @@ def test_finished_pods_hold_nothing() -> None:
 def test_numpy_is_not_needed_before_a_prediction() -> None:
     code = "import sys, policies; policies.Cache().snapshot(); sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_pod_whose_volumes_are_being_bound_is_on_its_node_until_the_claim_says_otherwise() -> None:
+    cache = Cache()
+    binding = make_pod("binding").request(cpu="3").priority(1).nominated("n1")
+    binding.volume(persistentVolumeClaim={"claimName": "data"})
+    for made in (make_node("n1").has(cpu="4"), binding, claim_of("n1", bound=False)):
+        cache.add(made.obj)
+    pod = make_pod("new").request(cpu="2").priority(5).obj
+    snapshot = cache.snapshot()
+    assert predict(snapshot, pod).outcome == "preempts"
+    assert snapshot.node_of(snapshot.pods["default", "binding"]) == "n1"
+    cache.add(claim_of("n1", bound=True).obj)
+    assert predict(cache.snapshot(), pod).outcome == "fits"
+    cache.add(claim_of("n1", bound=False).obj)
+    cache.remove(binding.obj)
+    assert predict(cache.snapshot(), pod).outcome == "fits"

@@ -47,6 +47,7 @@ KINDS: dict[str, Kind] = {
     "images": Kind((placement.images,), ROOMY),
     "nominated": Kind((lifecycle.nominated,)),
     "nominated-mixed": Kind((lifecycle.nominated,), mixes=(1, 3)),
+    "binding": Kind((lifecycle.nominated, storage.binding)),
     "containers": Kind((resources.containers,)),
     "sidecars": Kind((resources.sidecars,)),
     "overhead": Kind((resources.overhead, resources.containers)),

@@ -38,6 +38,20 @@ def volumes(world: World) -> None:
             _namesake(world, claim)
 
 
+def binding(world: World) -> None:
+    """Nominated pods whose claims have been told a node: theirs, and then they are there, or another."""
+    dice = world.dice
+    classes(world)
+    for pod in world.pods:
+        node = pod["status"].get("nominatedNodeName")
+        if node and dice.chance(0.8):
+            claim = claim_of_class(world, "late", 1)
+            claim["metadata"]["namespace"] = pod["metadata"]["namespace"]
+            told = node if dice.chance(0.8) else dice.pick(world.nodes)["metadata"]["name"]
+            claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": told}
+            mount(pod, claim)
+
+
 def _namesake(world: World, claim: Obj) -> None:
     """A claim of the same name in another namespace, with pods that use it."""
     strangers = [p for p in world.bound() if p["metadata"]["namespace"] != claim["metadata"]["namespace"]]
