@@ -76,6 +76,12 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.002)
 
 
+def state_is_prepared(followed: Following) -> bool:
+    """Whether the first prediction has nothing to wait for."""
+    state = followed.informer.cluster()
+    return state is not None and state.scheduling.shelf.tables is not None
+
+
 P = {"p0", "p1", "p2", "p3", "p4"}
 
 
@@ -92,6 +98,7 @@ def test_every_list_is_taken_in_before_there_is_any_state(api: ScriptedApi) -> N
         state = followed.informer.cluster()
         assert state is not None
         assert followed.pods() == P
+        assert state_is_prepared(followed)
         assert {"gold", "batch-low", "system-node-critical"} <= state.priority_classes.keys()
         assert state.workload("apps/Deployment", "team", "web") is not None
 

@@ -128,6 +128,15 @@ def test_after_failures_an_expired_watch_lists_anew_at_once_all_the_same() -> No
     assert [call[0] for call in played.calls] == ["list", "watch", "watch", "watch", "list"]
 
 
+def test_a_list_that_is_old_is_made_anew_at_once_though_nothing_has_come_since() -> None:
+    """The API server was away for long enough to forget, and nothing had happened before."""
+    cut = ApiError(0, "cut")
+    played = Played([[page()]] * 3, [[cut], [4.0, cut], [1.0, Expired(410, "")], [Expired(410, "")]])
+    reflector = played.reflector()
+    assert [reflector.step() for _ in range(7)] == [0.0, 0.8, 1.6, 0.0, 0.0, 3.2, 0.0]
+    assert [call[0] for call in played.calls] == ["list", "watch", "watch", "watch", "list", "watch", "list"]
+
+
 def test_failures_are_forgotten_after_a_calm_watch() -> None:
     played = Played([[page()]], [*[ApiError(500, "no")] * 3, [60.0], ApiError(500, "no"), [60.0, ApiError(0, "cut")]])
     reflector = played.reflector()

@@ -148,6 +148,8 @@ class Informer:
         try:
             if not self._state.publish():
                 return False
+            if not self._synced.is_set() and self._state.latest is not None:
+                self._state.latest.prepare()
         except Exception:
             LOGGER.exception("the cluster state could not be published")
             return False

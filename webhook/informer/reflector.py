@@ -88,7 +88,7 @@ class Reflector:
         self.fault: ApiError | None = None
         self._api, self._outlets, self._backoff = api, outlets, backoff
         self._version, self._limit, self._verb = "", PAGE, "list"
-        self._moved = True
+        self._moved, self._listed = True, 0.0
         self._watch: Watch | None = None
         self._stopped = False
 
@@ -135,7 +135,7 @@ class Reflector:
         if not version:
             raise ApiError(0, f"the list of {resource.name} has no resourceVersion")
         tell(ListEnds(resource, clock()))
-        self._version, self._limit, self._moved = version, PAGE, False
+        self._version, self._limit, self._moved, self._listed = version, PAGE, False, clock()
         self._well()
 
     def _follow(self) -> None:
@@ -164,8 +164,9 @@ class Reflector:
         if isinstance(error, Expired | Silent):
             self._version = ""
             self._outlets.trouble(self.resource, "expired" if isinstance(error, Expired) else "silent", error)
-            if self._moved and self._verb == "watch":
-                return 0.0  # at once, but not twice without an event in between
+            old = self._outlets.clock() - self._listed >= self._backoff.pace.most
+            if self._verb == "watch" and (self._moved or old):
+                return 0.0  # at once, but a list that did not help is not followed by another
         else:
             self._say(error)
             self._outlets.trouble(self.resource, str(error.status or "broken"), error)
