@@ -58,9 +58,12 @@ def cluster(stage: Stage) -> Iterator[None]:
     stage.clear()
 
 
-def running(number: int) -> Obj:
+def running(number: int, run: int = 0) -> Obj:
+    """A pod with a label of its own, as pods of Jobs have."""
     container = {"name": "c", "image": "img", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
-    return pod(f"p{number}", nodeName=f"n{number % NODES}", containers=[container])
+    made = pod(f"p{number}", nodeName=f"n{number % NODES}", containers=[container])
+    made["metadata"]["labels"] = {"job-name": f"job-{number}-{run}"}
+    return made
 
 
 def ask(api: Api, turn: int) -> str:
@@ -107,7 +110,7 @@ def churn(api: Api, second: int) -> None:
     for number in range(second * 10, second * 10 + 10):
         old = identity("Pod", f"p{number % PODS}")
         api.delete(old, gracePeriodSeconds="0")
-        api.create(running(number % PODS))
+        api.create(running(number % PODS, number // PODS + 1))
 
 
 def say(webhook: Webhook, when: str) -> list[int]:
