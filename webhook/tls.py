@@ -65,7 +65,10 @@ def _read(path: Path) -> bytes:
 
 
 def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.SSLContext:
-    """A context that serves this certificate. Raises ssl.SSLError where key and chain do not belong together."""
+    """A context that serves this certificate.
+
+    Raises ssl.SSLError where key and chain do not belong together, TlsError where there is no room for a file.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = demands.minimum
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
@@ -77,11 +80,14 @@ def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.
         context.load_verify_locations(cadata=demands.client_ca.decode("ascii"))
     with ExitStack() as stack:
         paths = []
-        for pem in (certificate.chain, certificate.key):
-            file = stack.enter_context(NamedTemporaryFile(suffix=".pem"))  # only its owner can read it
-            file.write(pem)
-            file.flush()
-            paths.append(file.name)
+        try:
+            for pem in (certificate.chain, certificate.key):
+                file = stack.enter_context(NamedTemporaryFile(suffix=".pem"))  # only its owner can read it
+                file.write(pem)
+                file.flush()
+                paths.append(file.name)
+        except OSError as error:
+            raise TlsError(f"certificate and key are loaded from temporary files: {error.strerror}") from error
         context.load_cert_chain(*paths)
     return context
 

@@ -95,3 +95,12 @@ def test_another_certificate_is_served_from_the_next_handshake_on_and_old_connec
                 served.contexts.certificate.chain.decode()
             )
         assert before != served.contexts.certificate
+
+
+def test_without_room_for_a_temporary_file_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(**_: object) -> None:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr("webhook.tls.NamedTemporaryFile", none)
+    with pytest.raises(TlsError, match=r"temporary files: No usable temporary directory"):
+        server_context(self_signed(NOW))

@@ -131,9 +131,9 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext
     try:
         demands, new_demands = _demands(settings, metrics)
         certificate, new_certificate = _certificate(settings, metrics)
+        contexts = SwappingContext(certificate, demands)
     except TlsError as fault:
         raise CannotStart(fault, FAILED) from None
-    contexts = SwappingContext(certificate, demands)
     metrics.certificate_expiry.set_function(lambda: contexts.certificate.not_after.timestamp())
 
     def look() -> None:
