@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from policies.findings import ObjectRef
 from policies.objects.fields import InvalidObject, group_kind, text
@@ -15,7 +15,7 @@ from policies.objects.workload import Workload
 from policies.options import POD_TEMPLATE_PATHS
 from policies.scheduling.cache import LazySnapshot, PodsByNode, being_bound
 from policies.scheduling.objects import Objects
-from policies.tables import FrozenTable, Table
+from policies.tables import FrozenGroups, FrozenTable, GroupedTable, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from policies.scheduling.schedule_one import Prediction
     from policies.scheduling.snapshot import Snapshot
 
+G = TypeVar("G", bound=tuple[str, ...])
+V = TypeVar("V")
 Key = tuple[str, str]
 """(namespace, name); the namespace is empty for what has none."""
 
@@ -64,6 +66,11 @@ class ClusterSnapshot:
 
         prepare(self.scheduling)
 
+    def within(self, namespace: str) -> ClusterSnapshot:
+        """The same cluster with the pods and workloads of one namespace alone; the scheduler still sees all of it."""
+        pods, workloads = _group(self.pods, namespace, 0), _group(self.workloads, namespace, 1)
+        return replace(self, pods=pods, workloads=workloads)
+
     def namespace(self, name: str) -> Namespace | None:
         """The namespace of this name, None where it is not known."""
         return self.namespaces.get(("", name))
@@ -88,7 +95,8 @@ class Cache:
 
     def __init__(self) -> None:
         self._classes: Mapping[str, PriorityClass] = _SYSTEM
-        self._tables: dict[str, Table[Any, Any]] = {kind: Table() for kind in (*_VIEWS, _WORKLOADS)}
+        self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
+        self._tables |= {_POD: GroupedTable(place=0), _WORKLOADS: GroupedTable(place=1)}
         self._pods_by_node = PodsByNode()
         self._quotas: Table[str, tuple[ResourceQuota, ...]] = Table()
         self._census: dict[tuple[str, int | None], int] = {}
@@ -142,7 +150,7 @@ class Cache:
             priority_classes=self._classes,
             namespaces=objects.namespaces,
             resource_quotas=self._tables[_QUOTA].freeze(),
-            pods=self._tables["/Pod"].freeze(),
+            pods=self._tables[_POD].freeze(),
             workloads=objects.workloads,
             quotas_by_namespace=self._quotas.freeze(),
             _scheduling=self._pods_by_node.next_snapshot(objects),
@@ -199,6 +207,13 @@ class Cache:
         pods_by_node, nominated = self._pods_by_node.tables(self._tables["/PersistentVolumeClaim"].freeze())
         tables = {name: self._tables[kind].freeze() for name, kind in _SCHEDULING.items()}
         return Objects(pods_by_node=pods_by_node, nominated=nominated, **tables)
+
+
+def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
+    """The entries whose key has the namespace in this place."""
+    if isinstance(table, FrozenGroups):
+        return table.group(namespace)
+    return {key: value for key, value in table.items() if key[place] == namespace}
 
 
 _CLASS: Final = "scheduling.k8s.io/PriorityClass"

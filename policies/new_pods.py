@@ -19,7 +19,7 @@ from policies.objects.fields import (
     string_map,
 )
 from policies.objects.items import items
-from policies.objects.pod import Owner, Pod
+from policies.objects.pod import Pod
 from policies.objects.pod_volumes import Volume
 from policies.objects.taints import untolerated_taint
 from policies.options import POD_TEMPLATE_PATHS
@@ -84,7 +84,7 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     """The pods that a workload has already: by owner, else by selector."""
     ref = ref_of(obj, "default")
     owners = {(ref.kind, ref.name), *((w.ref.kind, w.ref.name) for w in _owned(cluster, obj))}
-    pods = [p for p in cluster.pods.values() if p.namespace == ref.namespace and not p.terminal and not p.terminating]
+    pods = [p for p in cluster.within(ref.namespace).pods.values() if not p.terminal and not p.terminating]
     found = [p for p in pods if p.owner is not None and (p.owner.kind, p.owner.name) in owners]
     selector = _selector(obj)
     return found if found or selector.empty else [p for p in pods if selector.matches(p.labels)]
@@ -120,12 +120,7 @@ def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: li
 def _owned(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
     """The workloads that this one controls: a Deployment's ReplicaSets, a CronJob's Jobs."""
     ref = ref_of(obj, "default")
-    found = []
-    for (_, namespace, _), workload in cluster.workloads.items():
-        owner = Owner.from_api(workload.object) if namespace == ref.namespace else None
-        if owner is not None and (owner.kind, owner.name) == (ref.kind, ref.name):
-            found.append(workload)
-    return found
+    return [w for w in cluster.within(ref.namespace).workloads.values() if w.controller == (ref.kind, ref.name)]
 
 
 def _owner(cluster: ClusterSnapshot, obj: ApiObject) -> ApiObject:

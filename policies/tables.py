@@ -9,8 +9,10 @@ from typing import Final, Generic, TypeVar, overload
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
+G = TypeVar("G", bound=tuple[str, ...])
 
 _SHARDS: Final = 256
+_SHARDS_OF_A_GROUP: Final = 16
 
 
 class FrozenTable(Mapping[K, V], Generic[K, V]):
@@ -55,7 +57,7 @@ class _Items(ItemsView[K, V]):
 
     __slots__ = ("_shards",)
 
-    def __init__(self, table: FrozenTable[K, V], shards: tuple[dict[K, V], ...]) -> None:
+    def __init__(self, table: Mapping[K, V], shards: tuple[Mapping[K, V], ...]) -> None:
         super().__init__(table)
         self._shards = shards
 
@@ -68,7 +70,7 @@ class _Values(ValuesView[V]):
 
     __slots__ = ("_shards",)
 
-    def __init__(self, table: FrozenTable[K, V], shards: tuple[dict[K, V], ...]) -> None:
+    def __init__(self, table: Mapping[K, V], shards: tuple[Mapping[K, V], ...]) -> None:
         super().__init__(table)
         self._shards = shards
 
@@ -79,9 +81,9 @@ class _Values(ValuesView[V]):
 class Table(Generic[K, V]):
     """A mutable mapping with one owner. A change after `freeze` copies one shard, not the table."""
 
-    def __init__(self) -> None:
-        self._shards: list[dict[K, V]] = [{} for _ in range(_SHARDS)]
-        self._shared = bytearray(_SHARDS)
+    def __init__(self, shards: int = _SHARDS) -> None:
+        self._shards: list[dict[K, V]] = [{} for _ in range(shards)]
+        self._shared = bytearray(shards)
         self._length = 0
         self._frozen: FrozenTable[K, V] | None = None
 
@@ -94,7 +96,7 @@ class Table(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The value of a key, None where there is none."""
-        return self._shards[hash(key) % _SHARDS].get(key)
+        return self._shards[hash(key) % len(self._shards)].get(key)
 
     def put(self, key: K, value: V) -> None:
         """Set a value, replacing what the key had."""
@@ -112,15 +114,119 @@ class Table(Generic[K, V]):
     def freeze(self) -> FrozenTable[K, V]:
         """What the table holds now, for good. O(1) when nothing changed, else O(shards)."""
         if self._frozen is None:
-            self._shared = bytearray(b"\1" * _SHARDS)
+            self._shared = bytearray(b"\1" * len(self._shards))
             self._frozen = FrozenTable(tuple(self._shards), self._length)
         return self._frozen
 
     def _own(self, key: K) -> dict[K, V]:
         """The shard of a key, fit to be written to."""
-        index = hash(key) % _SHARDS
+        index = hash(key) % len(self._shards)
         self._frozen = None
         if self._shared[index]:
             self._shards[index] = self._shards[index].copy()
             self._shared[index] = 0
         return self._shards[index]
+
+
+class FrozenGroups(Mapping[G, V], Generic[G, V]):
+    """An immutable mapping that has the entries of one group at hand. `place`: where in a key its group is named."""
+
+    __slots__ = ("_groups", "_length", "_place")
+
+    def __init__(self, groups: FrozenTable[str, FrozenTable[G, V]], length: int, place: int) -> None:
+        self._groups, self._length, self._place = groups, length, place
+
+    def group(self, name: str) -> Mapping[G, V]:
+        """The entries of one group."""
+        return self._groups.get(name) or FrozenTable()
+
+    def __getitem__(self, key: G) -> V:
+        return self.group(key[self._place])[key]
+
+    @overload
+    def get(self, key: G, /) -> V | None: ...
+
+    @overload
+    def get(self, key: G, /, default: V | T) -> V | T: ...
+
+    def get(self, key: G, /, default: V | T | None = None) -> V | T | None:
+        """The value of a key."""
+        return self.group(key[self._place]).get(key, default)
+
+    def __iter__(self) -> Iterator[G]:
+        return chain.from_iterable(self._groups.values())
+
+    def __len__(self) -> int:
+        return self._length
+
+    def items(self) -> ItemsView[G, V]:
+        """See Mapping; without looking up every key."""
+        return _Items(self, self._parts())
+
+    def values(self) -> ValuesView[V]:
+        """See Mapping; without looking up every key."""
+        return _Values(self, self._parts())
+
+    def _parts(self) -> tuple[Mapping[G, V], ...]:
+        return tuple(self._groups.values())
+
+
+class GroupedTable(Generic[G, V]):
+    """A Table of tables, for keys that name their group. `place`: where in the key that is."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+        self._groups: dict[str, Table[G, V]] = {}
+        self._frozen_groups: Table[str, FrozenTable[G, V]] = Table()
+        self._changed: set[str] = set()
+        self._length = 0
+        self._frozen: FrozenGroups[G, V] | None = None
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[G]:
+        return chain.from_iterable(self._groups.values())
+
+    def get(self, key: G) -> V | None:
+        """The value of a key, None where there is none."""
+        group = self._groups.get(key[self._place])
+        return None if group is None else group.get(key)
+
+    def put(self, key: G, value: V) -> None:
+        """Set a value, replacing what the key had."""
+        group = self._changing(key)
+        self._length -= len(group)
+        group.put(key, value)
+        self._length += len(group)
+
+    def pop(self, key: G) -> V | None:
+        """Take a key out; None where it was not there."""
+        if self.get(key) is None:
+            return None
+        self._length -= 1
+        return self._changing(key).pop(key)
+
+    def freeze(self) -> FrozenGroups[G, V]:
+        """What the table holds now, for good. O(1) when nothing changed."""
+        for name in self._changed:
+            group = self._groups[name]
+            if len(group):
+                self._frozen_groups.put(name, group.freeze())
+            else:
+                del self._groups[name]
+                self._frozen_groups.pop(name)
+        self._changed.clear()
+        if self._frozen is None:
+            self._frozen = FrozenGroups(self._frozen_groups.freeze(), self._length, self._place)
+        return self._frozen
+
+    def _changing(self, key: G) -> Table[G, V]:
+        """The group of a key, which is about to change."""
+        name: str = key[self._place]
+        self._frozen = None
+        self._changed.add(name)
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = Table(_SHARDS_OF_A_GROUP)
+        return group

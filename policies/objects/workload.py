@@ -55,18 +55,25 @@ _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "a
 
 
 class Workload(NamedTuple):
-    """A workload in a cluster: kept whole, less managedFields and all of status but the counts of its pods."""
+    """A workload in a cluster: kept whole, less managedFields and all of status but the counts of its pods.
+
+    `controller`: kind and name of the workload that made it; empty where nobody did.
+    """
 
     ref: ObjectRef
     object: ApiObject
+    controller: tuple[str, str] = ("", "")
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Workload:
         """Read an API object."""
+        from policies.objects.pod import Owner  # the linter starts without it
+
+        owner = Owner.from_api(obj)
         status = obj.get("status")
         counts = {key: status[key] for key in _COUNTS if key in status} if isinstance(status, Mapping) else None
         kept = {key: value for key, value in obj.items() if key != "status"} | ({"status": counts} if counts else {})
         metadata = kept.get("metadata")
         if isinstance(metadata, Mapping):
             kept["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
-        return cls(ref_of(obj, "default"), kept)
+        return cls(ref_of(obj, "default"), kept, (owner.kind, owner.name) if owner else ("", ""))

@@ -25,15 +25,13 @@ from policies.rules.wording import class_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from policies.cluster import ClusterSnapshot, Key
+    from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
     from policies.objects.subject import Subject
-    from policies.objects.workload import PodTemplate, Workload
+    from policies.objects.workload import PodTemplate
     from policies.options import LimitedResource
     from policies.quota import Fault
 
-WorkloadKey = tuple[str, str, str]
 Quotas = tuple[ResourceQuota, ...]
 """The quotas of a namespace, by name."""
 
@@ -180,22 +178,7 @@ class QuotaUse:
         cluster = self._classified
         if cluster is None or not cluster.pods:
             return cluster
-        if self._is_alone:
-            return replace(cluster, pods={key: pod for key, pod in cluster.pods.items() if key[0] == namespace})
-        pods, workloads = self._by_namespace
-        return replace(cluster, pods=pods.get(namespace, {}), workloads=workloads.get(namespace, {}))
-
-    @cached_property
-    def _by_namespace(self) -> tuple[Mapping[str, Mapping[Key, Pod]], Mapping[str, Mapping[WorkloadKey, Workload]]]:
-        """All pods and all workloads, gone through once."""
-        pods: dict[str, dict[Key, Pod]] = {}
-        workloads: dict[str, dict[WorkloadKey, Workload]] = {}
-        if cluster := self._context.cluster:
-            for key, pod in cluster.pods.items():
-                pods.setdefault(key[0], {})[key] = pod
-            for name, workload in cluster.workloads.items():
-                workloads.setdefault(name[1], {})[name] = workload
-        return pods, workloads
+        return cluster.within(namespace)
 
     def _old_pod(self, subject: Subject, old: ApiObject | None) -> ApiObject | None:
         """What the stored workload's pods look like; None where that cannot be told."""
