@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from policies.cluster import resolved
 from policies.objects.fields import (
@@ -19,9 +21,11 @@ from policies.objects.fields import (
     string_map,
 )
 from policies.objects.items import items
+from policies.objects.node_selector import FieldRequirement, NodeSelector
 from policies.objects.pod import Pod
 from policies.objects.pod_volumes import Volume
 from policies.objects.taints import untolerated_taint
+from policies.objects.workload import holds
 from policies.options import POD_TEMPLATE_PATHS
 from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
 
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.workload import Workload
 
+TEMPLATE_HASH: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
 DAEMON_TOLERATIONS: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -54,13 +59,51 @@ _NOT_READY: Final = tuple(
 """What admission adds to every new pod (plugin DefaultTolerationSeconds)."""
 
 
+NO_HASH: Final = "new"
+"""The pod-template-hash of a ReplicaSet that is not there yet: none of upstream's has an `e` in it."""
+
+
 class NewPods(NamedTuple):
     """`wanted` pods shall run, `pods` of them are missing. `without_claims`: some volumes are left out of them, because
     their claims will only be made with the pods."""
 
     wanted: int
-    pods: tuple[Pod, ...]
+    pods: Sequence[Pod]
     without_claims: bool = False
+
+
+class DaemonPods(Sequence[Pod]):
+    """The pods of a DaemonSet, each made when it is looked at. `nodes`: the names of their nodes, in order.
+
+    `anywhere`: such a pod, less the one node that it must be on.
+    """
+
+    def __init__(self, anywhere: Pod, nodes: Sequence[str]) -> None:
+        self.anywhere, self.nodes = anywhere, nodes
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @overload
+    def __getitem__(self, index: int, /) -> Pod: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> DaemonPods: ...
+
+    def __getitem__(self, index: int | slice, /) -> Pod | DaemonPods:
+        if isinstance(index, slice):
+            return DaemonPods(self.anywhere, self.nodes[index])
+        return self.of(self.nodes[index])
+
+    def of(self, node: str) -> Pod:
+        """The pod for a node. Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`."""
+        pod = self.anywhere
+        required = pod.spec.node_affinity.required
+        terms = () if required is None else required.terms
+        here = FieldRequirement("metadata.name", "In", node)
+        selector = NodeSelector(tuple(replace(t, fields=(here,), names=frozenset((node,))) for t in terms))
+        spec = replace(pod.spec, node_affinity=replace(pod.spec.node_affinity, required=selector))
+        return replace(pod, name=pod.name + node, spec=spec)
 
 
 def new_pods(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, replicas: int | None = None) -> NewPods:
@@ -69,25 +112,43 @@ def new_pods(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, repl
     Raises InvalidObject: a template that cannot be read, a class that does not exist.
     """
     if group_kind(obj) == "apps/DaemonSet":
-        present = {pod.node_name for pod in pods_of(cluster, obj)}
-        found = list(daemons(cluster, obj, template))
-        return _with_claims(cluster, obj, len(found), [p for node, p in found if node not in present])
+        return _new_daemons(cluster, obj, template)
     wanted = replicas_of(obj) if replicas is None else replicas
     present = {pod.name for pod in pods_of(cluster, obj)}
-    owner = _owner(cluster, obj)
+    missing = max(wanted - len(present), 0)
     names = (f"{ref_of(obj).name}-{number}" for number in range(wanted + len(present)))
-    free = [name for name in names if name not in present][: max(wanted - len(present), 0)]
-    return _with_claims(cluster, obj, wanted, [_pod(cluster, obj, template, name, owner) for name in free])
+    free = list(islice((name for name in names if name not in present), missing))
+    if not free:
+        return NewPods(wanted, ())
+    one = _pod(cluster, obj, template, free[0], _owner(cluster, obj, template))
+    return _with_claims(cluster, obj, wanted, [replace(one, name=name) for name in free])
+
+
+def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> NewPods:
+    """One for every node that shall run one and does not."""
+    if not cluster.objects.nodes:
+        return NewPods(0, ())
+    pod = daemon(cluster, obj, template)
+    nodes = [name for name, node in sorted_nodes(cluster) if lets_in(node, name, pod)]
+    present = {pod.node_name for pod in pods_of(cluster, obj)}
+    whole = without_missing_claims(pod, cluster)
+    return NewPods(len(nodes), DaemonPods(whole, [name for name in nodes if name not in present]), whole is not pod)
 
 
 def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
-    """The pods that a workload has already: by owner, else by selector."""
+    """The pods that a workload has already: by owner, else by selector, of those whose owner is not known."""
     ref = ref_of(obj, "default")
+    here = cluster.within(ref.namespace)
     owners = {(ref.kind, ref.name), *((w.ref.kind, w.ref.name) for w in _owned(cluster, obj))}
-    pods = [p for p in cluster.within(ref.namespace).pods.values() if not p.terminal and not p.terminating]
+    pods = [p for p in here.pods.values() if not p.terminal and not p.terminating]
     found = [p for p in pods if p.owner is not None and (p.owner.kind, p.owner.name) in owners]
     selector = _selector(obj)
-    return found if found or selector.empty else [p for p in pods if selector.matches(p.labels)]
+    if found or selector.empty:
+        return found
+    known = {(w.ref.kind, w.ref.name) for w in here.workloads.values()}
+    return [
+        p for p in pods if (p.owner is None or (p.owner.kind, p.owner.name) not in known) and selector.matches(p.labels)
+    ]
 
 
 def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
@@ -123,13 +184,17 @@ def _owned(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
     return [w for w in cluster.within(ref.namespace).workloads.values() if w.controller == (ref.kind, ref.name)]
 
 
-def _owner(cluster: ClusterSnapshot, obj: ApiObject) -> ApiObject:
-    """What controls the new pods: the object itself, a Deployment's newest ReplicaSet where there is one."""
+def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> ApiObject:
+    """What controls the new pods: the object itself, or a Deployment's ReplicaSet of this template, where it is there.
+
+    Source: deployment util `FindNewReplicaSet`.
+    """
     if group_kind(obj) != "apps/Deployment":
         return obj
     sets = [w.object for w in _owned(cluster, obj) if w.ref.kind == "ReplicaSet"]
     revisions = [(str(at(s, "metadata", "annotations", REVISION) or ""), s) for s in sets]
-    return max(revisions, key=lambda pair: (len(pair[0]), pair[0]), default=("", obj))[1]
+    _, newest = max(revisions, key=lambda pair: (len(pair[0]), pair[0]), default=("", obj))
+    return newest if newest is not obj and holds(at(newest, "spec", "template"), template) else obj
 
 
 def replicas_of(obj: ApiObject) -> int:
@@ -159,8 +224,9 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
     reference = {"apiVersion": controller.api_version, "kind": controller.kind, "name": controller.name}
     with _in_template(obj):
         labels = dict(string_map(template, "metadata", "labels"))
-        if owner is not obj and (pod_hash := at(owner, "metadata", "labels", "pod-template-hash")):
-            labels["pod-template-hash"] = str(pod_hash)
+        if group_kind(obj) == "apps/Deployment":
+            known = at(owner, "metadata", "labels", TEMPLATE_HASH) if owner is not obj else None
+            labels[TEMPLATE_HASH] = str(known or NO_HASH)
         tolerations = [*sequence(template, "spec", "tolerations"), *_NOT_READY]
         made = {
             "apiVersion": "v1",
@@ -186,31 +252,27 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
         raise InvalidObject(error.problem, path, ref_of(obj, "default")) from None
 
 
-def daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Iterator[tuple[str, Pod]]:
-    """(node, pod) for every node that shall run one. Source: pkg/controller/daemon, `NodeShouldRunDaemonPod`."""
-    for (_, name), node in sorted(cluster.objects.nodes.items()):
-        pod = _daemon(cluster, obj, template, "In", name)
-        if _lets_in(node, name, pod):
-            yield name, pod
-
-
 def count_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> int:
-    """How many nodes shall run one, without making a pod for each."""
-    nodes = cluster.objects.nodes
-    if not nodes:
+    """How many nodes shall run one."""
+    if not cluster.objects.nodes:
         return 0
-    pod = _daemon(cluster, obj, template, "NotIn", "")
-    return sum(_lets_in(node, name, pod) for (_, name), node in nodes.items())
+    pod = daemon(cluster, obj, template)
+    return sum(lets_in(node, name, pod) for name, node in sorted_nodes(cluster))
 
 
-def _lets_in(node: Node, name: str, pod: Pod) -> bool:
+def sorted_nodes(cluster: ClusterSnapshot) -> list[tuple[str, Node]]:
+    """(name, node), by name."""
+    return sorted((name, node) for (_, name), node in cluster.objects.nodes.items())
+
+
+def lets_in(node: Node, name: str, pod: Pod) -> bool:
+    """Whether a DaemonSet runs such a pod on the node. Source: pkg/controller/daemon, `NodeShouldRunDaemonPod`."""
     matches = pod.spec.node_affinity.matches(node.labels, name)
     return matches and untolerated_taint(node.taints, pod.spec.tolerations) is None
 
 
-def _daemon(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, operator: str, node: str) -> Pod:
-    """The pod for the nodes whose name is `In` or `NotIn` this one."""
-    ref = ref_of(obj, "default")
+def daemon(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Pod:
+    """The pod of a DaemonSet, for any node."""
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in DAEMON_TOLERATIONS]
     if at(template, "spec", "hostNetwork") is True:
         added.append({"key": NETWORK_UNAVAILABLE, "operator": "Exists", "effect": "NoSchedule"})
@@ -218,12 +280,12 @@ def _daemon(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, opera
         spec = {**mapping(template, "spec"), "tolerations": [*sequence(template, "spec", "tolerations"), *added]}
         affinity = mapping(template, "spec", "affinity")
         terms = [dict(term) for term in items(template, "spec", "affinity", "nodeAffinity", _REQUIRED, _TERMS)] or [{}]
-    bound = {**template, "spec": {**spec, "affinity": _only_on(operator, node, affinity, terms)}}
-    return _pod(cluster, obj, bound, f"{ref.name}-{node}", obj)
+    anywhere = {**template, "spec": {**spec, "affinity": _anywhere(affinity, terms)}}
+    return _pod(cluster, obj, anywhere, f"{ref_of(obj).name}-", obj)
 
 
-def _only_on(operator: str, node: str, affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
-    """The affinity with the node's name in every term. Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`."""
-    named = [{"key": "metadata.name", "operator": operator, "values": [node]}]
+def _anywhere(affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
+    """The affinity with room for the node's name in every term."""
+    named = [{"key": "metadata.name", "operator": "NotIn", "values": [""]}]
     required = {_TERMS: [{**term, "matchFields": named} for term in terms]}
     return {**affinity, "nodeAffinity": {**mapping(affinity, "nodeAffinity"), _REQUIRED: required}}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind, json_type, ref_of
+from policies.quantity import InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
     from policies.findings import ObjectRef, Path
@@ -49,6 +50,25 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
         if value is not None and not isinstance(value, Mapping):
             raise InvalidObject(f"must be an object, not {json_type(value)}", where, ref_of(obj))
     return PodTemplate(template, path, is_template=True)
+
+
+def holds(stored: Any, given: Any) -> bool:
+    """Whether what is stored says all that is given, whatever defaults have been added to it.
+
+    Amounts are stored in one way of several to write them: `1000m` is `1`.
+    """
+    if isinstance(given, Mapping):
+        return isinstance(stored or NOTHING, Mapping) and all(
+            holds((stored or NOTHING).get(key), value) for key, value in given.items()
+        )
+    if isinstance(given, list) and isinstance(stored, list):
+        return len(given) == len(stored) and all(map(holds, stored, given))
+    if stored == given or (not stored and not given):
+        return True
+    try:
+        return parse_quantity(stored) == parse_quantity(given)
+    except InvalidQuantity:
+        return False
 
 
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from policies.arrivals import Arrivals, arrivals, present
 from policies.cluster import Cache
-from policies.new_pods import count_daemons, daemons
+from policies.new_pods import count_daemons, new_pods
 from policies.objects.fields import InvalidObject
+from policies.objects.pod import Pod
 from tests.builders import Made, cluster, make_node, make_pod
 
 
@@ -106,8 +107,13 @@ def test_a_count_that_a_controller_left_out_is_zero() -> None:
     assert present(workload("Deployment", replicas=5), stored.object, {}, state) == 0
 
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
 @given(st.lists(st.tuples(st.sampled_from(["ssd", "hdd", ""]), st.booleans()), max_size=6), st.data())
-def test_daemons_are_counted_as_many_as_are_made(nodes: list[tuple[str, bool]], data: st.DataObject) -> None:
+def test_daemons_are_made_as_their_controller_makes_them_as_many_as_are_counted(
+    nodes: list[tuple[str, bool]], data: st.DataObject
+) -> None:
     made = [make_node(f"n{number}") for number in range(len(nodes))]
     for node, (disk, tainted) in zip(made, nodes, strict=True):
         if disk:
@@ -118,10 +124,19 @@ def test_daemons_are_counted_as_many_as_are_made(nodes: list[tuple[str, bool]], 
     field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
     possible: list[dict[str, Any]] = [{"matchExpressions": [expression]}, {"matchFields": [field]}, {}]
     terms = data.draw(st.lists(st.sampled_from(possible), max_size=2))
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    required = {_REQUIRED: {"nodeSelectorTerms": terms}}
     template = {"spec": {"containers": [], "affinity": {"nodeAffinity": required}}}
     state, obj = cluster(*made), workload("DaemonSet")
-    assert count_daemons(state, obj, template) == len(list(daemons(state, obj, template)))
+    pods = new_pods(state, obj, template).pods
+    assert count_daemons(state, obj, template) == len(pods)
+    for pod in pods:
+        here = [{"key": "metadata.name", "operator": "In", "values": [pod.name.removeprefix("w-")]}]
+        named = {
+            **required,
+            _REQUIRED: {"nodeSelectorTerms": [{**term, "matchFields": here} for term in terms or [{}]]},
+        }
+        want = Pod.from_api({"spec": {"affinity": {"nodeAffinity": named}}, "metadata": {"name": pod.name}})
+        assert pod.spec.node_affinity == want.spec.node_affinity
 
 
 def test_a_state_without_pods_is_taken_to_run_what_it_asks_for() -> None:
