@@ -59,11 +59,11 @@ def text_of(impact: Mapping[str, object]) -> str:
 
 
 def annotation(subject: Subject, cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool]) -> str | None:
-    """The annotation's text: empty where nobody is pushed out and all fits, None where nothing new comes."""
+    """The annotation's text: empty where all fits, None where nothing new comes."""
     impact = impact_of(subject, cluster, config, expired)
     if impact is None:
         return None
-    return text_of(impact.to_dict()) if impact.preempting or impact.pending else ""
+    return text_of(impact.to_dict()) if impact.preempting or impact.pending or impact.rest else ""
 
 
 class _Known(NamedTuple):

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
 from policies.objects.fields import InvalidObject, at, group_kind, mapping
 from policies.objects.subject import Operation
-from policies.objects.workload import pod_template_of
+from policies.objects.workload import holds, pod_template_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from policies.cluster import ClusterSnapshot
+    from policies.new_pods import DaemonPods
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
     from policies.objects.subject import Subject
+    from policies.scheduling.fast.room import OnEachNode
     from policies.scheduling.schedule_one import Prediction
     from policies.scheduling.snapshot import Snapshot
 
 
-class Impact(NamedTuple):
-    """What becomes of the pods that a subject brings.
+_SHOWN: Final = 10
+"""Preemptions, and names in each, that programs are told: an object's annotations hold 256 KiB in all."""
 
-    `predictions`: of the first pods, in order; `new`: how many come; `own`: identities of the workload's pods that run
-    now; `rest`: what the scheduler would do with the pods not predicted one by one: the same as with the last, because
-    that one stays pending (`"pending"`), or not known because time was up (`"unknown"`).
+
+class Impact(NamedTuple):
+    """What becomes of the `new` pods that a subject brings.
+
+    `predictions`: one by one, in order, of those of which more is known than that they fit; `fitting`: how many others
+    fit; `own`: identities of the workload's pods that run now; `rest`: what becomes of those that are left: the same
+    as of the last, because that one stays pending (`"pending"`), or not known because time was up (`"unknown"`).
     """
 
     predictions: tuple[Prediction, ...]
@@ -35,6 +42,12 @@ class Impact(NamedTuple):
     priority: int
     own: frozenset[str] = frozenset()
     rest: str = ""
+    fitting: int = 0
+
+    @property
+    def predicted(self) -> int:
+        """Of how many new pods it is known what becomes of them."""
+        return len(self.predictions) + self.fitting
 
     @property
     def preempting(self) -> tuple[Prediction, ...]:
@@ -45,21 +58,14 @@ class Impact(NamedTuple):
     def pending(self) -> int:
         """How many new pods fit nowhere, even after preemption."""
         stuck = sum(p.outcome == "pending" for p in self.predictions)
-        return stuck + (self.new - len(self.predictions) if self.rest == "pending" else 0)
+        return stuck + (self.new - self.predicted if self.rest == "pending" else 0)
 
     def to_dict(self) -> dict[str, object]:
         """For programs, compact: the annotation forewarn.dev/preemption-impact."""
-        told: dict[str, object] = {"priority": self.priority, "newPods": self.new, "predicted": len(self.predictions)}
-        if self.preempting:
-            told["preemptions"] = [
-                {
-                    "node": prediction.nominated_node,
-                    **({"orAnyOf": prediction.selected} if len(prediction.selected) > 1 else {}),
-                    "victims": [victim.key for victim in prediction.victims],
-                    "pdbViolations": prediction.num_pdb_violations,
-                }
-                for prediction in self.preempting
-            ]
+        told: dict[str, object] = {"priority": self.priority, "newPods": self.new, "predicted": self.predicted}
+        if preempting := self.preempting:
+            told["preemptions"] = [_told(prediction) for prediction in preempting[:_SHOWN]]
+            told |= _more("Preemptions", len(preempting))
         if self.pending:
             told["pending"] = self.pending
         if self.rest == "unknown":
@@ -68,10 +74,26 @@ class Impact(NamedTuple):
 
     @property
     def cut_short(self) -> str:
-        """`; only the first 3 of 10 new pods were predicted`, or nothing."""
+        """`; only 3 of 10 new pods were predicted`, or nothing."""
         if self.rest != "unknown":
             return ""
-        return f"; only the first {len(self.predictions)} of {self.new} new pods were predicted in the time there was"
+        return f"; only {self.predicted} of {self.new} new pods were predicted in the time there was"
+
+
+def _told(prediction: Prediction) -> dict[str, object]:
+    """One preemption, for programs."""
+    nodes, victims = prediction.selected, [victim.key for victim in prediction.victims]
+    return {
+        "node": prediction.nominated_node,
+        **({"orAnyOf": nodes[:_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}),
+        "victims": victims[:_SHOWN],
+        **_more("Victims", len(victims)),
+        "pdbViolations": prediction.num_pdb_violations,
+    }
+
+
+def _more(what: str, count: int) -> dict[str, object]:
+    return {f"more{what}": count - _SHOWN} if count > _SHOWN else {}
 
 
 class Forecast:
@@ -85,36 +107,76 @@ class Forecast:
 
     def of(self, subject: Subject) -> Impact | None:
         """The next subject's impact; None where nothing new comes, or nothing can be said."""
-        from policies.scheduling.schedule_one import Prediction
+        from policies.scheduling.schedule_one import not_predicted
 
         try:
             arriving, own = arrivals(subject, self._cluster, self._paths)
         except InvalidObject:
             return None  # other rules say what is wrong with it
-        if not arriving or arriving[0].spec.scheduler_name not in ("", "default-scheduler"):
+        if not arriving or not_predicted(arriving[0]):
             return None
-        snapshot, rest = self._snapshot, ""
+        impact = Impact((), len(arriving), arriving[0].effective_priority, frozenset(p.identity for p in own))
+        if self._expired():
+            return impact._replace(rest="unknown")
+        found = self._at_once(arriving, impact)
+        return self._in_turn(arriving, impact) if found is None else found
+
+    def _at_once(self, arriving: Sequence[Pod], impact: Impact) -> Impact | None:
+        """Without looking at pods one by one: all fit, or each has a node of its own. None where that cannot tell."""
+        from policies.new_pods import DaemonPods
+        from policies.scheduling.fast.room import on_each_node, room_for
+
+        if isinstance(arriving, DaemonPods):
+            found = on_each_node(self._snapshot(), arriving.anywhere)
+            return None if found is None else self._on_each_node(arriving, impact, found)
+        if len(arriving) == 1 or not _alike(arriving):
+            return None
+        room = room_for(self._snapshot(), arriving[0])
+        if room is None or (room.total < len(arriving) and room.by_node is None):
+            return None
+        if room.total >= len(arriving):
+            self._snapshot = partial(_with_all, self._snapshot(), arriving)
+            return impact._replace(fitting=len(arriving))
+        assert room.by_node is not None
+        self._snapshot = partial(_filled, self._snapshot(), arriving[: room.total], room.by_node)
+        return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total))
+
+    def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
+        """Daemons do not get in each other's way."""
+        from policies.scheduling.fast.answer import FastAnswer
+        from policies.scheduling.schedule_one import Prediction
+
+        snapshot, predictions, placed = self._snapshot(), [], []
+        for node in arriving.nodes:
+            if node in found.fits:
+                placed.append(node)
+                continue
+            candidate = found.candidates.get(node)
+            known = FastAnswer([], [node] if candidate else [], candidate)
+            predictions.append(Prediction(snapshot, arriving.of(node), known))
+        self._snapshot = partial(_with_daemons, snapshot, arriving, placed, predictions)
+        return impact._replace(predictions=tuple(predictions), fitting=len(placed))
+
+    def _in_turn(self, arriving: Sequence[Pod], impact: Impact) -> Impact:
+        """Each pod after those before it."""
+        from policies.scheduling.schedule_one import Prediction
+
         predictions: list[Prediction] = []
         for pod in arriving:
-            prediction = Prediction(snapshot(), pod)
-            snapshot = partial(_after, prediction)
+            if predictions and self._expired():
+                return impact._replace(predictions=tuple(predictions), rest="unknown")
+            prediction = Prediction(self._snapshot(), pod)
+            self._snapshot = partial(_after, prediction)
             predictions.append(prediction)
-            if prediction.outcome == "not-predicted":
-                return None
             if prediction.outcome == "pending" and _alike(arriving):
-                rest = "pending" if len(predictions) < len(arriving) else ""
                 break
-            if len(predictions) < len(arriving) and self._expired():
-                rest = "unknown"
-                break
-        self._snapshot = snapshot
-        priority = arriving[0].effective_priority
-        return Impact(tuple(predictions), len(arriving), priority, frozenset(p.identity for p in own), rest)
+        rest = "pending" if len(predictions) < len(arriving) else ""
+        return impact._replace(predictions=tuple(predictions), rest=rest)
 
 
 def arrivals(
     subject: Subject, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
-) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
+) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
     """(pods that would come new, pods of the workload that are there). Raises InvalidObject.
 
     Of a changed template, those that a rollout makes before it takes old ones away (maxSurge).
@@ -133,20 +195,24 @@ def arrivals(
         if subject.old is not None:
             return (), ()
         return (without_missing_claims(resolved(Pod.from_api(obj), cluster), cluster),), ()
-    own = tuple(pods_of(cluster, obj))
-
-    def next_pods(obj: ApiObject, count: int) -> tuple[Pod, ...]:
-        template = pod_template_of(obj, paths)
-        return new_pods(cluster, obj, template.object, replicas=len(own) + count).pods[:count] if template else ()
-
     old = subject.old or _stored(subject, cluster)
-    same_template = old is not None and _alike((*next_pods(old, 1), *next_pods(obj, 1)))
-    if old is not None and same_template and at(old, "spec", "replicas") == at(obj, "spec", "replicas"):
+    same = old is not None and _same_template(subject, old, template.object, paths)
+    own = tuple(pods_of(cluster, obj))
+    if old is not None and same and at(old, "spec", "replicas") == at(obj, "spec", "replicas"):
         return (), own  # a no-op for the scheduler, whatever its controller is still at
     coming = new_pods(cluster, obj, template.object).pods
-    if own and not coming and not same_template:
-        coming = next_pods(obj, surge_of(obj))
+    if own and not coming and not same:
+        surge = surge_of(obj)
+        coming = new_pods(cluster, obj, template.object, replicas=len(own) + surge).pods[:surge]
     return coming, own
+
+
+def _same_template(subject: Subject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether the pods stay as they are. What the linter reads has none of the defaults that are stored."""
+    stored = pod_template_of(old, paths)
+    if stored is None:
+        return False
+    return stored.object == template if subject.old is not None else holds(stored.object, template)
 
 
 def _stored(subject: Subject, cluster: ClusterSnapshot) -> ApiObject | None:
@@ -155,7 +221,7 @@ def _stored(subject: Subject, cluster: ClusterSnapshot) -> ApiObject | None:
     return found.object if found else None
 
 
-def _alike(pods: tuple[Pod, ...]) -> bool:
+def _alike(pods: Sequence[Pod]) -> bool:
     """Whether what holds for one of these pods holds for the next: the scheduler does not tell them apart."""
     first = pods[0]
     return all(
@@ -171,8 +237,36 @@ def _after(prediction: Prediction) -> Snapshot:
     node_info = snapshot.get(prediction.node)
     if node_info is None:
         return snapshot
-    bound = prediction.pod.bound_to(node_info.name, node_info.node.labels)
-    return snapshot.with_pods([bound], prediction.victims)
+    return snapshot.with_pods([_bound(snapshot, prediction.pod, node_info.name)], prediction.victims)
+
+
+def _with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
+    """The cluster with pods in their places one after the other; they all fit."""
+    from policies.scheduling.schedule_one import Prediction
+
+    for pod in pods:
+        snapshot = _after(Prediction(snapshot, pod))
+    return snapshot
+
+
+def _filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) -> Snapshot:
+    """The cluster with as many pods on each node as fit there."""
+    places = chain.from_iterable(repeat(node, count) for node, count in by_node.items())
+    return snapshot.with_pods([_bound(snapshot, pod, node) for pod, node in zip(pods, places, strict=True)], ())
+
+
+def _with_daemons(
+    snapshot: Snapshot, pods: DaemonPods, nodes: Sequence[str], predictions: Sequence[Prediction]
+) -> Snapshot:
+    """The cluster with the daemons of these nodes, and those that push others out."""
+    pushing = [p for p in predictions if p.outcome == "preempts"]
+    bound = [_bound(snapshot, pods.of(node), node) for node in nodes]
+    bound += [_bound(snapshot, p.pod, p.node) for p in pushing]
+    return snapshot.with_pods(bound, [victim for p in pushing for victim in p.victims])
+
+
+def _bound(snapshot: Snapshot, pod: Pod, node: str) -> Pod:
+    return pod.bound_to(node, snapshot.node_infos[snapshot.rows[node]].node.labels)
 
 
 def reasons_of(prediction: Prediction) -> str:

@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.objects.subject import Subject
+    from policies.objects.workload import PodTemplate
+    from policies.rules.impact import Impact
 
 ID: Final = "preempts-running-pods"
 ABOUT: Final = (About.POD, About.TEMPLATE)
@@ -90,6 +92,8 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     preempting = tuple(p for p in impact.preempting if any(v.identity not in impact.own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if victim.identity not in impact.own]
     if not victims:
+        if impact.rest == "unknown":
+            yield _not_known(subject, impact, template)
         return
     broken = sum(prediction.num_pdb_violations for prediction in preempting)
     budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
@@ -99,5 +103,19 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
         f"They have up to {plural(waiting(victims), 'second')} to end{impact.cut_short}",
         template.at("priorityClassName"),
         "ask for less, or choose a lower class",
+        detail=impact.to_dict(),
+    )
+
+
+def _not_known(subject: Subject, impact: Impact, template: PodTemplate) -> Problem:
+    """Silence would say that nobody has to go."""
+    told = f"only {impact.predicted} of {impact.new} new pods were predicted in the time there was, and nobody goes for"
+    told = f"{told} {'it' if impact.predicted == 1 else 'them'}"
+    if not impact.predicted:
+        told = f"no time was left to predict whether {of_new_pods(impact.new, impact)} would push others out"
+    return Problem(
+        f"{subject.ref.name} (priority {impact.priority}): {told}",
+        template.at("priorityClassName"),
+        "ask `forewarn preempt`",
         detail=impact.to_dict(),
     )

@@ -38,10 +38,12 @@ class Prediction:
     Scores are not needed to know who would have to go: they are worked out only for who asks where a pod would run.
     """
 
-    def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
+    def __init__(self, snapshot: Snapshot, pod: Pod, known: FastAnswer | None = None) -> None:
+        """`known`: the outcome, if it has been worked out."""
         self.pod = pod
         self.snapshot = snapshot
         self._state = CycleState()
+        self._known = known
 
     @cached_property
     def _handle(self) -> Handle:
@@ -50,16 +52,7 @@ class Prediction:
     @cached_property
     def not_predicted(self) -> str:
         """Why no honest prediction can be made, empty if one can; then there are no nodes, victims or statuses."""
-        spec = self.pod.spec
-        if spec.scheduler_name not in ("", DEFAULT_SCHEDULER):
-            return f'the pod is for another scheduler, "{spec.scheduler_name}"'
-        if self.pod.node_name:
-            return f'the pod names its node, "{self.pod.node_name}": the scheduler does not see it'
-        if spec.gated:
-            return "the pod has scheduling gates: it is not scheduled until they are removed"
-        if spec.claims_devices:
-            return "the pod claims devices (DRA), which are not modelled"
-        return ""
+        return not_predicted(self.pod)
 
     @cached_property
     def _filtered(self) -> _Filtered:
@@ -72,7 +65,7 @@ class Prediction:
         """The outcome without its reasons, where a fast path is valid and the slow one was not gone already."""
         if self.not_predicted or "_filtered" in self.__dict__:
             return None
-        return fast_answer(self.snapshot, self.pod)
+        return self._known or fast_answer(self.snapshot, self.pod)
 
     @property
     def pre_filter(self) -> Status | None:
@@ -218,6 +211,20 @@ class Prediction:
             answer["odds"] = dict(self.odds)
         answer["standing"] = list(self.standing)
         return answer
+
+
+def not_predicted(pod: Pod) -> str:
+    """Why no honest prediction can be made for a pod, empty if one can."""
+    spec = pod.spec
+    if spec.scheduler_name not in ("", DEFAULT_SCHEDULER):
+        return f'the pod is for another scheduler, "{spec.scheduler_name}"'
+    if pod.node_name:
+        return f'the pod names its node, "{pod.node_name}": the scheduler does not see it'
+    if spec.gated:
+        return "the pod has scheduling gates: it is not scheduled until they are removed"
+    if spec.claims_devices:
+        return "the pod claims devices (DRA), which are not modelled"
+    return ""
 
 
 class _Filtered:

@@ -119,13 +119,20 @@ def decided(
     state: ClusterSnapshot | str | None = "default",
     config: Config | None = None,
     confirm: Confirm | None = None,
-    expired: bool = False,
+    expired: bool | Callable[[], bool] = False,
     late: str = "",
 ) -> Decision:
     """The decision on a review, as built by `review`."""
     request = parse_review(json.dumps(given).encode())
     known = cluster() if isinstance(state, str) else state
-    return decide(request, hook, known, config or Config(), Time(NOW, lambda: expired, late), confirm)
+    return decide(
+        request,
+        hook,
+        known,
+        config or Config(),
+        Time(NOW, expired if callable(expired) else lambda: bool(expired), late),
+        confirm,
+    )
 
 
 def endpoint(

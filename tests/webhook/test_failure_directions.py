@@ -274,6 +274,12 @@ def _(_: Running) -> None:
 @row("past-deadline")
 def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(DANGLING), expired=True).verdict is Verdict.DENIED
+    too_big, state = review(_asking("64")), cluster(NODE)
+    warnings = decided(Hook.VALIDATE, too_big, state=state, expired=True).response.warnings
+    assert ["no time was left to predict" in warning for warning in warnings].count(True) == 1
+    assert not any("would fit on none" in warning for warning in warnings)
+    (operation,) = decided(Hook.MUTATE, too_big, state=state, expired=True).response.patch
+    assert '"cutShort":true,"newPods":1,"predicted":0' in str(operation)
     reply = endpoint().answer_now(_call(Hook.VALIDATE, body(DANGLING), received=-1e6))
     assert not json.loads(reply.body)["response"]["allowed"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -46,7 +47,9 @@ IMPACT = {
 
 def _annotation(given: dict[str, Any], **how: Any) -> Any:
     """The annotation that the object has after `/mutate`."""
-    patched = apply_patch(given["request"]["object"], decided(Hook.MUTATE, given, state=STATE, **how).response.patch)
+    patched = apply_patch(
+        given["request"]["object"], decided(Hook.MUTATE, given, **{"state": STATE, **how}).response.patch
+    )
     return patched["metadata"].get("annotations", {}).get(ANNOTATION)
 
 
@@ -110,12 +113,56 @@ def test_the_verdict_carries_the_impact_for_the_audit_log() -> None:
     )
 
 
-def test_a_prediction_that_was_cut_short_says_how_far_it_came() -> None:
+def test_without_time_nothing_is_predicted_and_that_is_said() -> None:
     obj = _with_cpu(deployment(), "1")
     obj["spec"]["replicas"] = 5
     response = decided(Hook.VALIDATE, review(obj), state=STATE, expired=True).response
-    assert "only the first 1 of 5 new pods were predicted" in response.warnings[0]
+    assert "no time was left to predict whether all 5 new pods would push others out" in response.warnings[0]
+    told = {"priority": 1000, "newPods": 5, "predicted": 0, "cutShort": True}
+    assert json.loads(response.audit["preemption-impact"]) == told
+    assert json.loads(_annotation(review(obj), expired=True)) == told
+
+
+@pytest.mark.parametrize(
+    ("cpus", "said"),
+    [
+        (
+            "1",
+            "They have up to 30 seconds to end; only 1 of 5 new pods were predicted in the time there was",
+        ),
+        ("2", "only 1 of 5 new pods were predicted in the time there was, and nobody goes for it"),
+    ],
+)
+def test_a_prediction_that_was_cut_short_says_how_far_it_came(cpus: str, said: str) -> None:
+    """Pods that spread are predicted one by one."""
+    obj = _with_cpu(deployment(), "1")
+    obj["spec"]["replicas"] = 5
+    spread = {"maxSkew": 9, "topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    obj["spec"]["template"]["spec"]["topologySpreadConstraints"] = [spread]
+    node = {**NODE, "metadata": {"name": "node-1", "labels": {"host": "node-1"}}}
+    node["status"] = {"allocatable": {"cpu": cpus, "memory": "1Gi", "pods": "10"}}
+    asked = chain([False], repeat(True))
+    response = decided(Hook.VALIDATE, review(obj), state=cluster(node, VICTIM), expired=lambda: next(asked)).response
+    assert said in response.warnings[0]
     assert json.loads(response.audit["preemption-impact"])["cutShort"] is True
+
+
+def test_the_annotation_stays_small_whatever_happens() -> None:
+    """An object's annotations hold 256 KiB in all: a long list would have the object refused."""
+    nodes = [{**NODE, "metadata": {"name": f"node-{number}"}} for number in range(40)]
+    victims = [
+        {**_with_cpu(pod(priority=0, name=f"victim-{number}", namespace="batch"), "20m")} for number in range(2000)
+    ]
+    for number, victim in enumerate(victims):
+        victim["spec"] = {**victim["spec"], "nodeName": f"node-{number % 40}"}
+    obj = _with_cpu(deployment(), "1")
+    obj["spec"]["replicas"] = 30
+    told = json.loads(_annotation(review(obj), state=cluster(*nodes, *victims)))
+    assert (len(told["preemptions"]), told["morePreemptions"], told["newPods"]) == (10, 20, 30)
+    first = told["preemptions"][0]
+    assert (len(first["victims"]), first["moreVictims"]) == (10, 40)
+    assert (len(first["orAnyOf"]), first["moreNodes"]) == (10, 30)
+    assert len(json.dumps(told)) < 10_000
 
 
 def test_a_memory_gives_the_same_bytes_for_a_while() -> None:

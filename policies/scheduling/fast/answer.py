@@ -9,12 +9,12 @@ import numpy as np
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.scheduling.fast.constraints import Constraint, NotValid, constraints_of
 from policies.scheduling.fast.cutoff import Cutoff, cutoff_of
-from policies.scheduling.fast.greedy import Row, cheapest
+from policies.scheduling.fast.greedy import Row, cheapest, victims_on
 from policies.scheduling.fast.tables import tables_of
 from policies.scheduling.preemption import Candidate, by_importance, potential_victims
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,13 +45,13 @@ def fast_answer(snapshot: Snapshot, pod: Pod) -> FastAnswer | None:
     with snapshot.shelf.lock:
         tables = tables_of(snapshot)
         try:
-            question = _Question(snapshot, pod, tables)
+            question = Question(snapshot, pod, tables)
         except NotValid:
             return None
         return question.answer()
 
 
-class _Demand(NamedTuple):
+class Demand(NamedTuple):
     """What takes up room: of a resource, or by a constraint. `present` counts nominated pods too."""
 
     present: NDArray[np.int64]
@@ -60,30 +60,30 @@ class _Demand(NamedTuple):
     constraint: Constraint | None = None
 
 
-class _Question:
+class Question:
     """One pod on one snapshot."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod, tables: Tables) -> None:
-        self._snapshot, self._pod, self._tables = snapshot, pod, tables
+        self.snapshot, self.pod, self.tables = snapshot, pod, tables
         columns = snapshot.columns
         if columns.requested.max(initial=0) >= MOST:
             raise NotValid
         self._nominated = _nominated(snapshot, pod, tables)
         self._possible = tables.nodes.static(pod.spec)
         self._resolvable = self._possible
-        self._demands = list(self._resources(columns))
+        self.demands = list(self._resources(columns))
         constraints = constraints_of(pod, tables, snapshot)
         if constraints and pod.nominated_node_name:
             raise NotValid
         for constraint in constraints:
             nominated = np.where(constraint.concerned, self._of_nominated(constraint.per_kind), 0)
-            self._demands.append(_Demand(constraint.present + nominated, constraint.limit, constraint=constraint))
+            self.demands.append(Demand(constraint.present + nominated, constraint.limit, constraint=constraint))
             if constraint.possible is not None:
                 self._possible = self._possible & constraint.possible
 
-    def _resources(self, columns: Columns) -> list[_Demand]:
+    def _resources(self, columns: Columns) -> list[Demand]:
         """Source: upstream `fitsRequest`; what is not requested is not looked at."""
-        request = self._pod.spec.request
+        request = self.pod.spec.request
         wanted = {
             "cpu": request.milli_cpu,
             "memory": request.memory,
@@ -103,11 +103,11 @@ class _Question:
             index = columns.resources.index(resource)
             present = columns.requested[index]
             if len(self._nominated[0]):
-                present = present + self._of_nominated(self._tables.kinds.amounts(resource))
+                present = present + self._of_nominated(self.tables.kinds.amounts(resource))
             limit = columns.allocatable[index] - amount
             if resource != "pods":
                 self._resolvable = self._resolvable & (limit >= 0)
-            demands.append(_Demand(present, limit, resource))
+            demands.append(Demand(present, limit, resource))
         return demands
 
     def _of_nominated(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -119,40 +119,62 @@ class _Question:
         return total
 
     def answer(self) -> FastAnswer:
+        """Over every node."""
         full = np.zeros(len(self._possible), np.bool_)
-        for demand in self._demands:
+        for demand in self.demands:
             full |= demand.present > demand.limit
-        infos = self._snapshot.node_infos
-        feasible = np.flatnonzero(self._possible & self._resolvable & ~full)
+        infos = self.snapshot.node_infos
+        feasible = np.flatnonzero(self.open & ~full)
         if len(feasible):
             return FastAnswer([infos[row].name for row in feasible.tolist()], [], None)
-        if self._pod.preemption_policy == PREEMPT_NEVER or self._waits():
+        if self.pod.preemption_policy == PREEMPT_NEVER or self._waits():
             return FastAnswer([], [], None)
-        cutoff = cutoff_of(self._tables, self._snapshot, self._pod.effective_priority)
-        nodes = np.flatnonzero(self._possible & self._resolvable & (cutoff.count > 0))
-        found = cheapest(self._rows(cutoff), nodes, cutoff, self._tables.kinds.priority.values())
+        cutoff = cutoff_of(self.tables, self.snapshot, self.pod.effective_priority)
+        nodes = np.flatnonzero(self.open & (cutoff.count > 0))
+        found = cheapest(self._rows(cutoff), nodes, cutoff, self.tables.kinds.priority.values())
         if found is None:
             return FastAnswer([], [], None)
         names = [infos[row].name for row in found.nodes.tolist()]
         victims = self._victims(cutoff, int(found.nodes[0]), np.flatnonzero(found.victims[:, 0]))
         return FastAnswer([], names, Candidate(names[0], victims, found.violations))
 
+    def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
+        """Who would have to go on each of these nodes, which are open but full; nothing where that does not help."""
+        if self.pod.preemption_policy == PREEMPT_NEVER:
+            return
+        cutoff = cutoff_of(self.tables, self.snapshot, self.pod.effective_priority)
+        rows, nodes = self._rows(cutoff), nodes[cutoff.count[nodes] > 0]
+        for row in rows:
+            nodes = nodes[row.base[nodes] <= row.limit[nodes]]
+        if not len(nodes):
+            return
+        goes = victims_on(rows, nodes, cutoff)
+        violations = (goes & cutoff.violates[: len(goes), nodes]).sum(axis=0)
+        for column, place in enumerate(nodes.tolist()):
+            victims = self._victims(cutoff, place, np.flatnonzero(goes[:, column]))
+            yield Candidate(self.snapshot.node_infos[place].name, victims, int(violations[column]))
+
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """The nodes on which there is room for the pod, or would be if nobody else were there."""
+        return self._possible & self._resolvable
+
     def _waits(self) -> bool:
         """Whether victims of an earlier preemption are leaving. Source: upstream `PodEligibleToPreemptOthers`."""
-        row = self._snapshot.rows.get(self._pod.nominated_node_name)
+        row = self.snapshot.rows.get(self.pod.nominated_node_name)
         if row is None or not (self._possible[row] and self._resolvable[row]):
             return False
-        lower = potential_victims(self._pod, self._snapshot.node_infos[row])
+        lower = potential_victims(self.pod, self.snapshot.node_infos[row])
         return any(other.terminating and other.preempted for other in lower)
 
     def _rows(self, cutoff: Cutoff) -> list[Row]:
         rows = []
-        for demand in self._demands:
+        for demand in self.demands:
             bounds = None
             if demand.constraint is None:
-                amounts = cutoff.amounts(demand.resource, self._tables)
+                amounts = cutoff.amounts(demand.resource, self.tables)
                 if len(cutoff.levels):
-                    bounds = cutoff.bounds(demand.resource, self._tables)
+                    bounds = cutoff.bounds(demand.resource, self.tables)
             else:
                 amounts = cutoff.amounts_at(demand.constraint.per_kind, demand.constraint.counts)
             rows.append(Row(amounts, demand.present, demand.limit, bounds))
@@ -160,7 +182,7 @@ class _Question:
 
     def _victims(self, cutoff: Cutoff, row: int, ranks: NDArray[np.intp]) -> tuple[Pod, ...]:
         """Source: upstream orders victims anew where pods of both groups could have had to go."""
-        victims = cutoff.pods(row, ranks, self._snapshot.node_infos[row])
+        victims = cutoff.pods(row, ranks, self.snapshot.node_infos[row])
         both = 0 < cutoff.violating[row] < cutoff.count[row]
         return tuple(by_importance(victims) if both else victims)
 

@@ -38,7 +38,9 @@ class NotValid(Exception):
 
 class Constraint(NamedTuple):
     """`per_kind`: what a pod of each kind counts, on the nodes that are `concerned`; on `counts` are such pods.
-    `present`: the count of every node now, pods elsewhere included. `possible`: nodes not out of the question."""
+    `present`: the count of every node now, pods elsewhere included. `possible`: nodes not out of the question.
+    `domains`: a number for every node (-1: none); one pod that counts shuts all nodes of its number. None: what a pod
+    shuts depends on where the others are."""
 
     per_kind: NDArray[np.int64]
     concerned: NDArray[np.bool_]
@@ -46,6 +48,7 @@ class Constraint(NamedTuple):
     present: NDArray[np.int64]
     limit: NDArray[np.int64]
     possible: NDArray[np.bool_] | None = None
+    domains: NDArray[np.int64] | None = None
 
 
 def constraints_of(pod: Pod, tables: Tables, snapshot: Snapshot) -> list[Constraint]:
@@ -107,7 +110,7 @@ def _anti_affinity(pod: Pod, tables: Tables, snapshot: Snapshot) -> Iterator[Con
             here = _present(tables, per_kind)
             present, none = topology.sums(here), np.zeros(len(here), np.int64)
             counts = np.flatnonzero(topology.present & (here > 0))
-            found.append(Constraint(per_kind, topology.present, counts, present, none))
+            found.append(Constraint(per_kind, topology.present, counts, present, none, domains=topology.values))
     # Without terms of its own, and nobody's that matches, upstream skips the plugin, for nominated pods too.
     if own or any(constraint.present.any() for constraint in found):
         yield from found
@@ -206,4 +209,5 @@ def _ports(pod: Pod, tables: Tables, snapshot: Snapshot) -> Constraint:
         if sum(conflicts(port, {used}) for used in info.used_ports for port in wanted) != present[row]:
             raise NotValid
     everywhere, none = np.ones(len(present), np.bool_), np.zeros(len(present), np.int64)
-    return Constraint(per_kind, everywhere, np.flatnonzero(present), present, none)
+    here = np.arange(len(present))
+    return Constraint(per_kind, everywhere, np.flatnonzero(present), present, none, domains=here)

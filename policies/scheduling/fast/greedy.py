@@ -56,7 +56,7 @@ def cheapest(
     if len(harmless) and len(cutoff.levels):
         return _narrowed(rows, harmless, cutoff, priorities)
     nodes = harmless if len(harmless) else nodes
-    return _best(nodes, _victims(rows, nodes, cutoff), cutoff, priorities)
+    return _best(nodes, victims_on(rows, nodes, cutoff), cutoff, priorities)
 
 
 def _narrowed(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff, priorities: NDArray[np.int64]) -> Found:
@@ -67,15 +67,15 @@ def _narrowed(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff, prio
     level, top = _lowest_level(rows, nodes, cutoff)
     least = _least_victims(rows, level)
     near = level[least == least.min()]
-    found = _best(near, _victims(rows, near, cutoff), cutoff, priorities)
+    found = _best(near, victims_on(rows, near, cutoff), cutoff, priorities)
     if found.highest > top:  # a constraint that is no resource takes a pod of higher priority
-        return _best(nodes, _victims(rows, nodes, cutoff), cutoff, priorities)
+        return _best(nodes, victims_on(rows, nodes, cutoff), cutoff, priorities)
     cheapest_victim = int(cutoff.levels[0]) + 2**31
     rest = level[(least > least.min()) & (least * cheapest_victim <= found.total)]
     if not len(rest):
         return found
     near = np.sort(np.concatenate((near, rest)))
-    return _best(near, _victims(rows, near, cutoff), cutoff, priorities)
+    return _best(near, victims_on(rows, near, cutoff), cutoff, priorities)
 
 
 def _lowest_level(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> tuple[NDArray[np.intp], int]:
@@ -115,7 +115,7 @@ def _without_violations(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cu
     return nodes[harmless]
 
 
-def _victims(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> NDArray[np.bool_]:
+def victims_on(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> NDArray[np.bool_]:
     """[rank, node]: upstream's loop; a pod comes back if the new one still fits beside all that are there."""
     ranks = int(cutoff.count[nodes].max())
     every = len(nodes) == len(cutoff.count)

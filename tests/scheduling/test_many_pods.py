@@ -1,0 +1,126 @@
+"""Many pods of one workload at once: the same as one after the other, each predicted after those before it."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import policies
+from policies.objects.subject import Subject
+from policies.options import POD_TEMPLATE_PATHS
+from policies.rules.impact import Forecast, Impact
+from policies.scheduling.fast.room import room_for
+from tests.builders import Made, cluster, make_node, make_pod
+from tests.scheduling.random_changes import objects_of
+from tests.scheduling.random_clusters import random_case
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+SELF = {"matchLabels": {"app": "w"}}
+
+
+def one_by_one(forecast: Forecast, monkeypatch: pytest.MonkeyPatch) -> Forecast:
+    monkeypatch.setattr(forecast, "_at_once", lambda *_: None)
+    return forecast
+
+
+def forecast_of(state: ClusterSnapshot) -> Forecast:
+    return Forecast(state, POD_TEMPLATE_PATHS, lambda: False)
+
+
+def workload(kind: str, template: Any, replicas: int) -> Subject:
+    labels = {"app": "w", **template["metadata"].get("labels", {})}
+    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": template["spec"]}}
+    made = Made("apps/v1", kind, "w", template["metadata"].get("namespace", "default")).spec(**spec)
+    return Subject(object=made.obj if kind == "DaemonSet" else made.spec(replicas=replicas).obj)
+
+
+def told(impact: Impact | None) -> Any:
+    """What an impact says, whatever was worked out at once: of pods that fit only how many, of others all."""
+    if impact is None:
+        return None
+    others = [p for p in impact.predictions if p.outcome != "fits"]
+    return {
+        "fit": impact.fitting + len(impact.predictions) - len(others),
+        "others": [
+            (p.outcome, p.nominated_node, p.selected, [v.key for v in p.victims], p.num_pdb_violations) for p in others
+        ],
+        "pending": impact.pending,
+        "dict": {k: v for k, v in impact.to_dict().items() if k != "predicted"},
+    }
+
+
+def taken(forecast: Forecast) -> Any:
+    """What is taken of every node afterwards."""
+    return forecast._snapshot().columns.requested.tolist()
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
+@pytest.mark.parametrize("chunk", range(2))
+def test_random_clusters(kind: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+    for number in range(250):
+        name = f"many {SEED}.{chunk}.{number}"
+        case, replicas = random_case(name), random.Random(name).randint(2, 9)
+        cache = policies.Cache()
+        for obj in objects_of(case):
+            cache.add(obj)
+        state = cache.snapshot()
+        if number % 2:
+            for container in case["pod"]["spec"]["containers"]:  # else few fit: the pods are made to preempt
+                container["resources"] = {"requests": {"cpu": "100m", "memory": "16Mi"}}
+        subject = workload(kind, case["pod"], replicas)
+        at_once, in_turn = forecast_of(state), one_by_one(forecast_of(state), monkeypatch)
+        have, want = at_once.of(subject), in_turn.of(subject)
+        assert told(have) == told(want), name
+        if have is not None and have.rest != "pending":
+            assert taken(at_once) == taken(in_turn), name
+        if have is not None:
+            seen["at once" if have.fitting else "in turn"] += 1
+            seen["preempting"] += bool(have.preempting and have.fitting)
+    assert seen["at once"] > 30, seen
+    assert seen["preempting"] > 5, seen
+
+
+def spread(**more: Any) -> dict[str, Any]:
+    return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "labelSelector": SELF, **more}]}
+
+
+def apart(*keys: str) -> dict[str, Any]:
+    terms = [{"topologyKey": key, "labelSelector": SELF} for key in keys]
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "total"),
+    [
+        ({}, 3 * 4 * 4),
+        ({"containers": [{"name": "c", "image": "i"}]}, 3 * 4 * 10),
+        ({"hostNetwork": True, "containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]}, 12),
+        (apart("kubernetes.io/hostname"), 12),
+        (apart("zone"), 3),
+        (apart("zone", "kubernetes.io/hostname"), 3),
+        (apart("zone", "rack"), None),
+        (spread(whenUnsatisfiable="ScheduleAnyway"), 48),
+        (spread(whenUnsatisfiable="DoNotSchedule"), None),
+        (spread(whenUnsatisfiable="DoNotSchedule", labelSelector={"matchLabels": {"app": "other"}}), 48),
+    ],
+)
+def test_how_many_fit(spec: dict[str, Any], total: int | None) -> None:
+    """Three zones of four nodes that take four of the pods each."""
+    nodes = [
+        make_node(f"n{number}").has(cpu="4", pods="10").label("zone", f"z{number % 3}").label("rack", f"r{number % 4}")
+        for number in range(12)
+    ]
+    for node in nodes:
+        node.label("kubernetes.io/hostname", node.obj["metadata"]["name"])
+    pod = make_pod("p").labels(app="w").request(cpu="1").spec(**spec).obj
+    state = cluster(*nodes)
+    found = room_for(state.scheduling, policies.predict(state, pod).pod)
+    assert (found.total if found else None) == total
