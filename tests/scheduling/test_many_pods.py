@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from policies.objects.subject import Subject
 from policies.options import POD_TEMPLATE_PATHS
 from policies.rules.impact import Forecast, Impact
 from policies.scheduling.fast.room import room_for
+from policies.scheduling.schedule_one import Prediction
 from tests.builders import Made, cluster, make_node, make_pod
 from tests.scheduling.random_changes import objects_of
 from tests.scheduling.random_clusters import random_case
@@ -88,6 +90,55 @@ def test_random_clusters(kind: str, chunk: int, monkeypatch: pytest.MonkeyPatch)
     assert seen["preempting"] > 5, seen
 
 
+@pytest.mark.parametrize("chunk", range(2))
+def test_as_many_fit_as_find_a_place_one_after_the_other(chunk: int) -> None:
+    seen: Counter[object] = Counter()
+    for number in range(150):
+        rng = random.Random(f"room {SEED}.{chunk}.{number}")
+        nodes = [random_node(rng, place) for place in range(rng.randint(1, 6))]
+        there = [
+            make_pod(f"old{place}").labels(app=rng.choice("wx")).on(rng.choice(nodes).obj["metadata"]["name"])
+            for place in range(rng.randint(0, 5))
+        ]
+        specs: list[dict[str, Any]] = [
+            {},
+            apart(rng.choice(("zone", "host"))),
+            apart("zone", "host"),
+            spread(
+                whenUnsatisfiable="DoNotSchedule",
+                topologyKey=rng.choice(("zone", "zone", "host")),
+                maxSkew=rng.randint(1, 3),
+                minDomains=rng.randint(1, 4),
+                nodeTaintsPolicy=rng.choice(("Honor", "Ignore")),
+            ),
+        ]
+        pod = make_pod("p").labels(app="w").request(cpu="1").spec(**rng.choice(specs)).obj
+        state = cluster(*nodes, *there)
+        found = room_for(state.scheduling, policies.predict(state, pod).pod)
+        if found is not None:
+            assert found.total == placed(state, pod), pod["spec"]
+        seen["unknown" if found is None else bool(found.total)] += 1
+    assert seen[True] > 70, seen
+
+
+def random_node(rng: random.Random, place: int) -> Made:
+    node = make_node(f"n{place}").has(cpu=str(rng.randint(0, 4)), pods="9").label("host", f"n{place}")
+    if rng.random() < 0.9:
+        node.label("zone", rng.choice("abc"))
+    return node.taint("no") if rng.random() < 0.1 else node
+
+
+def placed(state: ClusterSnapshot, pod: Any) -> int:
+    """How many like it are bound, one after the other, before one does not fit."""
+    one, count = policies.predict(state, pod), 0
+    while one.fits:
+        count += 1
+        where = one.snapshot.node_infos[one.snapshot.rows[one.node]].node
+        bound = replace(one.pod, name=f"p{count}", uid=f"p{count}").bound_to(where.name, where.labels)
+        one = Prediction(one.snapshot.with_pods([bound], ()), one.pod)
+    return count
+
+
 def spread(**more: Any) -> dict[str, Any]:
     return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "labelSelector": SELF, **more}]}
 
@@ -108,11 +159,15 @@ def apart(*keys: str) -> dict[str, Any]:
         (apart("zone", "kubernetes.io/hostname"), 3),
         (apart("zone", "rack"), None),
         (spread(whenUnsatisfiable="ScheduleAnyway"), 48),
-        (spread(whenUnsatisfiable="DoNotSchedule"), None),
+        (spread(whenUnsatisfiable="DoNotSchedule"), 48),
+        (spread(whenUnsatisfiable="DoNotSchedule", minDomains=4), 3),
+        (spread(whenUnsatisfiable="DoNotSchedule", topologyKey="kubernetes.io/hostname"), 48),
+        (apart("rack") | spread(whenUnsatisfiable="DoNotSchedule"), None),
+        (apart("kubernetes.io/hostname") | spread(whenUnsatisfiable="DoNotSchedule"), 12),
         (spread(whenUnsatisfiable="DoNotSchedule", labelSelector={"matchLabels": {"app": "other"}}), 48),
     ],
 )
-def test_how_many_fit(spec: dict[str, Any], total: int | None) -> None:
+def test_how_many_fit_on_equal_nodes(spec: dict[str, Any], total: int | None) -> None:
     """Three zones of four nodes that take four of the pods each."""
     nodes = [
         make_node(f"n{number}").has(cpu="4", pods="10").label("zone", f"z{number % 3}").label("rack", f"r{number % 4}")
@@ -124,3 +179,14 @@ def test_how_many_fit(spec: dict[str, Any], total: int | None) -> None:
     state = cluster(*nodes)
     found = room_for(state.scheduling, policies.predict(state, pod).pod)
     assert (found.total if found else None) == total
+
+
+@pytest.mark.parametrize(("skew", "total"), [(1, 2 + 3 + 3), (2, 2 + 4 + 4), (5, 2 + 7 + 7), (100, 2 + 8 + 20)])
+def test_the_smallest_zone_says_how_many_fit_in_the_others(skew: int, total: int) -> None:
+    nodes = [make_node(f"z{size}").has(cpu=str(size), pods="99").label("zone", f"z{size}") for size in (2, 8, 20)]
+    constraint = spread(whenUnsatisfiable="DoNotSchedule", maxSkew=skew)
+    pod = make_pod("p").labels(app="w").request(cpu="1").spec(**constraint).obj
+    state = cluster(*nodes)
+    found = room_for(state.scheduling, policies.predict(state, pod).pod)
+    assert found is not None
+    assert found.total == total

@@ -134,12 +134,12 @@ def test_without_time_nothing_is_predicted_and_that_is_said() -> None:
     ],
 )
 def test_a_prediction_that_was_cut_short_says_how_far_it_came(cpus: str, said: str) -> None:
-    """Pods that spread are predicted one by one."""
+    """Pods that spread over two things at once are predicted one by one."""
     obj = _with_cpu(deployment(), "1")
     obj["spec"]["replicas"] = 5
     spread = {"maxSkew": 9, "topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
-    obj["spec"]["template"]["spec"]["topologySpreadConstraints"] = [spread]
-    node = {**NODE, "metadata": {"name": "node-1", "labels": {"host": "node-1"}}}
+    obj["spec"]["template"]["spec"]["topologySpreadConstraints"] = [spread, {**spread, "topologyKey": "zone"}]
+    node = {**NODE, "metadata": {"name": "node-1", "labels": {"host": "node-1", "zone": "a"}}}
     node["status"] = {"allocatable": {"cpu": cpus, "memory": "1Gi", "pods": "10"}}
     asked = chain([False], repeat(True))
     response = decided(Hook.VALIDATE, review(obj), state=cluster(node, VICTIM), expired=lambda: next(asked)).response

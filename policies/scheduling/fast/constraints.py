@@ -36,11 +36,19 @@ class NotValid(Exception):
     """The question is none for a fast path."""
 
 
+class Skew(NamedTuple):
+    """A spread constraint: no domain may have more than `most` pods above the least one; `few` domains: above none."""
+
+    most: int
+    few: bool
+    domains: NDArray[np.int64]
+
+
 class Constraint(NamedTuple):
     """`per_kind`: what a pod of each kind counts, on the nodes that are `concerned`; on `counts` are such pods.
     `present`: the count of every node now, pods elsewhere included. `possible`: nodes not out of the question.
-    `domains`: a number for every node (-1: none); one pod that counts shuts all nodes of its number. None: what a pod
-    shuts depends on where the others are."""
+    `domains`: a number for every node (-1: none); one pod that counts shuts all nodes of its number. `skew`: instead of
+    that, where pods are spread."""
 
     per_kind: NDArray[np.int64]
     concerned: NDArray[np.bool_]
@@ -49,6 +57,7 @@ class Constraint(NamedTuple):
     limit: NDArray[np.int64]
     possible: NDArray[np.bool_] | None = None
     domains: NDArray[np.int64] | None = None
+    skew: Skew | None = None
 
 
 def constraints_of(pod: Pod, tables: Tables, snapshot: Snapshot) -> list[Constraint]:
@@ -163,7 +172,9 @@ def _spread_constraint(
     others, domains = _least_elsewhere(topology.values, included, present, len(topology))
     least = others if domains >= constraint.min_domains else np.zeros(len(present), np.int64)
     limit = least + (constraint.max_skew - constraint.matches(pod.labels))
-    return Constraint(per_kind, included, np.flatnonzero(included & (changing > 0)), present, limit, possible)
+    skew = Skew(constraint.max_skew, domains < constraint.min_domains, topology.values)
+    counts = np.flatnonzero(included & (changing > 0))
+    return Constraint(per_kind, included, counts, present, limit, possible, skew=skew)
 
 
 def _included(constraint: TopologySpreadConstraint, pod: Pod, tables: Tables) -> NDArray[np.bool_]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from policies.objects.pod import Pod
     from policies.scheduling.fast.answer import Demand
+    from policies.scheduling.fast.constraints import Skew
     from policies.scheduling.preemption import Candidate
     from policies.scheduling.snapshot import Snapshot
     from policies.selectors import LabelSelector
@@ -46,7 +47,8 @@ class OnEachNode(NamedTuple):
 def room_for(snapshot: Snapshot, pod: Pod) -> Room | None:
     """Room for pods like this one. None where this cannot tell.
 
-    Every pod takes the same from whatever node it is put on, and nothing from others; so the order does not matter.
+    Every pod takes the same from whatever node or domain it is put on, and nothing from others: where one is put never
+    shuts a place for those after it elsewhere, so that the order does not matter.
     """
     with snapshot.shelf.lock:
         tables = tables_of(snapshot)
@@ -62,27 +64,62 @@ def room_for(snapshot: Snapshot, pod: Pod) -> Room | None:
 
 def _room(question: Question, own: int) -> Room:
     """Raises NotValid."""
-    by_node = np.where(question.open, _PLENTY, 0)
-    together = None
+    by_node, shared = np.where(question.open, _PLENTY, 0), None
     for demand in question.demands:
-        by_node = np.minimum(by_node, _fitting(demand, question, own))
-        domains = None if demand.constraint is None else demand.constraint.domains
-        if demand.constraint is None or not demand.constraint.per_kind[own]:
+        constraint = demand.constraint
+        counts = constraint is not None and bool(constraint.per_kind[own])
+        if constraint is None or not counts or constraint.skew is None:
+            by_node = np.minimum(by_node, _fitting(demand, question, own))
+        if constraint is None or not counts:
             continue
-        if domains is None:
-            raise NotValid
-        if np.bincount(domains[domains >= 0], minlength=1).max() <= 1:  # every node is a domain of its own
+        domains = constraint.domains
+        if domains is not None and _are_nodes(domains):
             by_node = np.where(domains >= 0, np.minimum(by_node, 1), by_node)
-        elif together is None:
-            together = domains
+        elif shared is None:
+            shared = demand
         else:
             raise NotValid
-    if together is None:
-        rows = np.flatnonzero(by_node).tolist()
-        infos = question.snapshot.node_infos
-        return Room(int(by_node.sum()), {infos[row].name: int(by_node[row]) for row in rows})
-    alone = together < 0
-    return Room(int(by_node[alone].sum()) + len(np.unique(together[~alone & (by_node > 0)])), None)
+    if shared is None or shared.constraint is None:
+        return Room(int(by_node.sum()), _named(question, by_node))
+    if shared.constraint.skew is not None:
+        return _room_where_spread(question, by_node, shared, shared.constraint.skew)
+    domains = shared.constraint.domains
+    assert domains is not None
+    alone = domains < 0
+    return Room(int(by_node[alone].sum()) + len(np.unique(domains[~alone & (by_node > 0)])), None)
+
+
+def _room_where_spread(question: Question, by_node: NDArray[np.int64], demand: Demand, skew: Skew) -> Room:
+    """A pod makes room in no domain but may raise the least count: what fits in the end is the same in any order.
+
+    The domain that is full first, at the lowest count, says how far the others go. Raises NotValid.
+    """
+    constraint = demand.constraint
+    assert constraint is not None
+    inside = constraint.concerned & (skew.domains >= 0)
+    if (demand.present != constraint.present).any() or by_node[~inside].any():
+        raise NotValid  # nominated pods count on their node alone; a node that is left out counts nowhere
+    size = int(skew.domains.max(initial=-1)) + 2  # the last one is for nodes without a domain
+    count, free = np.full(size, -1, np.int64), np.zeros(size, np.int64)
+    count[skew.domains[inside]] = constraint.present[inside]
+    np.add.at(free, skew.domains[inside], by_node[inside])
+    there = count >= 0
+    full = count + free
+    least = 0 if skew.few or not there.any() else int(full[there].min())
+    more = np.where(there, np.minimum(full, np.maximum(count, least + skew.most)) - count, 0)
+    if not _are_nodes(np.where(inside, skew.domains, -1)):
+        return Room(int(more.sum()), None)
+    return Room(int(more.sum()), _named(question, np.where(inside, more[skew.domains], 0)))
+
+
+def _are_nodes(domains: NDArray[np.int64]) -> bool:
+    """Whether no two nodes are in one domain."""
+    return bool(np.bincount(domains[domains >= 0], minlength=1).max() <= 1)
+
+
+def _named(question: Question, by_node: NDArray[np.int64]) -> dict[str, int]:
+    infos = question.snapshot.node_infos
+    return {infos[row].name: int(by_node[row]) for row in np.flatnonzero(by_node).tolist()}
 
 
 def _fitting(demand: Demand, question: Question, own: int) -> NDArray[np.int64]:
