@@ -74,6 +74,8 @@ def _lint(options: argparse.Namespace, outputs: list[tuple[str, str]], config: C
     try:
         for form, target in outputs:
             _write(form, target, findings, given, options.color)
+    except BrokenPipeError:
+        raise
     except OSError as fault:
         return _complain(f"{fault.filename}: {fault.strerror}", FAILED)
     _summarize(findings, given)

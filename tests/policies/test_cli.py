@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,15 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m policies.cli explain priority-drift | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+def test_a_reader_that_was_gone_before_the_report_is_no_error_either() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        command = [sys.executable, "-m", "policies.cli", "lint", "-"]
+        done = subprocess.run(command, input=POD, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 LIMITED = "tests/policies/cases/limited-config.yaml"
