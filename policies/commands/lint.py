@@ -232,11 +232,13 @@ class _Lines:
     def line_of(self, file: str, line: int) -> str | None:
         """A line of a file, counted from 1; None where it is not there."""
         if file not in self._lines:
+            from policies.manifests.documents import as_utf8
+
             try:
                 content = self._texts.get(file) or read_file(file)
             except SourceError:
                 content = b""
-            self._lines[file] = content.decode("utf-8-sig", "replace").splitlines()
+            self._lines[file] = as_utf8(content).decode("utf-8", "replace").split("\n")
         lines = self._lines[file]
         return lines[line - 1] if 0 < line <= len(lines) else None
 

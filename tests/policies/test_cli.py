@@ -114,6 +114,15 @@ def test_a_reader_that_was_gone_before_the_report_is_no_error_either() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_the_excerpt_is_the_line_that_is_meant(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(POD.replace("a}", 'a, annotations: {b: "1\u20282\x853"}}'), encoding=encoding)
+    shown = _run("lint", str(file)).stdout.splitlines()
+    assert shown[0].startswith(f"{file}:4:27: note")
+    assert shown[1:3] == ["  4 | spec: {priorityClassName: gold}", "    |                           ^^^^"]
+
+
 LIMITED = "tests/policies/cases/limited-config.yaml"
 QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {services: 1}}\n"
 
