@@ -46,12 +46,16 @@ def laxer_than_kubectl(data: bytes) -> bool:
         return True
     if b"?" not in data or (b"[" not in data and b"{" not in data):
         return False
+    looked = 0
     for count, mark in enumerate(_QUESTION.finditer(data)):
         start = max(0, mark.start() - _NEAR)
         line = max(data.rfind(b"\n", start, mark.start()), start)
         opened = max(data.rfind(b"[", start, mark.start()), data.rfind(b"{", start, mark.start()))
         closed = max(data.rfind(b"]", start, mark.start()), data.rfind(b"}", start, mark.start()))
-        begin = line if opened < closed else min(line, max(opened - 100, 0))
+        if opened == closed:  # no bracket is near: look for one from the beginning, at each part of the text once
+            begin, looked = max(looked - _NEAR, 0), mark.start()
+        else:
+            begin = line if opened < closed else min(line, max(opened - 100, 0))
         if _OPENING.search(data, begin, mark.start()) or count > _MANY_BRACKETS:
             return True
     return False

@@ -317,6 +317,7 @@ TROUBLE = {
     "empty lines": "\n" * 1_000_000 + "}",
     "blank lines": "a: |\n" + " \n" * 500_000 + "b: [",
     "comment": "#" * 5_000_000 + "\n[",
+    "questions far from brackets": "a:\n" + f"- {'why ' * 400}?\n" * 2_000 + "b: [",
     "spaces": "a: 1\n" + " " * 5_000_000 + "\n[",
 }
 
