@@ -81,7 +81,8 @@ class Finder:
         if not isinstance(value, dict):
             return
         kind, api_version = value.get("kind"), value.get("apiVersion")
-        if kind and not api_version and any(wanted.endswith(f"/{kind}") for wanted in self._wanted):
+        is_object = isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
+        if is_object and kind and not api_version and any(wanted.endswith(f"/{kind}") for wanted in self._wanted):
             where, lacks, has = source.locate(("kind",)), "apiVersion", f"kind {kind}"
         elif api_version and not kind and isinstance(value.get("metadata"), dict):
             where, lacks, has = source.locate(("apiVersion",)), "kind", f"apiVersion {api_version}"

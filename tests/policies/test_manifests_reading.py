@@ -57,6 +57,11 @@ def test_a_workload_without_api_version_is_a_fault() -> None:
     assert "apiVersion" in remark.message
 
 
+def test_values_of_a_chart_that_choose_a_kind_are_no_object() -> None:
+    assert not read("kind: Pod\nreplicas: 1\npriorityClassName: ''\n", "values.yaml", WANTED).remarks
+    assert read("kind: Pod\nspec: {containers: []}\n", "f.yaml", WANTED).remarks
+
+
 def test_an_object_without_kind_is_a_fault_but_a_chart_is_not() -> None:
     assert [r.rule for r in read("apiVersion: v1\nmetadata: {name: a}\n", "f.yaml", WANTED).remarks] == ["parse-error"]
     assert not read("apiVersion: v2\nname: chart\nversion: 1.0.0\n", "Chart.yaml", WANTED).remarks
