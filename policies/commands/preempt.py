@@ -52,6 +52,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--replicas goes with -f")
     if options.batch and options.cluster:
         parser.error("--batch brings its clusters along: leave out --cluster")
+    if not options.batch and not options.cluster:
+        parser.error("--cluster is missing: name a dump of the cluster, or live")
     try:
         if options.batch:
             return run_batch(options.batch, partial(answer_case, count_nominated=options.nominated == "count"))
@@ -96,8 +98,6 @@ def _bound(pod: ApiObject) -> bool:
 
 def _predict(options: argparse.Namespace) -> int:
     """Predict what a file or a pending pod comes to, and print it."""
-    if not options.cluster:
-        raise SourceError("--cluster", "is missing: name a dump of the cluster, or live")
     cluster = load_cluster(*options.cluster).snapshot()
     placements = list(_placements(options, cluster))
     if options.output == "json":
@@ -183,7 +183,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _number(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
     if number < 0:
         raise argparse.ArgumentTypeError("must not be negative")
     return number
