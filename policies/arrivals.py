@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.new_pods import count_daemons, pods_of, replicas_of
-from policies.objects.fields import InvalidObject, at, boolean, group_kind, int32, ref_of, text
+from policies.objects.fields import InvalidObject, at, group_kind, int32, ref_of, text
 
 if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
@@ -28,8 +28,6 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
     where no nodes are known. Raises InvalidObject.
     """
     kind = group_kind(obj)
-    if kind == "/PodTemplate" or _is_suspended(obj, kind):
-        return Arrivals(0)
     if kind == "apps/DaemonSet":
         replicas = _daemons(obj, template, cluster)
         return Arrivals(replicas, _daemon_surge(obj, replicas))
@@ -63,12 +61,6 @@ def present(obj: ApiObject, old: ApiObject, template: ApiObject, cluster: Cluste
 
 _STATUS: Final = {"apps/DaemonSet": "currentNumberScheduled", "batch/Job": "active"}
 _RUNS: Final = ("batch/Job", "batch/CronJob")
-
-
-def _is_suspended(obj: ApiObject, kind: str) -> bool:
-    if kind == "batch/CronJob":
-        return boolean(obj, "spec", "suspend") or boolean(obj, "spec", "jobTemplate", "spec", "suspend")
-    return kind == "batch/Job" and boolean(obj, "spec", "suspend")
 
 
 def _daemons(obj: ApiObject, template: ApiObject, cluster: ClusterSnapshot | None) -> int:

@@ -13,6 +13,7 @@ from policies.objects.fields import (
     ApiObject,
     InvalidObject,
     at,
+    boolean,
     group_kind,
     int32,
     mapping,
@@ -198,14 +199,21 @@ def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Api
 
 
 def replicas_of(obj: ApiObject) -> int:
-    """How many pods run at a time; one where the object does not say."""
-    job = {"batch/Job": ("spec",), "batch/CronJob": ("spec", "jobTemplate", "spec")}.get(group_kind(obj))
+    """How many pods run at a time; one where the object does not say, none of what is suspended or a mere template."""
+    kind = group_kind(obj)
+    job = {"batch/Job": ("spec",), "batch/CronJob": ("spec", "jobTemplate", "spec")}.get(kind)
+    if kind == "/PodTemplate" or (job and _is_suspended(obj, job)):
+        return 0
     if job is None:
         number = int32(obj, "spec", "replicas")
     else:
         numbers = [n for n in (int32(obj, *job, "parallelism"), int32(obj, *job, "completions")) if n is not None]
         number = min(numbers) if int32(obj, *job, "parallelism") is not None else None
     return 1 if number is None else max(number, 0)
+
+
+def _is_suspended(obj: ApiObject, job: tuple[str, ...]) -> bool:
+    return boolean(obj, *job, "suspend") or boolean(obj, "spec", "suspend")
 
 
 def _selector(obj: ApiObject) -> LabelSelector:

@@ -8,7 +8,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
-from policies.objects.fields import InvalidObject, at, group_kind, mapping
+from policies.objects.fields import InvalidObject, group_kind, mapping
 from policies.objects.subject import Operation
 from policies.objects.workload import holds, pod_template_of
 
@@ -183,7 +183,7 @@ def arrivals(
     """
     from policies.arrivals import surge_of  # the linter starts without a cluster
     from policies.cluster import resolved
-    from policies.new_pods import new_pods, pods_of, without_missing_claims
+    from policies.new_pods import new_pods, pods_of, replicas_of, without_missing_claims
     from policies.objects.pod import Pod
 
     metadata = mapping(subject.object, "metadata")
@@ -198,7 +198,7 @@ def arrivals(
     old = subject.old or _stored(subject, cluster)
     same = old is not None and _same_template(subject, old, template.object, paths)
     own = tuple(pods_of(cluster, obj))
-    if old is not None and same and at(old, "spec", "replicas") == at(obj, "spec", "replicas"):
+    if old is not None and same and replicas_of(old) == replicas_of(obj):
         return (), own  # a no-op for the scheduler, whatever its controller is still at
     coming = new_pods(cluster, obj, template.object).pods
     if own and not coming and not same:

@@ -24,6 +24,7 @@ RESOURCES = {
     "ResourceQuota": ("", "resourcequotas"),
     "PriorityClass": ("scheduling.k8s.io", "priorityclasses"),
     "Deployment": ("apps", "deployments"),
+    "Job": ("batch", "jobs"),
     "ConfigMap": ("", "configmaps"),
     "Scale": ("apps", "deployments"),
 }

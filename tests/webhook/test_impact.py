@@ -103,6 +103,13 @@ def test_more_replicas_are_new_pods_by_scale_too() -> None:
     assert [w for w in warned if "would preempt 1 pod on node-1" in w]
 
 
+def test_a_suspended_job_brings_its_pods_when_it_is_let_go() -> None:
+    going = _with_cpu(deployment(), "1") | {"apiVersion": "batch/v1", "kind": "Job"}
+    waiting = {**going, "spec": {**going["spec"], "suspend": True}}
+    assert _annotation(review(waiting)) is None
+    assert json.loads(_annotation(review(going, "UPDATE", oldObject=waiting))) == IMPACT
+
+
 def test_the_verdict_carries_the_impact_for_the_audit_log() -> None:
     obj = _with_cpu(deployment(), "1")
     response = decided(Hook.VALIDATE, review(obj), state=STATE).response
