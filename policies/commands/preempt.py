@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.batch import run_batch
-from policies.objects.fields import InvalidObject, json_type
+from policies.objects.fields import InvalidObject, json_type, mapping
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import COLOR_CHOICES, columns, painter, wants_color
 
@@ -149,7 +149,8 @@ def _objects(path: str, namespace: str) -> Iterator[ApiObject]:
                 raise SourceError(remark.location.file, remark.message, remark.location.line)
         for subject in reading.subjects:
             found += 1
-            yield subject.object
+            names = {"name": subject.ref.name, "namespace": subject.ref.namespace}
+            yield {**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}}
     if not found:
         raise SourceError(path, "no pod and no workload in it")
 

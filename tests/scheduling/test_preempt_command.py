@@ -196,6 +196,18 @@ def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.usefixtures("cluster")
+def test_what_is_not_named_yet_has_the_namespace_that_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod, workload = make_pod("new", "").priority(5), deployment(1, "1")
+    del workload.obj["metadata"]["namespace"]
+    nameless = make_pod("", "kept").metadata(generateName="job-").priority(5)
+    path = write(tmp_path / "all.json", pod, workload, nameless)
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-n", "team", "-o", "json")
+    assert [json.loads(line)["id"] for line in out.splitlines()] == ["team/new", "team/web-0", "kept/job-*"]
+
+
+@pytest.mark.usefixtures("cluster")
 def test_json_has_one_line_for_every_pod(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "web.json", deployment(2, "2"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
