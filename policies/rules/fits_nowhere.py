@@ -89,14 +89,16 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     if impact is None or template is None or not impact.pending:
         return
     stuck = next(prediction for prediction in impact.predictions if prediction.outcome == "pending")
-    nodes = len(stuck.statuses)
-    reason = stuck.preemption.ineligible_reason
-    never = f" It may not preempt: {reason.rstrip('.')}." if reason else ""
-    yield Problem(
-        f"{subject.ref.name} (priority {impact.priority}): {of_new_pods(impact.pending, impact)} would fit on none of "
-        f"the {plural(nodes, 'node')} known now{'' if reason else ', even after preemption'}.{never} "
-        f"{reasons_of(stuck)}; an autoscaler may bring a node{impact.cut_short}",
-        template.at("containers"),
-        "forewarn preempt says what each node lacks",
-        detail=impact.to_dict(),
-    )
+    who = f"{subject.ref.name} (priority {impact.priority}): {of_new_pods(impact.pending, impact)}"
+    if stuck.pre_filter is not None:
+        what, fix = f"would fit on no node, whatever is free: {reasons_of(stuck)}", ""
+    else:
+        reason = stuck.preemption.ineligible_reason
+        never = f" It may not preempt: {reason.rstrip('.')}." if reason else ""
+        nodes = plural(len(stuck.statuses), "node")
+        what = (
+            f"would fit on none of the {nodes} known now{'' if reason else ', even after preemption'}.{never} "
+            f"{reasons_of(stuck)}; an autoscaler may bring a node"
+        )
+        fix = "forewarn preempt says what each node lacks"
+    yield Problem(f"{who} {what}{impact.cut_short}", template.at("containers"), fix, detail=impact.to_dict())
