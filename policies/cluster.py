@@ -48,6 +48,8 @@ class ClusterSnapshot:
     """An index into `resource_quotas`; whoever replaces those leaves it out."""
     census: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
     """(class name, priority) -> how many pods that have not ended carry them."""
+    coming_claims: frozenset[Key] = frozenset()
+    """Claims that are not here yet and come with the pods that are asked about."""
     _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(Objects()))
 
     @property

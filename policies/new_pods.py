@@ -153,12 +153,13 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
 
 
 def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
-    """The pod less its ephemeral volumes whose claims are not there yet: they are made after the pod."""
-    volumes = tuple(
-        v
-        for v in pod.spec.volumes
-        if not v.ephemeral or (pod.namespace, v.claim_of(pod.name)) in cluster.objects.claims
-    )
+    """The pod less its volumes whose claims are not there yet, but will be: ephemeral ones, and what comes along."""
+
+    def is_coming(volume: Volume) -> bool:
+        claim = (pod.namespace, volume.claim_of(pod.name) or "")
+        return (volume.ephemeral or claim in cluster.coming_claims) and claim not in cluster.objects.claims
+
+    volumes = tuple(v for v in pod.spec.volumes if not is_coming(v))
     return pod if volumes == pod.spec.volumes else replace(pod, spec=replace(pod.spec, volumes=volumes))
 
 

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json")
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
-ALWAYS_READ: Final = ("/Pod", "/Namespace", "/ResourceQuota", "scheduling.k8s.io/PriorityClass")
+ALWAYS_READ: Final = (
+    "/Pod",
+    "/Namespace",
+    "/PersistentVolumeClaim",
+    "/ResourceQuota",
+    "scheduling.k8s.io/PriorityClass",
+)
 
 
 class Input:

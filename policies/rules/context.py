@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PRIORITY_CLASS = "scheduling.k8s.io/PriorityClass"
 RESOURCE_QUOTA = "/ResourceQuota"
+CLAIM = "/PersistentVolumeClaim"
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that the API server gives every namespace."""
 
@@ -183,7 +184,12 @@ class Context:
         from policies.rules.impact import Forecast  # numpy comes with it: only where something is predicted
 
         assert self.cluster is not None
-        cluster = replace(self.cluster, priority_classes=self.classes)
+        claims = frozenset(
+            (s.ref.namespace, s.ref.name)
+            for s in self.apply.subjects
+            if group_kind(s.object) == CLAIM and s.operation is not Operation.DELETE
+        )
+        cluster = replace(self.cluster, priority_classes=self.classes, coming_claims=claims)
         return Forecast(cluster, self.options.pod_template_paths, self.expired)
 
     def template(self, subject: Subject) -> PodTemplate | None:
