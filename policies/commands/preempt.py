@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.batch import run_batch
-from policies.objects.fields import InvalidObject, json_type, mapping
+from policies.objects.fields import InvalidObject, group_kind, json_type, mapping
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import COLOR_CHOICES, columns, painter, wants_color
 
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
+    from policies.objects.subject import Subject
     from policies.replicas import Placement
 
 OK, FOUND, USAGE, FAILED = range(4)
 OUTCOMES: Final = {"preemption": "preempts", "pending": "pending"}
+PRIORITY_CLASS: Final = "scheduling.k8s.io/PriorityClass"
+CLAIM: Final = "/PersistentVolumeClaim"
 CASE_KINDS: Final = {
     "nodes": ("v1", "Node"),
     "pods": ("v1", "Pod"),
@@ -120,7 +124,8 @@ def _placements(options: argparse.Namespace, cluster: ClusterSnapshot) -> Iterat
     if options.pod:
         yield Placement(options.pod, place_pods(cluster, [_pending(options.pod, cluster)]))
         return
-    for obj in _objects(options.filename, options.namespace):
+    objects, cluster = _given(options.filename, options.namespace, cluster)
+    for obj in objects:
         yield place(cluster, obj, options.replicas)
 
 
@@ -135,24 +140,43 @@ def _pending(name: str, cluster: ClusterSnapshot) -> Any:
     return pod
 
 
-def _objects(path: str, namespace: str) -> Iterator[ApiObject]:
-    """The pods and workloads of a file or directory. Raises SourceError where there is none, or none can be read."""
+def _given(path: str, namespace: str, cluster: ClusterSnapshot) -> tuple[list[ApiObject], ClusterSnapshot]:
+    """The pods and workloads of a file or directory, and the cluster with the classes and claims that come with them.
+
+    Raises SourceError where there is none, or none can be read.
+    """
+    from policies.objects.priority_class import PriorityClass
+
+    objects: list[ApiObject] = []
+    classes: dict[str, PriorityClass] = {}
+    claims: set[tuple[str, str]] = set()
+    for subject in _subjects(path, namespace):
+        kind, ref = group_kind(subject.object), subject.ref
+        if kind == PRIORITY_CLASS:
+            classes[ref.name] = PriorityClass.from_api(subject.object)
+        elif kind == CLAIM:
+            claims.add((ref.namespace, ref.name))
+        else:
+            names = {"name": ref.name, "namespace": ref.namespace}
+            objects.append({**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}})
+    if not objects:
+        raise SourceError(path, "no pod and no workload in it")
+    classes |= cluster.priority_classes
+    return objects, replace(cluster, priority_classes=classes, coming_claims=frozenset(claims))
+
+
+def _subjects(path: str, namespace: str) -> Iterator[Subject]:
+    """What is asked about, and what comes with it. Raises SourceError where a file cannot be read."""
     from policies.manifests import read
     from policies.options import POD_TEMPLATE_PATHS
 
-    wanted = frozenset(("/Pod", *POD_TEMPLATE_PATHS))
-    found = 0
+    wanted = frozenset(("/Pod", PRIORITY_CLASS, CLAIM, *POD_TEMPLATE_PATHS))
     for file in find_files([path]):
         reading = read(read_file(file), "<stdin>" if file == "-" else file, wanted, namespace=namespace)
         for remark in reading.remarks:
             if remark.rule in ("parse-error", "template-braces"):
                 raise SourceError(remark.location.file, remark.message, remark.location.line)
-        for subject in reading.subjects:
-            found += 1
-            names = {"name": subject.ref.name, "namespace": subject.ref.namespace}
-            yield {**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}}
-    if not found:
-        raise SourceError(path, "no pod and no workload in it")
+        yield from reading.subjects
 
 
 def _parser() -> argparse.ArgumentParser:

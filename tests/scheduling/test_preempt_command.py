@@ -11,7 +11,7 @@ import pytest
 
 from policies.cli import main
 from policies.cluster import Cache
-from tests.builders import Made, make_budget, make_node, make_pod
+from tests.builders import Made, MadePod, make_budget, make_claim, make_node, make_pod
 
 CASE = {
     "id": "one",
@@ -205,6 +205,38 @@ def test_what_is_not_named_yet_has_the_namespace_that_is_given(
     path = write(tmp_path / "all.json", pod, workload, nameless)
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-n", "team", "-o", "json")
     assert [json.loads(line)["id"] for line in out.splitlines()] == ["team/new", "team/web-0", "kept/job-*"]
+
+
+def of_class(name: str) -> MadePod:
+    pod = make_pod("new").spec(priorityClassName=name)
+    del pod.obj["spec"]["priority"]
+    return pod
+
+
+def priority_class(name: str, value: int) -> Made:
+    made = Made("scheduling.k8s.io/v1", "PriorityClass", name)
+    made.obj["value"] = value
+    return made
+
+
+@pytest.mark.usefixtures("cluster")
+def test_classes_and_claims_of_the_file_come_with_its_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pod = of_class("gold").request(cpu="1").volume(persistentVolumeClaim={"claimName": "data"})
+    path = write(tmp_path / "all.json", pod, priority_class("gold", 1000), make_claim("data"))
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
+    assert out.startswith("default/new (priority 1000): no room; 1 pod would be pushed out of n1\n")
+    assert "volumes whose claims will be made with the pods are left out" in out
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_class_that_the_cluster_has_counts_more_than_the_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The value of a class cannot be changed."""
+    pod = of_class("system-node-critical")
+    path = write(tmp_path / "all.json", priority_class("system-node-critical", 1), pod)
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
+    assert "default/new (priority 2000001000)" in out
 
 
 @pytest.mark.usefixtures("cluster")
