@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.findings import Location, Problem, listed, plural, quote
 from policies.objects.fields import INT32, at
-from policies.objects.priority_class import PriorityClass
+from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.priority import Forbidden, Resolved, establish_priority
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from policies.objects.subject import Subject
     from policies.objects.workload import PodTemplate
     from policies.rules.context import Context
+
+_SYSTEM: Final = frozenset(c.name for c in SYSTEM_CLASSES)
 
 
 def name_of(subject: Subject) -> str:
@@ -47,10 +49,13 @@ def class_name(template: PodTemplate) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean "high"?`, or nothing where no known name is near."""
+    """`; did you mean "high"?`, or nothing where no known name is near. Few mean a system class: it must be nearer."""
     from difflib import get_close_matches  # only when something is wrong
 
-    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    names = sorted(known)
+    system = [name for name in names if name in _SYSTEM]
+    matches = get_close_matches(name, [name for name in names if name not in _SYSTEM], n=1, cutoff=0.6)
+    matches = matches or get_close_matches(name, system, n=1, cutoff=0.6 if name.startswith("system-") else 0.85)
     return f"; did you mean {quote(matches[0])}?" if matches else ""
 
 
