@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policies.findings import listed, plural
 from policies.render.why_not import explanations, why_not
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from policies.scheduling.schedule_one import Prediction
 
 
+NONE_WANTED: Final = "it asks for no pods (no replicas, suspended, or no node lets it in)"
+
+
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
     return text
 
@@ -27,7 +30,8 @@ def render(placement: Placement, cluster: ClusterSnapshot, paint: Callable[[str,
     """What becomes of an object's pods, line by line."""
     predictions = placement.predictions
     if not predictions:
-        yield f"{placement.name}: {plural(placement.existing, 'pod')} of {placement.wanted} there: nothing to place"
+        there = f"{placement.existing} of {plural(placement.wanted, 'pod')} there" if placement.wanted else NONE_WANTED
+        yield f"{placement.name}: {there}: nothing to place"
         return
     if len(predictions) > 1 or placement.existing:
         yield paint(f"{placement.name}: {_overview(placement)}", "bold")

@@ -196,6 +196,20 @@ def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("replicas", "says"),
+    [(0, "it asks for no pods (no replicas, suspended, or no node lets it in)"), (1, "1 of 1 pod there")],
+)
+def test_a_workload_that_lacks_no_pods_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], replicas: int, says: str
+) -> None:
+    workload = deployment(replicas, "1").spec(selector={"matchLabels": {"app": "old"}})
+    path = write(tmp_path / "web.json", workload)
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
+    assert out == f"Deployment default/web: {says}: nothing to place\n"
+
+
+@pytest.mark.usefixtures("cluster")
 def test_what_is_not_named_yet_has_the_namespace_that_is_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
