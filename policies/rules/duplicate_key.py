@@ -1,6 +1,6 @@
 """A mapping has the same key twice.
 
-Why: only one of the two counts, and readers do not agree which; kubectl refuses such a file when it validates.
+Why: only one of the two counts, and readers do not agree which; kubectl takes the last and says nothing of the other.
 
 Bad:
 
