@@ -68,7 +68,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, plural
+from policies.findings import Action, Problem, Severity
 from policies.rules.context import About, Context
 from policies.rules.impact import of_new_pods, reasons_of
 
@@ -95,9 +95,10 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     else:
         reason = stuck.preemption.ineligible_reason
         never = f" It may not preempt: {reason.rstrip('.')}." if reason else ""
-        nodes = plural(len(stuck.statuses), "node")
+        count = len(stuck.statuses)
+        nodes = f"fit on none of the {count} nodes" if count > 1 else "not fit on the only node"
         what = (
-            f"would fit on none of the {nodes} known now{'' if reason else ', even after preemption'}.{never} "
+            f"would {nodes} known now{'' if reason else ', even after preemption'}.{never} "
             f"{reasons_of(stuck)}; an autoscaler may bring a node"
         )
         fix = "forewarn preempt says what each node lacks"

@@ -270,12 +270,18 @@ def _bound(snapshot: Snapshot, pod: Pod, node: str) -> Pod:
 
 
 def reasons_of(prediction: Prediction) -> str:
-    """`2 nodes: Insufficient cpu; 1 node: …`: why no node helps, the most frequent reason first."""
+    """`2 nodes: Insufficient cpu; 1 node: …`: why no node helps, the most frequent reason first.
+
+    Where nobody could go, what stands in the way is what it was before preemption was tried.
+    """
+    from policies.scheduling.preemption import NO_VICTIMS
+
     if prediction.pre_filter is not None:
         return "; ".join(prediction.pre_filter.reasons)
     counts: Counter[str] = Counter()
     for name, status in prediction.statuses.items():
-        counts[" and ".join(prediction.preemption.statuses.get(name, status).reasons)] += 1
+        dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
+        counts[" and ".join((status if dropped is NO_VICTIMS else dropped).reasons)] += 1
     return "; ".join(f"{plural(count, 'node')}: {reason}" for reason, count in counts.most_common(3))
 
 
