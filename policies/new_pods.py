@@ -164,7 +164,10 @@ def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
 
 
 def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: list[Pod]) -> NewPods:
-    """The pods with the claims of a StatefulSet that exist, and without those that do not."""
+    """The pods with the claims of a StatefulSet that exist, and without those that do not.
+
+    A claim takes the place of the template's volume of its name. Source: pkg/controller/statefulset, `updateStorage`.
+    """
     templates = [
         str(at(t, "metadata", "name") or "")
         for t in (items(obj, "spec", "volumeClaimTemplates") if group_kind(obj) == "apps/StatefulSet" else ())
@@ -174,8 +177,10 @@ def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: li
         names = {template: f"{template}-{pod.name}" for template in templates}
         there = {t: name for t, name in names.items() if (pod.namespace, name) in cluster.objects.claims}
         claims = tuple(Volume(template, claim_name=name) for template, name in there.items())
-        whole = without_missing_claims(pod, cluster)
-        missing = missing or len(there) < len(names) or whole is not pod
+        volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in names)
+        bare = replace(pod, spec=replace(pod.spec, volumes=volumes)) if volumes != pod.spec.volumes else pod
+        whole = without_missing_claims(bare, cluster)
+        missing = missing or len(there) < len(names) or whole is not bare
         made.append(replace(whole, spec=replace(whole.spec, volumes=whole.spec.volumes + claims)) if claims else whole)
     return NewPods(wanted, tuple(made), missing)
 

@@ -119,6 +119,16 @@ def test_a_stateful_set_brings_the_claims_that_are_there() -> None:
     assert WITHOUT_CLAIMS in placement.standing
 
 
+@pytest.mark.parametrize("there", [(), (make_claim("v0-web-0", "v"), make_volume("v"))], ids=["new", "there"])
+def test_a_claim_takes_the_place_of_the_volume_of_its_name(there: tuple[Made, ...]) -> None:
+    pod = make_pod("x").volume(persistentVolumeClaim={"claimName": "data"}).obj
+    claims = [{"metadata": {"name": "v0"}}]
+    made = workload("StatefulSet", selector=SELECTOR, volumeClaimTemplates=claims).spec(template={"spec": pod["spec"]})
+    (prediction,) = place(cluster(make_node("n1"), *there), made.obj).predictions
+    assert prediction.fits
+    assert [volume.claim_name for volume in prediction.pod.spec.volumes] == ["v0-web-0"][: len(there)]
+
+
 def test_ephemeral_volumes_of_new_pods_are_left_out() -> None:
     pod = make_pod("new").volume(ephemeral={})
     placement = place(cluster(make_node("n1")), pod.obj)
