@@ -12,6 +12,7 @@ from policies.manifests.scalars import as_integer
 
 _SPACE: Final = re.compile(r"\s*")
 _INT64: Final = range(-(2**63), 2**63)
+_POSITION: Final = re.compile(r"(?: starting)? at$")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -29,6 +30,11 @@ def _integer(digits: str) -> int | float:
 
 def _no_constant(name: str) -> Any:
     raise json.JSONDecodeError(f"{name} is no value", "", 0)
+
+
+def problem_of(error: json.JSONDecodeError) -> str:
+    """What is wrong, as a sentence goes on: Python's words, less those that lead to a position."""
+    return _POSITION.sub("", error.msg[:1].lower() + error.msg[1:])
 
 
 class NotJson(Fault):
@@ -61,9 +67,8 @@ class JsonReader:
             if _SURROGATE.search(self.text, start, end):
                 value = _well_formed(value)
         except json.JSONDecodeError as error:
-            problem = error.msg[:1].lower() + error.msg[1:]
             at = max(start, min(error.pos, len(self.text)))
-            raise NotJson(f"invalid JSON: {problem}", at, at + 1) from None
+            raise NotJson(f"invalid JSON: {problem_of(error)}", at, at + 1) from None
         except RecursionError:
             raise Fault("nested too deeply", start, start + 1) from None
         except ValueError as error:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from policies.manifests import filled_in, items_of
+from policies.manifests.json_text import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,7 +163,7 @@ class _Window:
             except StopIteration as stop:
                 at, problem = stop.value, "a value is missing"
             except json.JSONDecodeError as error:
-                at, problem = error.pos, error.msg[:1].lower() + error.msg[1:]
+                at, problem = error.pos, problem_of(error)
                 if problem.startswith("unterminated"):
                     at = size
             except (RecursionError, ValueError) as error:

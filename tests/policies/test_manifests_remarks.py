@@ -123,6 +123,16 @@ def test_a_key_given_twice_in_json() -> None:
     assert "line 2" in remark.message
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [('{"a": "x', "unterminated string"), ("{", "expecting property")],
+)
+def test_a_fault_in_json_is_a_whole_phrase(text: str, says: str) -> None:
+    message = _one(text, "parse-error", "f.json").message
+    assert message.startswith(f"invalid JSON: {says}")
+    assert not message.endswith(" at")
+
+
 def test_overwriting_what_was_merged_is_what_merging_is_for() -> None:
     assert not _remarks(POD + "x: &x {a: 1}\nspec: {<<: *x, a: 2}\n")
 

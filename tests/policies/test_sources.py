@@ -167,6 +167,7 @@ def test_an_empty_list_is_an_empty_cluster(tmp_path: Path) -> None:
         ('{"items": [{},]}', "comma"),
         ('{"items": [1', "expected ,"),
         ('{"a": "x', "unterminated"),
+        ('{"a": "x\ty"}', "control character"),
         ('{"a": NaN}', "NaN"),
         ("{1: 2}", "string"),
         ('{"a": ' + "[" * 100_000, "deep"),
@@ -182,6 +183,7 @@ def test_what_cannot_be_read_is_an_error_with_file_and_line(tmp_path: Path, text
     assert str(caught.value).startswith(str(path))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert not str(caught.value).endswith(" at")
 
 
 @pytest.mark.parametrize(
