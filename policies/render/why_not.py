@@ -60,9 +60,11 @@ def why_not(prediction: Prediction, cluster: ClusterSnapshot) -> list[tuple[int,
     for name, status in prediction.statuses.items():
         if name not in candidates:
             dropped = prediction.preemption.statuses.get(name)
-            if dropped is NO_VICTIMS and status.reasons in ANTI_AFFINITY:
-                dropped = None  # the pods in the way say more
+            nobody = dropped is NO_VICTIMS  # then what stood in the way before says more
+            dropped = None if nobody else dropped
             why, example = _why(prediction, cluster, name, dropped or status, blocking, emptied=dropped is not None)
+            if nobody and status.reasons not in ANTI_AFFINITY:
+                why += f", and {HELPLESS[NO_VICTIMS.reasons[0]]}"
             counts[why] += 1
             examples.setdefault(why, example)
     said = [(count, f"{why} ({examples[why]})" if examples[why] else why) for why, count in counts.items()]

@@ -48,8 +48,19 @@ NEAR = make_pod("near").priority(10).request(cpu="3").affinity("podAffinity", ap
             [zoned("n1"), make_pod("db").labels(app="db").request(cpu="3").on("n1")],
             ["the pod must be close to one of lower priority, which would have to go with all the others"],
         ),
+        (
+            make_pod("web").priority(10).request(cpu="2"),
+            [zoned("n1"), make_pod("as-important").priority(10).request(cpu="3").on("n1")],
+            ["too little cpu, and no pod of lower priority that could make room"],
+        ),
     ],
-    ids=["its own, across the zone", "another pod's, across the zone", "a pod as important", "affinity to a victim"],
+    ids=[
+        "its own, across the zone",
+        "another pod's, across the zone",
+        "a pod as important",
+        "affinity to a victim",
+        "full of its like",
+    ],
 )
 def test_the_pod_in_the_way_is_named(asked: Made, there: list[Made], want: list[str]) -> None:
     found = cluster(*there)
