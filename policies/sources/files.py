@@ -49,8 +49,13 @@ def _walk(directory: str, suffixes: tuple[str, ...], seen: set[tuple[int, int]])
         if _is_directory(entry):
             if not entry.name.startswith("."):
                 yield from _walk(entry.path, suffixes, seen)
-        elif entry.name.lower().endswith(suffixes):
+        elif entry.name.lower().endswith(suffixes) and not _never_ends(entry):
             yield entry.path
+
+
+def _never_ends(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a pipe, a socket or a device: somebody left it there, and reading it could wait for ever."""
+    return not entry.is_file() and not entry.is_symlink()
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

@@ -69,6 +69,12 @@ def test_links_are_followed_and_loops_end(tree: Path) -> None:
     assert _below(tree) == ["a.yml", "b.yaml", "c/.f.yaml", "c/A.YAML", "c/broken.yaml", "c/d.json"]
 
 
+def test_a_pipe_in_a_directory_is_no_manifest_but_one_that_is_named_is_read(tree: Path) -> None:
+    os.mkfifo(tree / "pipe.yaml")
+    assert "pipe.yaml" not in _below(tree)
+    assert list(find_files([str(tree / "pipe.yaml")])) == [str(tree / "pipe.yaml")]
+
+
 def test_a_file_comes_once_however_many_paths_lead_to_it(tree: Path) -> None:
     paths = [str(tree / "c" / ".." / "b.yaml"), "-", str(tree), str(tree / "c"), str(tree / "a.yml"), "-"]
     assert [os.path.basename(path) for path in find_files(paths)] == [
