@@ -104,6 +104,8 @@ def _predict(options: argparse.Namespace) -> int:
     """Predict what a file or a pending pod comes to, and print it."""
     cluster = load_cluster(*options.cluster).snapshot()
     placements = list(_placements(options, cluster))
+    if len(placements) > 1:
+        print(f"{len(placements)} objects, each placed alone: none sees the pods of the others", file=sys.stderr)  # noqa: T201
     if options.output == "json":
         for placement in placements:
             for prediction in placement.predictions:

@@ -210,6 +210,16 @@ def test_a_workload_that_lacks_no_pods_says_why(
 
 
 @pytest.mark.usefixtures("cluster")
+def test_of_several_objects_each_is_placed_alone_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = [make_pod(name).priority(5).request(cpu="3") for name in ("a", "b")]
+    _, out, err = run(capsys, "-f", write(tmp_path / "two.json", *pods), "--cluster", "dump.json", "-o", "json")
+    assert [json.loads(line)["nominatedNode"] for line in out.splitlines()] == ["n1", "n1"]
+    assert err == "2 objects, each placed alone: none sees the pods of the others\n"
+
+
+@pytest.mark.usefixtures("cluster")
 def test_what_is_not_named_yet_has_the_namespace_that_is_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
