@@ -9,7 +9,7 @@ help: ## this list
 
 .venv/run: setup.cfg constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) install -c constraints.txt -e '.[webhook]'
+	$(PIP) install -c constraints.txt -e '.[webhook,live]'
 	touch $@
 
 .venv/dev: .venv/run

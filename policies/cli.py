@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] in ("", "policies", "webhook"):
             raise
-        print(f"forewarn {name}: {missing.name} is not installed; `pip install 'forewarn[webhook]'`", file=sys.stderr)  # noqa: T201
+        lacks = f"{missing.name} is not installed: it comes with forewarn's extra `webhook`"
+        print(f"forewarn {name}: {lacks}", file=sys.stderr)  # noqa: T201
         return 3
     if function is None:
         print(f"forewarn: unknown command {name!r}; see `forewarn --help`", file=sys.stderr)  # noqa: T201

@@ -390,7 +390,7 @@ def test_without_a_kubeconfig_and_outside_of_a_pod_there_is_nobody_to_ask(monkey
 
 def test_without_the_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "kubernetes", None)
-    with pytest.raises(ApiError, match=r"kubernetes is not installed; `pip install 'forewarn\[live\]'`"):
+    with pytest.raises(ApiError, match=r"kubernetes is not installed: it comes with forewarn's extra `live`"):
         connect()
 
 

@@ -310,4 +310,4 @@ def test_a_missing_extra_is_named() -> None:
     program = "import sys; sys.modules['flask'] = None; from policies.cli import main; sys.exit(main(['serve']))"
     run = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert run.returncode == 3
-    assert run.stderr == "forewarn serve: flask is not installed; `pip install 'forewarn[webhook]'`\n"
+    assert run.stderr == "forewarn serve: flask is not installed: it comes with forewarn's extra `webhook`\n"

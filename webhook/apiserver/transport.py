@@ -94,7 +94,7 @@ def connect(context: str = "") -> Connection:
         import urllib3
         from kubernetes import client, config
     except ModuleNotFoundError as missing:
-        raise ApiError(0, f"{missing.name} is not installed; `pip install 'forewarn[live]'`") from None
+        raise ApiError(0, f"{missing.name} is not installed: it comes with forewarn's extra `live`") from None
     configuration = client.Configuration()
     try:
         if context or _kubeconfig() or _IN_CLUSTER not in os.environ:
