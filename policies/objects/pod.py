@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from sys import intern
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.objects.fields import at, int32, sequence, string_map, text, timestamp
 from policies.objects.items import items
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
 
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_LONGEST: Final = 253
+
+
+@lru_cache(maxsize=16384)
+def _kept(text: str) -> str:
+    return text
+
+
+def once(text: str) -> str:
+    """Equal names, one string. Old ones are let go of: what `sys.intern` takes, Python 3.12 keeps for good."""
+    return _kept(text) if len(text) <= _LONGEST else text
 
 
 class Owner(NamedTuple):
@@ -32,9 +43,7 @@ class Owner(NamedTuple):
         """The controller of this object, None where it has none. Source: apimachinery `GetControllerOf`."""
         for reference in sequence(obj, "metadata", "ownerReferences"):
             if isinstance(reference, dict) and reference.get("controller"):
-                kind, name, uid, version = (
-                    intern(text(reference, key)) for key in ("kind", "name", "uid", "apiVersion")
-                )
+                kind, name, uid, version = (once(text(reference, key)) for key in ("kind", "name", "uid", "apiVersion"))
                 return cls(kind, name, uid, version)
         return None
 
@@ -66,20 +75,20 @@ class Pod:
         """Read an API object. Raises InvalidObject."""
         spec = read_pod_spec(obj)
         return cls(
-            namespace=intern(text(obj, "metadata", "namespace", default="default")),
+            namespace=once(text(obj, "metadata", "namespace", default="default")),
             name=text(obj, "metadata", "name"),
             uid=text(obj, "metadata", "uid"),
-            phase=intern(text(obj, "status", "phase")),
-            node_name=intern(text(obj, "spec", "nodeName")),
+            phase=once(text(obj, "status", "phase")),
+            node_name=once(text(obj, "spec", "nodeName")),
             priority=int32(obj, "spec", "priority"),
-            priority_class_name=intern(text(obj, "spec", "priorityClassName")),
-            preemption_policy=intern(text(obj, "spec", "preemptionPolicy")),
+            priority_class_name=once(text(obj, "spec", "priorityClassName")),
+            preemption_policy=once(text(obj, "spec", "preemptionPolicy")),
             start_time=timestamp(obj, "status", "startTime"),
             owner=Owner.from_api(obj),
             labels=shared_labels(string_map(obj, "metadata", "labels")),
             spec=spec,
             occupies=read_pod_resource(obj, spec),
-            nominated_node_name=intern(text(obj, "status", "nominatedNodeName")),
+            nominated_node_name=once(text(obj, "status", "nominatedNodeName")),
             terminating=at(obj, "metadata", "deletionTimestamp") is not None,
             preempted=_preempted(obj),
         )

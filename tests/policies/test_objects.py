@@ -1,0 +1,37 @@
+"""What is read of objects, and how it is kept."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+from uuid import uuid4
+
+from policies.objects.pod import Pod
+
+
+def owned(number: int) -> dict[str, Any]:
+    """A pod whose every text is an object of its own, as a JSON reader makes them."""
+    reference = {"apiVersion": f"apps/v{number}", "kind": f"Replica{number}", "name": f"web-{number}"}
+    controller = {**reference, "uid": f"uid-of-{number}", "controller": True}
+    metadata = {"name": f"web-{number}-x", "namespace": f"team-{number}", "ownerReferences": [controller]}
+    spec = {"nodeName": f"node-{number}", "priorityClassName": f"class-{number}", "preemptionPolicy": f"Policy{number}"}
+    status = {"phase": f"Phase{number}", "nominatedNodeName": f"other-{number}"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def texts_of(pod: Pod) -> list[str]:
+    assert pod.owner is not None
+    texts = [pod.namespace, pod.name, pod.phase, pod.node_name, pod.priority_class_name, pod.preemption_policy]
+    return [*texts, pod.nominated_node_name, *pod.owner]
+
+
+def test_nothing_that_a_pod_says_is_kept_for_the_life_of_the_process() -> None:
+    for text in texts_of(Pod.from_api(owned(uuid4().int))):
+        another = "".join(list(text))
+        assert sys.intern(another) is another, f"{text} is interned: never freed from Python 3.12 on"
+
+
+def test_what_pods_have_in_common_is_kept_once() -> None:
+    first, second = (texts_of(Pod.from_api(owned(2))) for _ in range(2))
+    shared = [text for text, other in zip(first, second, strict=True) if text is other]
+    assert shared == [text for text in first if text != "web-2-x"]
