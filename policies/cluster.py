@@ -158,14 +158,6 @@ class Cache:
             _scheduling=self._pods_by_node.next_snapshot(objects),
         )
 
-    def put_pod(self, pod: Pod) -> None:
-        """Take a pod in that was read already; it replaces the one of the same identity."""
-        self._put(_POD, (pod.namespace, pod.name), pod)
-
-    def remove_pod(self, pod: Pod) -> None:
-        """Take a pod out, by its identity."""
-        self._put(_POD, (pod.namespace, pod.name), None)
-
     def _put(self, kind: str, key: Key, view: Any) -> None:
         """Set a view, or take it out (None), and tell the scheduler's side."""
         table = self._tables[kind]
