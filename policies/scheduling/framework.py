@@ -103,15 +103,6 @@ class Plugin:
         self.snapshot = handle.snapshot
 
 
-class QueueSortPlugin(Protocol):
-    """Which of two pending pods comes first."""
-
-    name: ClassVar[str]
-
-    def less(self, first: Pod, second: Pod) -> bool:
-        """Whether `first` comes before `second`."""
-
-
 class PreFilterPlugin(Protocol):
     """Looks at the pod, and at all nodes, before the nodes are filtered."""
 

@@ -21,14 +21,12 @@ from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from policies.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from policies.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from policies.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from policies.scheduling.plugins.priority_sort import PrioritySort
 from policies.scheduling.plugins.taint_toleration import TaintToleration
 from policies.scheduling.plugins.volume_binding import VolumeBinding
 from policies.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from policies.scheduling.plugins.volume_zone import VolumeZone
 
 DEFAULT_PROFILE: Final = (
-    Registered(PrioritySort),
     Registered(NodeUnschedulable),
     Registered(NodeName),
     Registered(TaintToleration, weight=3),
