@@ -12,7 +12,7 @@ from policies.objects.pod_spec import NO_SPEC, PodSpec, read_pod_resource, read_
 from policies.objects.resources import NOTHING_OCCUPIED, PodResource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from policies.objects.fields import ApiObject
 
@@ -128,6 +128,11 @@ class Pod:
         topology = {key: node_labels[key] for key in TOPOLOGY_LABELS if key in node_labels}
         labels = shared_labels({**self.labels, **topology})
         return replace(self, node_name=node_name, nominated_node_name="", labels=labels)
+
+
+def wait_seconds(victims: Iterable[Pod]) -> int:
+    """Seconds until the last of them has ended: they are told at the same time, each has its own grace period."""
+    return max((pod.spec.termination_grace_period for pod in victims), default=0)
 
 
 def _preempted(obj: ApiObject) -> bool:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import listed, plural
+from policies.objects.pod import wait_seconds
 from policies.render.why_not import explanations, why_not
 from policies.replicas import outcomes
 
@@ -147,11 +148,6 @@ def _number(count: int) -> str:
 
 def _percent(chance: float) -> str:
     return "under 1 %" if chance < 0.005 else "over 99 %" if 0.995 <= chance < 1 else f"{chance:.0%}".replace("%", " %")
-
-
-def wait_seconds(victims: Sequence[Pod]) -> int:
-    """How long the victims may take to end: they are told at the same time, each has its own grace period."""
-    return max((victim.spec.termination_grace_period for victim in victims), default=0)
 
 
 def _started(pod: Pod) -> str:

@@ -309,8 +309,3 @@ def nodes_of(predictions: tuple[Prediction, ...]) -> str:
 def described(victims: list[Pod]) -> str:
     """`reports/nightly-4 (priority 100)`, the first few of them."""
     return listed([f"{pod.key} (priority {pod.effective_priority})" for pod in victims])
-
-
-def waiting(victims: list[Pod]) -> int:
-    """Seconds until the last of them has ended: they are told at the same time."""
-    return max((pod.spec.termination_grace_period for pod in victims), default=0)

@@ -69,7 +69,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.context import About, Context
-from policies.rules.impact import described, nodes_of, of_new_pods, victims_of, waiting
+from policies.rules.impact import described, nodes_of, of_new_pods, victims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,12 +95,14 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
         if impact.rest == "unknown":
             yield _not_known(subject, impact, template)
         return
+    from policies.objects.pod import wait_seconds  # the linter starts without it
+
     broken = sum(prediction.num_pdb_violations for prediction in preempting)
     budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
     yield Problem(
         f"{subject.ref.name} (priority {impact.priority}): no room; {of_new_pods(len(preempting), impact)} would "
         f"preempt {plural(len(victims), 'pod')} on {nodes_of(preempting)}. Victims: {described(victims)}.{budgets} "
-        f"They have up to {plural(waiting(victims), 'second')} to end{impact.cut_short}",
+        f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}",
         template.at("priorityClassName"),
         "ask for less, or choose a lower class",
         detail=impact.to_dict(),
