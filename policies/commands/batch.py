@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import zlib
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,27 +19,32 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
 
 
-def run_batch(path: str, answer: Callable[[ApiObject], ApiObject]) -> int:
+def run_batch(
+    path: str, answer: Callable[[ApiObject], ApiObject], decode: Callable[[bytes], object] = json.loads
+) -> int:
     """Answer every line of a file (.gz too; `-`: standard input) on standard output.
 
-    `answer` makes an answer of a case, without its id; it may raise InvalidObject or ValueError. Returns 1 where a line
-    could not be answered, else 0. Raises SourceError where the file cannot be read.
+    `answer` makes an answer of a case, without its id; it may raise InvalidObject or ValueError. `decode` reads a line
+    of JSON; it may raise ValueError. Returns 1 where a line could not be answered, else 0. Raises SourceError where the
+    file cannot be read.
     """
     status = 0
     with _opened(path) as stream:
         for number, line in enumerate(progress(_lines(stream, path), None, "cases", sys.stderr), 1):
             if not line.strip():
                 continue
-            answered = _answer(line, number, answer)
+            answered = _answer(line, number, answer, decode)
             status = status or ("error" in answered)
             sys.stdout.write(json.dumps(answered) + "\n")
     return int(status)
 
 
-def _answer(line: bytes, number: int, answer: Callable[[ApiObject], ApiObject]) -> dict[str, Any]:
+def _answer(
+    line: bytes, number: int, answer: Callable[[ApiObject], ApiObject], decode: Callable[[bytes], object]
+) -> dict[str, Any]:
     case_id: Any = None
     try:
-        case = json.loads(line)
+        case = decode(line)
         if not isinstance(case, dict):
             raise ValueError(f"a case must be an object, not {json_type(case)}")
         case_id = case.get("id")
@@ -56,13 +62,13 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise SourceError(path, error.strerror or str(error)) from None
     with stream:
-        # By its first bytes, not its name: standard input has none.
-        zipped = hasattr(stream, "peek") and stream.peek(2)[:2] == b"\x1f\x8b"
-        yield gzip.GzipFile(fileobj=stream) if zipped else stream  # type: ignore[misc]
+        yield stream
 
 
 def _lines(stream: IO[bytes], path: str) -> Iterator[bytes]:
     try:
-        yield from stream
-    except (OSError, EOFError) as error:
+        # By its first bytes, not its name: standard input has none.
+        zipped = hasattr(stream, "peek") and stream.peek(2)[:2] == b"\x1f\x8b"
+        yield from gzip.GzipFile(fileobj=stream) if zipped else stream
+    except (OSError, EOFError, zlib.error) as error:
         raise SourceError(path, str(error)) from None

@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
-from contextlib import contextmanager
 from functools import partial
 from time import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from policies.cluster import Cache
+from policies.commands.batch import run_batch
 from policies.config import ConfigError, load_limited_resources
 from policies.dry_run import dry_run, dry_run_apply
 from policies.findings import plural
-from policies.objects.fields import InvalidObject, at, group_kind
+from policies.objects.fields import at, group_kind
 from policies.objects.subject import Operation, Subject
 from policies.options import Options
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from policies.cluster import ClusterSnapshot
     from policies.dry_run import Answer
+    from policies.objects.fields import ApiObject
 
 ACCEPTED, REFUSED, USAGE, FAILED = range(4)
 _JUDGED: Final = ("/Pod", "/ResourceQuota", "scheduling.k8s.io/PriorityClass")
 _UNREADABLE: Final = ("parse-error", "template-braces")
-
-
-class BadCase(ValueError):
-    """A line of a batch that is no case."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     options = Options(limited_resources=limited)
     try:
         if given.batch:
-            return _batch(given.batch, options)
+            return run_batch(given.batch, partial(answer_case, options=options), _decode)
         cluster = load_cluster(*given.cluster).snapshot() if given.cluster else Cache().snapshot()
     except SourceError as fault:
         return _complain(fault, FAILED)
@@ -125,50 +121,33 @@ def _refusal(path: str, subject: Subject, answer: Answer) -> str:
     return f'Error from server ({answer.reason}): error when {verb} "{source}": {answer.message}'
 
 
-def _batch(path: str, options: Options) -> int:
-    """One answer a line; a line that is no case is answered with an error, and the run goes on."""
-    status = ACCEPTED
-    with _open(path) as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            answer = _answer(line, number, options)
-            sys.stdout.write(json.dumps(answer) + "\n")
-            if "error" in answer:
-                status = REFUSED
-    return status
+def answer_case(case: ApiObject, *, options: Options) -> ApiObject:
+    """The answer to one case: a request, and the objects of its cluster. Raises InvalidObject and ValueError."""
+    return dry_run(*_case(case), options, now=time()).to_dict()
 
 
-def _answer(line: bytes, number: int, options: Options) -> dict[str, Any]:
-    case: Any = None
+def _decode(line: bytes) -> object:
+    """A line of JSON whose numbers keep their text. Raises ValueError."""
     try:
-        try:
-            case = json.loads(line, parse_float=Literal, parse_constant=_not_json)
-        except (ValueError, RecursionError) as problem:
-            raise BadCase(f"not JSON: {problem}") from None
-        subject, cluster = _case(case)
-    except (BadCase, InvalidObject) as fault:
-        identity = case.get("id") if isinstance(case, dict) else None
-        return {"id": identity, "error": f"line {number}: {fault}"}
-    return {"id": case.get("id"), **dry_run(subject, cluster, options, now=time()).to_dict()}
+        return json.loads(line, parse_float=Literal, parse_constant=_not_json)
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"not JSON: {problem}") from None
 
 
-def _case(case: Any) -> tuple[Subject, ClusterSnapshot]:
+def _case(case: ApiObject) -> tuple[Subject, ClusterSnapshot]:
     """The request of a case, and the cluster that it comes to."""
-    if not isinstance(case, dict):
-        raise BadCase("a case must be an object")
     operation = case.get("operation", "CREATE")
     if operation not in list(Operation):
-        raise BadCase(f"operation must be one of {', '.join(Operation)}")
+        raise ValueError(f"operation must be one of {', '.join(Operation)}")
     for key in ("object", "oldObject", "cluster"):
         if not isinstance(case.get(key) or {}, dict):
-            raise BadCase(f"{key} must be an object")
+            raise ValueError(f"{key} must be an object")
     if not (case.get("object") or case.get("oldObject")):
-        raise BadCase("object is missing")
+        raise ValueError("object is missing")
     cache = Cache()
     for kind, objects in (case.get("cluster") or {}).items():
         if not isinstance(objects, list) or not all(isinstance(obj, dict) for obj in objects):
-            raise BadCase(f"cluster.{kind} must be a list of objects")
+            raise ValueError(f"cluster.{kind} must be a list of objects")
         for obj in objects:
             cache.add(obj)
     return Subject(case.get("object") or {}, Operation(operation), case.get("oldObject")), cache.snapshot()
@@ -193,19 +172,6 @@ class Literal(float):
 
 def _not_json(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
-
-
-@contextmanager
-def _open(path: str) -> Iterator[Iterable[bytes]]:
-    """The lines of a file (.gz too) or of standard input. Raises SourceError."""
-    if path == "-":
-        yield sys.stdin.buffer
-        return
-    try:
-        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as stream:
-            yield stream
-    except (OSError, EOFError) as error:
-        raise SourceError(path, getattr(error, "strerror", None) or str(error)) from None
 
 
 def _complain(fault: object, status: int) -> int:

@@ -162,8 +162,28 @@ def test_a_batch_is_read_from_standard_input(
     assert "cannot unmarshal number 1.0 into Go struct field PriorityClass.value of type int32" in answer["message"]
 
 
-def test_a_batch_that_cannot_be_read_is_status_three(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b"x" * 1000)[:20])
-    for name in ("none.jsonl", "cut.jsonl.gz"):
-        assert main(["dry-run", "--batch", str(tmp_path / name)]) == 3
-        assert name in capsys.readouterr().err
+def test_a_batch_is_unpacked_from_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = (CASES / "recorded.jsonl.gz").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(packed))))
+    status, answers = batch(capsys, "-")
+    assert (status, len(answers)) == (0, len(load("recorded.jsonl.gz")))
+
+
+PACKED = gzip.compress(b'{"id": 1}\n' * 1000)
+
+
+@pytest.mark.parametrize("command", ["dry-run", "preempt"])
+@pytest.mark.parametrize(
+    "damaged",
+    [PACKED[:-20], PACKED[:-4] + b"1234", PACKED[:10] + b"\xff" * 20],
+    ids=["cut off", "of another length", "not packed"],
+)
+def test_a_batch_that_cannot_be_read_is_status_three(
+    command: str, damaged: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "damaged.jsonl.gz").write_bytes(damaged)
+    for name in ("none.jsonl", "damaged.jsonl.gz", "."):
+        assert main([command, "--batch", str(tmp_path / name)]) == 3
+        assert f"forewarn {command}: {tmp_path / name}: " in capsys.readouterr().err
