@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dry_run.chain import dry_run
 from policies.dry_run.request import CLASSES, PODS, QUOTAS, kind_of
-from policies.objects.fields import at
+from policies.objects.fields import NOTHING, at
 from policies.objects.priority_class import PriorityClass
 from policies.objects.resource_quota import ResourceQuota
 from policies.objects.subject import Operation
+from policies.priority import resolved_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from policies.cluster import ClusterSnapshot
     from policies.dry_run.answer import Answer
+    from policies.objects.fields import ApiObject
     from policies.objects.subject import Subject
     from policies.options import Options
+    from policies.priority import Resolved
+
+    Key = tuple[str, str]
 
 
 def dry_run_apply(
@@ -26,23 +31,64 @@ def dry_run_apply(
 ) -> Iterator[tuple[Subject, Answer]]:
     """The answers to objects applied in order: each sees the classes, quotas and quota use of those before it.
 
-    What the cluster has already is updated. As in a cluster, a new quota limits nothing before its status is written.
+    What is there already, in the cluster or from this apply, is updated. As in a cluster, a new quota limits nothing
+    before its status is written.
     """
+    applied: dict[Key, _Applied] = {}
     for given in subjects:
-        exists = given.operation is Operation.CREATE and _is_there(given, cluster)
-        subject = given._replace(operation=Operation.UPDATE) if exists else given
+        subject = _request(given, cluster, applied)
         answer = dry_run(subject, cluster, options, now=now)
         yield subject, answer
         if answer.allowed:
             cluster = _after(subject, answer, cluster)
+            if answer.resolved and at(subject.object, "metadata", "name"):
+                applied[_key(subject)] = _Applied(given.object, _stored(subject, answer.resolved))
 
 
-def _is_there(subject: Subject, cluster: ClusterSnapshot) -> bool:
-    kind, ref = kind_of(subject.object), subject.ref
-    key = (ref.namespace or "default", ref.name)
-    if kind is CLASSES:
-        return ref.name in cluster.priority_classes
-    return (kind is PODS and key in cluster.pods) or (kind is QUOTAS and key in cluster.resource_quotas)
+class _Applied(NamedTuple):
+    """A pod of this apply: as it was last given, and as it is stored."""
+
+    given: ApiObject
+    stored: ApiObject
+
+
+def _key(subject: Subject) -> Key:
+    return subject.ref.namespace or "default", subject.ref.name
+
+
+def _stored(subject: Subject, resolved: Resolved) -> ApiObject:
+    obj, (namespace, _) = subject.object, _key(subject)
+    return {
+        **obj,
+        "metadata": {**obj["metadata"], "namespace": namespace},
+        "spec": resolved_spec(obj["spec"], resolved),
+    }
+
+
+def _request(given: Subject, cluster: ClusterSnapshot, applied: Mapping[Key, _Applied]) -> Subject:
+    """What kubectl sends: an object that is there is patched."""
+    kind, key = kind_of(given.object), _key(given)
+    if given.operation is not Operation.CREATE:
+        return given
+    if kind is PODS and key in applied:
+        last = applied[key]
+        return given._replace(
+            object=_patched(last.stored, given.object, last.given), operation=Operation.UPDATE, old=last.stored
+        )
+    if kind is PODS and key in cluster.pods:
+        stored = cluster.pods[key].to_api()
+        return given._replace(object=_patched(stored, given.object, NOTHING), operation=Operation.UPDATE)
+    is_there = given.ref.name in cluster.priority_classes if kind is CLASSES else key in cluster.resource_quotas
+    return given._replace(operation=Operation.UPDATE) if is_there and kind in (CLASSES, QUOTAS) else given
+
+
+def _patched(stored: ApiObject, given: ApiObject, last_given: ApiObject) -> ApiObject:
+    """The pod with what only the server has set: kubectl takes out no field that it did not bring itself."""
+    spec, last = given.get("spec"), last_given.get("spec") or NOTHING
+    if not isinstance(spec, dict):
+        return given
+    kept = {key: value for key, value in stored["spec"].items() if value not in (None, "") and key not in last}
+    return {**given, "spec": {**kept, **spec}}
 
 
 def _after(subject: Subject, answer: Answer, cluster: ClusterSnapshot) -> ClusterSnapshot:

@@ -167,6 +167,50 @@ def test_an_apply_is_charged_as_it_goes() -> None:
     assert "used: pods=2, limited: pods=2" in answers[-1].message
 
 
+def applied(cluster: ClusterSnapshot, *objects: dict[str, Any]) -> list[int]:
+    return [answer.code for _, answer in dry_run_apply(map(Subject, objects), cluster)]
+
+
+def test_what_stands_twice_in_an_apply_is_created_once_and_updated_then() -> None:
+    one = quota({"pods": "1"}, {"pods": "0"})
+    assert applied(cluster_of(one), pod(), pod(), pod(), pod("q")) == [201, 200, 200, 403]
+    assert applied(cluster_of(), pod(), pod(containers=[{"name": "c", "image": "y"}])) == [201, 200]
+    assert applied(cluster_of(), pod(), pod(nodeName="n")) == [201, 422]
+    assert applied(cluster_of(), pod(), pod(metadata={"name": "p", "namespace": "other"})) == [201, 201]
+    assert applied(cluster_of(), pod(metadata={"name": "p"}), pod(metadata={"name": "p"})) == [201, 200]
+
+
+def test_what_was_refused_is_created_later() -> None:
+    gold = priority_class("gold")
+    wanting = pod(priorityClassName="gold")
+    assert applied(cluster_of(), wanting, gold, wanting, wanting) == [403, 201, 201, 200]
+
+
+def test_generated_names_are_new_every_time() -> None:
+    generated = pod(metadata={"generateName": "web-", "namespace": "team"})
+    assert applied(cluster_of(quota({"pods": "2"}, {"pods": "0"})), *[generated] * 3) == [201, 201, 403]
+
+
+def test_an_apply_leaves_what_admission_filled_in() -> None:
+    default = priority_class("std", globalDefault=True)
+    assert applied(cluster_of(default), pod(), pod()) == [201, 200]
+    stored = pod(priorityClassName="std", priority=10, preemptionPolicy="PreemptLowerPriority")
+    assert applied(cluster_of(default, stored), pod()) == [200]
+
+
+def test_an_apply_takes_out_what_the_last_one_gave() -> None:
+    gold = priority_class("gold")
+    assert applied(cluster_of(gold), pod(priorityClassName="gold"), pod()) == [201, 422]
+
+
+@pytest.mark.parametrize(
+    "broken", [{"spec": 3}, {"spec": None}, {"metadata": {"name": "p", "namespace": "team", "labels": 3}}]
+)
+def test_a_second_pod_that_cannot_be_read_is_refused(broken: dict[str, Any]) -> None:
+    first, second = applied(cluster_of(), pod(), {**pod(), **broken})
+    assert (first, second // 100) == (201, 4)
+
+
 def test_a_quota_of_the_apply_covers_at_once_but_limits_nothing_yet() -> None:
     scope = ScopeSelector("PriorityClass", "In", ("gold",))
     options = Options(limited_resources=(LimitedResource("pods", match_scopes=(scope,)),))
