@@ -83,6 +83,18 @@ def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | 
     return LabelSelector(tuple(sorted(requirements, key=lambda r: r.key)))
 
 
+def with_label_keys(
+    selector: LabelSelector | None, operator: str, keys: Iterable[str], labels: Mapping[str, str]
+) -> LabelSelector | None:
+    """The selector, and that under `keys` stands (`In`), or does not (`NotIn`), what these labels say there.
+
+    Keys without a label are left out; a nil selector stays nil. Source: pkg/registry/core/pod/strategy.go,
+    `applyLabelKeysToLabelSelector`.
+    """
+    own = tuple(Requirement(key, operator, frozenset([labels[key]])) for key in keys if key in labels)
+    return LabelSelector(own + selector.requirements) if own and selector is not None else selector
+
+
 def parse_requirement(expression: Any, operators: tuple[str, ...] = LABEL_OPERATORS) -> Requirement:
     """Read one of `matchExpressions`. Raises InvalidSelector. Source: apimachinery `labels.NewRequirement`."""
     if not isinstance(expression, Mapping):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.objects.fields import ApiObject, at, int32, mapping, text
+from policies.objects.fields import NOTHING, ApiObject, at, int32, mapping, string_map, text
 from policies.objects.items import items, strings
-from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,8 +58,8 @@ class PodAffinity:
     errors: tuple[str, ...] = ()
 
     @classmethod
-    def from_api(cls, pod: ApiObject) -> PodAffinity:
-        """Read a pod's `spec.affinity`. Raises InvalidObject."""
+    def from_api(cls, pod: ApiObject, labels: Mapping[str, str]) -> PodAffinity:
+        """Read a pod's `spec.affinity`; `labels`: those of `merged_labels`. Raises InvalidObject."""
         if (
             at(pod, "spec", "affinity", "podAffinity") is None
             and at(pod, "spec", "affinity", "podAntiAffinity") is None
@@ -70,10 +70,10 @@ class PodAffinity:
         anti_affinity = ("spec", "affinity", "podAntiAffinity")
         weighted = [list(items(pod, *path, _PREFERRED)) for path in (affinity, anti_affinity)]
         return cls(
-            required_affinity=_terms(pod, affinity, "requiredAffinityTerms", errors),
-            required_anti_affinity=_terms(pod, anti_affinity, "requiredAntiAffinityTerms", errors),
-            preferred_affinity=_weighted(weighted[0], "preferredAffinityTerms", errors),
-            preferred_anti_affinity=_weighted(weighted[1], "preferredAntiAffinityTerms", errors),
+            required_affinity=_terms(pod, affinity, "requiredAffinityTerms", errors, labels),
+            required_anti_affinity=_terms(pod, anti_affinity, "requiredAntiAffinityTerms", errors, labels),
+            preferred_affinity=_weighted(weighted[0], "preferredAffinityTerms", errors, labels),
+            preferred_anti_affinity=_weighted(weighted[1], "preferredAntiAffinityTerms", errors, labels),
             present=True,
             has_required_anti_affinity=any(True for _ in items(pod, *anti_affinity, _REQUIRED)),
             has_preferred=any(weighted),
@@ -86,30 +86,46 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def _terms(pod: ApiObject, path: tuple[str, ...], what: str, errors: list[str]) -> tuple[AffinityTerm, ...]:
+def merged_labels(pod: ApiObject) -> Mapping[str, str]:
+    """The labels that matchLabelKeys and mismatchLabelKeys may bring into the selectors of a new pod.
+
+    None of a pod that has a uid: the API server has put them in when it stored the pod; labels may change later.
+    Source: pkg/registry/core/pod/strategy.go, `mutatePodAffinity`. Raises InvalidObject.
+    """
+    return NOTHING if at(pod, "metadata", "uid") else string_map(pod, "metadata", "labels")
+
+
+def _terms(
+    pod: ApiObject, path: tuple[str, ...], what: str, errors: list[str], labels: Mapping[str, str]
+) -> tuple[AffinityTerm, ...]:
     try:
-        return tuple(_term(term) for term in items(pod, *path, _REQUIRED))
+        return tuple(_term(term, labels) for term in items(pod, *path, _REQUIRED))
     except InvalidSelector as error:
         errors.append(f"{what}: {error}")
         return ()
 
 
-def _weighted(entries: list[ApiObject], what: str, errors: list[str]) -> tuple[WeightedAffinityTerm, ...]:
+def _weighted(
+    entries: list[ApiObject], what: str, errors: list[str], labels: Mapping[str, str]
+) -> tuple[WeightedAffinityTerm, ...]:
     try:
         return tuple(
-            WeightedAffinityTerm(int32(e, "weight") or 0, _term(mapping(e, "podAffinityTerm"))) for e in entries
+            WeightedAffinityTerm(int32(e, "weight") or 0, _term(mapping(e, "podAffinityTerm"), labels)) for e in entries
         )
     except InvalidSelector as error:
         errors.append(f"{what}: {error}")
         return ()
 
 
-def _term(term: ApiObject) -> AffinityTerm:
+def _term(term: ApiObject, labels: Mapping[str, str]) -> AffinityTerm:
     namespaces = strings(term, "namespaces")
+    selector = parse_label_selector(term.get("labelSelector"))
+    for key, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+        selector = with_label_keys(selector, operator, strings(term, key), labels)
     namespace_selector = term.get("namespaceSelector")
     return AffinityTerm(
         topology_key=text(term, "topologyKey"),
-        selector=parse_label_selector(term.get("labelSelector")),
+        selector=selector,
         namespaces=None if not namespaces and namespace_selector is None else frozenset(namespaces),
         namespace_selector=parse_label_selector(namespace_selector),
     )

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from policies.objects.fields import NOTHING, ApiObject, at, boolean, int32, mapping, sequence, text
 from policies.objects.items import items, within
 from policies.objects.node_selector import NodeAffinity
-from policies.objects.pod_affinity import NO_POD_AFFINITY, PodAffinity
+from policies.objects.pod_affinity import NO_POD_AFFINITY, PodAffinity, merged_labels
 from policies.objects.pod_volumes import Volume, read_volumes
 from policies.objects.resources import (
     CPU,
@@ -124,8 +124,12 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec) -> PodResource:
 
 
 def _spec_text(pod: ApiObject) -> str:
-    """What is read of the spec, as text: the key under which a spec is shared."""
-    spec = pod.get("spec")
+    """What is read of the spec, as text: the key under which a spec is shared. With labels, where terms read them."""
+    text = _spec_text_alone(pod.get("spec"))
+    return text + repr(merged_labels(pod)) if _LABEL_KEYS in text else text
+
+
+def _spec_text_alone(spec: Any) -> str:
     if not isinstance(spec, dict):
         return repr(spec)
     kinds = [spec.get("containers"), spec.get("initContainers"), spec.get("volumes")]
@@ -146,6 +150,7 @@ _SPEC_KEYS: Final = (
     "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "overhead", "resources", "schedulerName",
     "schedulingGates", "resourceClaims", "hostNetwork", "hostUsers", "terminationGracePeriodSeconds",
 )  # fmt: skip
+_LABEL_KEYS: Final = "atchLabelKeys"
 _CONTAINER_KEYS: Final = ("name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules")
 _PLAIN_VOLUMES: Final = frozenset({"name", "configMap", "secret", "emptyDir", "projected", "hostPath", "downwardAPI"})
 
@@ -162,8 +167,9 @@ def _read(pod: ApiObject) -> PodSpec:
     requests = _requests(pod)
     containers = list(items(pod, "spec", "containers"))
     inits = list(items(pod, "spec", "initContainers"))
+    labels = merged_labels(pod)
     with within(pod, "spec", "affinity"):
-        node_affinity, pod_affinity = NodeAffinity.from_api(pod), PodAffinity.from_api(pod)
+        node_affinity, pod_affinity = NodeAffinity.from_api(pod), PodAffinity.from_api(pod, labels)
     with within(pod, "spec", "tolerations"):
         tolerations = read_tolerations(pod)
     with within(pod, "spec", "topologySpreadConstraints"):

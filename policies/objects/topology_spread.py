@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.objects.fields import int32, text
 from policies.objects.items import items, strings
-from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
+from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,14 +37,6 @@ class TopologySpreadConstraint:
 def read_topology_spread(pod: ApiObject) -> tuple[TopologySpreadConstraint, ...]:
     """`spec.topologySpreadConstraints`. Raises InvalidObject."""
     return tuple(_constraint(c) for c in items(pod, "spec", "topologySpreadConstraints"))
-
-
-def with_match_label_keys(
-    selector: LabelSelector | None, keys: tuple[str, ...], labels: Mapping[str, str]
-) -> LabelSelector | None:
-    """The selector, and that pods carry what this pod carries under `keys`. Source: `mergeLabelSetWithSelector`."""
-    own = tuple(Requirement(key, "In", frozenset([labels[key]])) for key in keys if key in labels)
-    return LabelSelector(own + selector.requirements) if own and selector is not None else selector
 
 
 def _constraint(constraint: ApiObject) -> TopologySpreadConstraint:

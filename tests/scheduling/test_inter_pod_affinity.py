@@ -47,6 +47,55 @@ def test_terms_select_topologies(kind: str, terms: list[Any], feasible: list[str
     assert ask(pod, *NODES, WEB, make_namespace("default", team="a")).feasible == feasible
 
 
+OLD, OTHER = make_pod("old").labels(app="web", rev="1").on("n1"), make_pod("other").labels(app="web", rev="2").on("n3")
+
+
+def unstored() -> MadePod:
+    return make_pod("new").metadata(uid="")
+
+
+@pytest.mark.parametrize("preferred", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "fields", "labels", "nodes"),
+    [
+        ("podAffinity", {"matchLabelKeys": ["rev"]}, {"rev": "1"}, ["n1", "n2"]),
+        ("podAffinity", {"matchLabelKeys": ["rev"]}, {"rev": "2"}, ["n3"]),
+        ("podAffinity", {"matchLabelKeys": ["rev"]}, {}, ["n1", "n2", "n3"]),
+        ("podAffinity", {"mismatchLabelKeys": ["rev"]}, {"rev": "1"}, ["n3"]),
+        ("podAntiAffinity", {"matchLabelKeys": ["rev"]}, {"rev": "1"}, ["n3"]),
+        ("podAntiAffinity", {"matchLabelKeys": ["rev"]}, {"rev": "2"}, ["n1", "n2"]),
+        ("podAntiAffinity", {"mismatchLabelKeys": ["rev"]}, {"rev": "2"}, ["n3"]),
+        ("podAntiAffinity", {"matchLabelKeys": ["app"], "mismatchLabelKeys": ["rev"]}, {"rev": "2"}, ["n3"]),
+        ("podAntiAffinity", {"matchLabelKeys": ["rev"], "labelSelector": None}, {"rev": "2"}, ["n1", "n2", "n3"]),
+    ],
+)
+def test_a_new_pod_puts_its_own_labels_into_its_terms(
+    kind: str, fields: dict[str, Any], labels: dict[str, str], nodes: list[str], preferred: bool
+) -> None:
+    entry = weighted(9, **fields) if preferred else term(**fields)
+    new = unstored().labels(app="web", **labels).affinity(kind, entry, preferred=preferred)
+    prediction = ask(new, *NODES, OLD, OTHER)
+    if preferred:
+        scores = {name: plugins.get("InterPodAffinity", 0) for name, plugins in prediction.scores.items()}
+        assert [name for name, score in scores.items() if score == max(scores.values())] == nodes
+    else:
+        assert prediction.feasible == nodes
+
+
+def test_pods_that_differ_in_a_label_alone_have_terms_of_their_own() -> None:
+    new = unstored().affinity("podAffinity", term(matchLabelKeys=["rev"]))
+    for rev, nodes in (("1", ["n1", "n2"]), ("2", ["n3"]), ("1", ["n1", "n2"])):
+        assert ask(new.labels(rev=rev), *NODES, OLD, OTHER).feasible == nodes
+
+
+def test_what_the_api_server_has_stored_is_taken_as_it_is() -> None:
+    """It has put the labels in already; a pod's labels may change later."""
+    merged = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "rev", "operator": "In", "values": ["1"]}]}
+    stored = unstored().affinity("podAffinity", term(labelSelector=merged, matchLabelKeys=["rev"]))
+    assert ask(stored.labels(rev="1"), *NODES, OLD, OTHER).feasible == ["n1", "n2"]
+    assert ask(stored.labels(rev="2").metadata(uid="u"), *NODES, OLD, OTHER).feasible == ["n1", "n2"]
+
+
 def test_pods_already_there_keep_others_away() -> None:
     guard = make_pod("guard").affinity("podAntiAffinity", term()).on("n1")
     prediction = ask(make_pod("new").labels(app="web"), *NODES, guard)

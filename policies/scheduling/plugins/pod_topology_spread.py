@@ -7,7 +7,7 @@ from math import floor, log
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from policies.objects.taints import untolerated_taint
-from policies.objects.topology_spread import TopologySpreadConstraint, with_match_label_keys
+from policies.objects.topology_spread import TopologySpreadConstraint
 from policies.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
@@ -20,6 +20,7 @@ from policies.scheduling.framework import (
     unschedulable,
 )
 from policies.scheduling.plugins.default_selector import default_selector
+from policies.selectors import with_label_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -240,7 +241,7 @@ def do_not_schedule(pod: Pod) -> Constraints:
 def _constraints(constraints: Constraints, pod: Pod, action: str) -> Constraints:
     """Those with this `whenUnsatisfiable`. Source: upstream `filterTopologySpreadConstraints`."""
     return tuple(
-        replace(c, selector=with_match_label_keys(c.selector, c.match_label_keys, pod.labels))
+        replace(c, selector=with_label_keys(c.selector, "In", c.match_label_keys, pod.labels))
         for c in constraints
         if c.when_unsatisfiable == action
     )
