@@ -289,13 +289,17 @@ def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod) -> Prediction:
 
 
 def resolved(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
-    """The pod with the priority and policy that admission would give it. Raises InvalidObject for an unknown class."""
+    """The pod with the priority and policy that admission would give it, by its namespace's default class too.
+
+    Raises InvalidObject for an unknown class.
+    """
     if pod.priority is not None:
         return pod
-    from policies.priority import Forbidden, establish_priority
+    from policies.priority import Forbidden, establish_new_priority
 
+    namespace, classes = snapshot.namespace(pod.namespace), snapshot.priority_classes
     try:
-        found = establish_priority(pod.priority_class_name, snapshot.priority_classes)
+        found = establish_new_priority(pod.priority_class_name, namespace, classes)
     except Forbidden as error:
         ref = ObjectRef("v1", "Pod", pod.namespace, pod.name)
         raise InvalidObject(str(error), ("spec", "priorityClassName"), ref) from None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
+    from policies.objects.namespace import Namespace
     from policies.rules.context import Rule
     from policies.rules.impact import Impact
 
@@ -42,10 +43,15 @@ def evaluate(
     `cluster` None: not known. `expired`: whether the time for what takes long (predictions) is used up; rules that only
     look things up always answer.
     """
-    context = Context(apply, cluster, config.options, phase, now, expired)
+    context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now))
     judged = (finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config))
     found = {finding.order: finding for finding in judged}
     return [found[key] for key in sorted(found)]
+
+
+def _exempt(config: Config, now: datetime) -> Callable[[Namespace], bool]:
+    """Whether everything in a namespace is exempt, whoever asks."""
+    return lambda namespace: config.exemption(None, namespace, now) is not None
 
 
 def impact_of(
@@ -59,7 +65,7 @@ def count_open(apply: Apply, config: Config, cluster: ClusterSnapshot | None, no
     """How many objects class-not-allowed leaves unjudged: it depends on who applies them, or on unknown labels."""
     if not config.options.allowed_classes:
         return 0
-    context = Context(apply, cluster, config.options, Phase.LINT, now, lambda: False)
+    context = Context(apply, cluster, config.options, Phase.LINT, now, lambda: False, _exempt(config, now))
     return sum(1 for subject in apply.subjects if _is_open(subject, context))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.objects.priority_class import PREEMPT_LOWER_PRIORITY
 
 if TYPE_CHECKING:
@@ -11,7 +12,10 @@ if TYPE_CHECKING:
 
     from policies.findings import Path
     from policies.objects.fields import ApiObject
+    from policies.objects.namespace import Namespace
     from policies.objects.priority_class import PriorityClass
+
+SYSTEM_NAMESPACE: Final = "kube-system"
 
 
 class Forbidden(ValueError):
@@ -46,6 +50,28 @@ def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) ->
     if default is None:
         return Resolved("", 0, PREEMPT_LOWER_PRIORITY)
     return Resolved(default.name, default.value, default.preemption_policy)
+
+
+def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Mapping[str, PriorityClass]) -> str:
+    """The class that forewarn's mutating webhook gives to a new pod which names this class or none; empty: it does not.
+
+    It is the one that the namespace's annotation names, and may be missing. kube-apiserver alone knows nothing of it.
+    """
+    wanted = namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "") if namespace else ""
+    if namespace is None or not wanted or namespace.name == SYSTEM_NAMESPACE:
+        return ""
+    default = default_priority_class(classes.values())
+    # The plugin writes the global default into pods that ask for nothing: the two look the same to the webhook.
+    asks_for_nothing = class_name in ("", default.name if default else "")
+    return wanted if asks_for_nothing and class_name != wanted else ""
+
+
+def establish_new_priority(
+    class_name: str, namespace: Namespace | None, classes: Mapping[str, PriorityClass]
+) -> Resolved:
+    """What a new pod comes to that names this class or none, the webhook included. Raises Forbidden."""
+    given = class_by_namespace(class_name, namespace, classes)
+    return establish_priority(given if given in classes else class_name, classes)
 
 
 def priority_mismatch(given: int, computed: int) -> str:

@@ -55,7 +55,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, quote
 from policies.objects.workload import pod_template_of
 from policies.rules.context import About, Context
-from policies.rules.wording import class_name, resolved
+from policies.rules.wording import class_to_be, resolved
 from policies.selectors import one_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,10 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     template = context.template(subject) if context.options.allowed_classes else None
     if template is None or _is_allowed(subject, template, context) is not False:
         return
-    name, asks_who = _class_of(template, context), any(e.asks_who for e in _entries(template, context))
+    name, asks_who = (
+        _class_of(subject, template, context),
+        any(e.asks_who for e in _entries(subject, template, context)),
+    )
     who = f" by {subject.user.name}" if subject.user and asks_who else ""
     yield Problem(
         f"class {quote(name)} may not be used{who} in namespace {_namespace(subject)}",
@@ -100,12 +103,12 @@ def is_open(subject: Subject, context: Context) -> bool:
 
 def _is_allowed(subject: Subject, template: PodTemplate, context: Context) -> bool | None:
     """None: not known."""
-    answers = [_holds(entry, subject, template, context) for entry in _entries(template, context)]
+    answers = [_holds(entry, subject, template, context) for entry in _entries(subject, template, context)]
     return True if not answers or True in answers else None if None in answers else False
 
 
-def _entries(template: PodTemplate, context: Context) -> list[AllowedClasses]:
-    name = _class_of(template, context)
+def _entries(subject: Subject, template: PodTemplate, context: Context) -> list[AllowedClasses]:
+    name = _class_of(subject, template, context)
     return [entry for entry in context.options.allowed_classes if name and one_of(entry.classes, name)]
 
 
@@ -134,13 +137,14 @@ def _is_among(entry: AllowedClasses, subject: Subject, template: PodTemplate, co
 def _had_it(subject: Subject, template: PodTemplate, context: Context) -> bool:
     """Whether the stored object has this class: somebody was asked then, and an autoscaler need not be."""
     old = pod_template_of(subject.old, context.options.pod_template_paths) if subject.old else None
-    return old is not None and _class_of(old, context) == _class_of(template, context)
+    return old is not None and _class_of(subject, old, context) == _class_of(subject, template, context)
 
 
-def _class_of(template: PodTemplate, context: Context) -> str:
-    """The class that the pods will have: the default where none is named and that is known."""
-    found = None if class_name(template) else resolved(template, context)
-    return found.priority_class_name if found else class_name(template)
+def _class_of(subject: Subject, template: PodTemplate, context: Context) -> str:
+    """The class that the pods will have: a default where none is named and that is known."""
+    name = class_to_be(template, _namespace(subject), context)
+    found = None if name else resolved(template, context)
+    return found.priority_class_name if found else name
 
 
 def _namespace(subject: Subject) -> str:

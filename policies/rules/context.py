@@ -59,7 +59,10 @@ class Defined(NamedTuple):
 
 
 class Context:
-    """One evaluation: the apply that the subject belongs to, and the cluster it comes to (None: not known)."""
+    """One evaluation: the apply that the subject belongs to, and the cluster it comes to (None: not known).
+
+    `is_exempt`: whether the webhook lets everything in a namespace pass, and so gives its pods no class.
+    """
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class Context:
         phase: Phase,
         now: datetime,
         expired: Callable[[], bool],
+        is_exempt: Callable[[Namespace], bool] = lambda _: False,
     ) -> None:
         self.apply: Final = apply
         self.cluster: Final = cluster
@@ -76,6 +80,7 @@ class Context:
         self.phase: Final = phase
         self.now: Final = now
         self.expired: Final = expired
+        self._is_exempt = is_exempt
         self._impacts: dict[int, Impact | None] = {}
 
     @property
@@ -133,12 +138,14 @@ class Context:
         return any(group_kind(subject.object) == RESOURCE_QUOTA for subject in self.apply.subjects)
 
     def namespace(self, name: str) -> Namespace | None:
-        """The namespace as it will be: the apply's, else the cluster's; None where its labels are not known."""
-        if name in self._namespaces:
-            return self._namespaces[name]
-        if self.cluster is None:
-            return None
-        return self.cluster.namespace(name) or Namespace(name, {NAME_LABEL: name}, {})
+        """The namespace as it will be: the apply's, else the cluster's; None where its labels are not known.
+
+        One that is exempt has no annotations: they mean nothing there.
+        """
+        found = self._namespaces.get(name)
+        if found is None and self.cluster is not None:
+            found = self.cluster.namespace(name) or Namespace(name, {NAME_LABEL: name}, {})
+        return found._replace(annotations={}) if found and self._is_exempt(found) else found
 
     @cached_property
     def _namespaces(self) -> Mapping[str, Namespace]:
@@ -179,18 +186,32 @@ class Context:
 
     @cached_property
     def _forecast(self) -> Forecast:
-        from dataclasses import replace
-
         from policies.rules.impact import Forecast  # numpy comes with it: only where something is predicted
 
-        assert self.cluster is not None
+        assert self.cluster_to_be is not None
+        return Forecast(self.cluster_to_be, self.options.pod_template_paths, self.expired)
+
+    @cached_property
+    def cluster_to_be(self) -> ClusterSnapshot | None:
+        """The cluster, with the classes and claims that will be there, and the apply's namespaces as they will be."""
+        from dataclasses import replace
+
+        if self.cluster is None:
+            return None
+        stored = self.cluster.namespaces
+        names = {subject.ref.namespace or "default" for subject in self.apply.subjects}
+        changed = {
+            ("", new.name): new
+            for new in map(self.namespace, names)
+            if new and new.annotations != (stored["", new.name].annotations if ("", new.name) in stored else {})
+        }
+        namespaces = {**stored, **changed} if changed else stored
         claims = frozenset(
             (s.ref.namespace, s.ref.name)
             for s in self.apply.subjects
             if group_kind(s.object) == CLAIM and s.operation is not Operation.DELETE
         )
-        cluster = replace(self.cluster, priority_classes=self.classes, coming_claims=claims)
-        return Forecast(cluster, self.options.pod_template_paths, self.expired)
+        return replace(self.cluster, priority_classes=self.classes, namespaces=namespaces, coming_claims=claims)
 
     def template(self, subject: Subject) -> PodTemplate | None:
         """The pod, or the pod template, of a subject. Raises InvalidObject."""

@@ -20,7 +20,7 @@ from policies.quantity import ZERO, Quantity
 from policies.quota import FaultKind, Pods, check_request, first_refused, matches, uncovered
 from policies.quota.scopes import InvalidScope
 from policies.rules.context import RESOURCE_QUOTA, Context
-from policies.rules.wording import class_name
+from policies.rules.wording import class_to_be
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -146,7 +146,9 @@ class QuotaUse:
         at_start = self.quotas_of(namespace_of(subject))
         old = self._stored(subject) if template.is_template else None
         named = _named(subject)
-        coming = arrivals(named, template.object, old, self._classified) if template.is_template else Arrivals()
+        coming = (
+            arrivals(named, template.object, old, self._context.cluster_to_be) if template.is_template else Arrivals()
+        )
         if old is not None and template == pod_template_of(old, context.options.pod_template_paths):
             coming = coming._replace(surge=0)  # no rollout
         if old is None or self._is_alone:  # what fits beside its present pods fits: they need not be looked for
@@ -167,15 +169,9 @@ class QuotaUse:
         stored = cluster.workload(kind, namespace_of(subject), subject.ref.name) if cluster else None
         return subject.old or (stored.object if stored else None)
 
-    @cached_property
-    def _classified(self) -> ClusterSnapshot | None:
-        """The cluster, with the classes that will be there."""
-        cluster = self._context.cluster
-        return None if cluster is None else replace(cluster, priority_classes=self._context.classes)
-
     def _cluster_of(self, namespace: str) -> ClusterSnapshot | None:
         """The cluster, with the pods and workloads of one namespace."""
-        cluster = self._classified
+        cluster = self._context.cluster_to_be
         if cluster is None or not cluster.pods:
             return cluster
         return cluster.within(namespace)
@@ -217,7 +213,7 @@ def pod_of(subject: Subject, template: PodTemplate, context: Context) -> ApiObje
 
     Raises InvalidObject where the API server could not read it.
     """
-    name = class_name(template)
+    name = class_to_be(template, namespace_of(subject), context)
     try:
         resolved = (
             establish_priority(name, context.classes) if context.classes_known or not name else Resolved(name, 0, "")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.findings import Location, Problem, listed, plural, quote
 from policies.objects.fields import INT32, at
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
-from policies.priority import Forbidden, Resolved, establish_priority
+from policies.priority import Forbidden, Resolved, class_by_namespace, establish_priority
+from policies.rules.context import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,6 +47,18 @@ def class_of(subject: Subject) -> PriorityClass:
 def class_name(template: PodTemplate) -> str:
     """The class that a pod or template names."""
     return text_at(template.spec, "priorityClassName")
+
+
+def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
+    """The class that new pods have in the end: the one that they name, else what their namespace gives them.
+
+    Empty where the global default counts. A pod that admission has changed already has what it has.
+    """
+    name = class_name(template)
+    if context.phase is Phase.VALIDATE and not template.is_template:
+        return name
+    given = class_by_namespace(name, context.namespace(namespace), context.classes)
+    return given if given in context.classes or (given and not context.classes_known) else name
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
