@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.objects.fields import at, string_map, text
-from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.objects.subject import Operation
-from policies.priority import Forbidden, default_priority_class, establish_priority
+from policies.priority import Forbidden, class_by_namespace, establish_priority
 from webhook.json_patch import PatchOperation, drop, set_value
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from webhook.review import Request
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-SYSTEM_NAMESPACE: Final = "kube-system"
 CLASS: Final = ("spec", "priorityClassName")
 PRIORITY: Final = ("spec", "priority")
 POLICY: Final = ("spec", "preemptionPolicy")
@@ -53,16 +51,10 @@ def mutate(request: Request, cluster: ClusterSnapshot | None) -> Mutation:
 
 def _class_by_policy(request: Request, cluster: ClusterSnapshot) -> str:
     """The class that the pod's namespace gives to pods that ask for none; empty where it has it already."""
-    namespace = cluster.namespace(request.namespace)
-    wanted = namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "") if namespace else ""
-    if not wanted or request.namespace == SYSTEM_NAMESPACE:
-        return ""
     if MIRROR_ANNOTATION in string_map(request.object, "metadata", "annotations"):
         return ""
-    default = default_priority_class(cluster.priority_classes.values())
-    # The plugin has written the global default into pods that asked for nothing: the two look the same by now.
-    asks_for_nothing = text(request.object, *CLASS) in ("", default.name if default else "")
-    return wanted if asks_for_nothing and text(request.object, *CLASS) != wanted else ""
+    namespace = cluster.namespace(request.namespace)
+    return class_by_namespace(text(request.object, *CLASS), namespace, cluster.priority_classes)
 
 
 def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:

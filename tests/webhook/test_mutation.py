@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from policies.cluster import predict
 from policies.priority import admit_pod
 from tests.webhook.builders import cluster, decided, deployment, namespace, pod, priority_class, review
 from webhook.admission import Hook, Verdict
 from webhook.json_patch import apply_patch
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
 
 DEFAULT = priority_class("usual", 10, globalDefault=True)
 
@@ -56,6 +62,31 @@ def test_a_class_that_the_pod_asks_for_stays() -> None:
 def test_the_audit_log_says_which_class_was_assigned() -> None:
     decision = decided(Hook.MUTATE, review(pod(priority=0), namespace="batch"))
     assert decision.response.audit == {"assigned-priority-class": "batch-low by annotation of namespace batch"}
+
+
+@given(
+    default=st.sampled_from(["", "batch-low", "gold", "usual", "missing"]),
+    in_namespace=st.sampled_from(["elsewhere", "kube-system"]),
+    class_name=st.sampled_from([None, "batch-low", "gold", "usual"]),
+    globally=st.booleans(),
+)
+def test_rules_and_predictions_know_the_priority_that_comes_of_it(
+    default: str, in_namespace: str, class_name: str | None, globally: bool
+) -> None:
+    state = cluster(namespace(in_namespace, default_priority_class=default), {**DEFAULT, "globalDefault": globally})
+    written = pod(class_name, namespace=in_namespace)
+    stored = plugin(plugin(written, state), state, mutating=True)
+    assert predict(state, written).pod.priority == stored["spec"]["priority"]
+
+
+def plugin(obj: dict[str, Any], state: ClusterSnapshot, *, mutating: bool = False) -> dict[str, Any]:
+    """The pod after the Priority plugin, which comes once before the webhook, and once more after it."""
+    if mutating:
+        given = review(obj, namespace=obj["metadata"]["namespace"])
+        obj = apply_patch(obj, decided(Hook.MUTATE, given, state=state).response.patch)
+    resolved = admit_pod(obj["spec"], state.priority_classes)
+    filled = {"priorityClassName": resolved.priority_class_name, "priority": resolved.priority}
+    return {**obj, "spec": {**obj["spec"], **filled, "preemptionPolicy": resolved.preemption_policy}}
 
 
 def test_kube_system_is_left_alone() -> None:
