@@ -7,6 +7,7 @@ from typing import Final
 
 _TYPE_META: Final = re.compile(rb"\n(kind|apiVersion)[ \t]*:([^\n]*)")
 _PLAIN_WORD: Final = re.compile(rb"[ \t]+([A-Za-z][\w./-]*)[ \t]*(?:[ \t]#.*)?\r?")
+_CONTINUED: Final = re.compile(rb"\s*+(?<=[ \t])[^#]")
 _UNUSUAL_ROOT: Final = re.compile(rb"\n(?:[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)")
 _FIRST_LINE: Final = re.compile(
     rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*([A-Za-z][\w.-]*[ \t]*:(?:[ \t]|\r?\n))"
@@ -34,7 +35,7 @@ def type_meta(data: bytes) -> tuple[str, str] | None:
     found: dict[bytes, str] = {}
     for match in _TYPE_META.finditer(text):
         word = _PLAIN_WORD.fullmatch(match[2])
-        if word is None or match[1] in found:
+        if word is None or match[1] in found or _CONTINUED.match(text, match.end()):
             return None
         found[match[1]] = word[1].decode("ascii", "replace")
     return (found[b"apiVersion"], found[b"kind"]) if len(found) == 2 else None

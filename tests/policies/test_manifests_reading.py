@@ -202,6 +202,12 @@ PIECES = (
 )
 
 
+@pytest.mark.parametrize("rest", ["\n d\n", "\r\n\td", "\n\n  \n  d\n"])
+def test_a_kind_that_goes_on_in_the_next_line_is_read(rest: str) -> None:
+    assert type_meta(f"apiVersion: v1\nkind: Po{rest}".encode()) is None
+    assert type_meta(f"kind: Pod\napiVersion: v1{rest}".encode()) is None
+
+
 @given(st.lists(st.sampled_from(PIECES), max_size=8))
 def test_looking_at_the_kind_first_changes_nothing(pieces: list[str]) -> None:
     document = Document("".join(pieces).encode(), "f.yaml")
