@@ -70,10 +70,10 @@ def act(stage: Stage, question: Question, pod: Obj) -> Outcome:
     nominated = decided["status"].get("nominatedNodeName", "")
     expected = {v for v in _predicted_victims(question, nominated) if not _terminating(question.pods[v])}
     deadline = time.monotonic() + 5
-    while nominated and time.monotonic() < deadline and len(_victims(stage, question)) < len(expected):
+    while nominated and time.monotonic() < deadline and len(_victims(stage, question, nominated)) < len(expected):
         time.sleep(0.02)
     time.sleep(0.1)
-    return Outcome(nominated=nominated, victims=_victims(stage, question))
+    return Outcome(nominated=nominated, victims=_victims(stage, question, nominated))
 
 
 def differences(question: Question, outcome: Outcome) -> list[str]:
@@ -131,10 +131,16 @@ def _predicted_victims(question: Question, node: str) -> list[str]:
     return [v.key for c in question.prediction.candidates if c.node_name == node for v in c.victims]
 
 
-def _victims(stage: Stage, question: Question) -> frozenset[str]:
-    """Pods that are going away, or gone, and were not when the question was asked."""
+def _victims(stage: Stage, question: Question, node: str = "") -> frozenset[str]:
+    """Pods that are going away, or gone, and were not when the question was asked.
+
+    Those of the node to which the pod is nominated: a less important pod that was nominated to it before goes
+    elsewhere, and may push out others there.
+    """
     now = {key_of(pod): pod for pod in stage.api.list("Pod")}
-    before = {key for key, pod in question.pods.items() if not _terminating(pod)}
+    before = {
+        key for key, pod in question.pods.items() if not _terminating(pod) and node in ("", pod["spec"].get("nodeName"))
+    }
     return frozenset(key for key in before if key not in now or _terminating(now[key]))
 
 
