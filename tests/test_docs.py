@@ -148,6 +148,13 @@ def test_every_command_flag_and_rule_is_documented() -> None:
         assert f"## {rule.ID}\n" in pages, rule.ID
 
 
+def test_every_module_stands_in_the_architecture() -> None:
+    told = Path("docs/architecture.md").read_text()
+    parts = [p for package in ("policies", "webhook") for p in Path(package).iterdir() if not p.name.startswith("_")]
+    names = [f"{p.name}/" if p.is_dir() else p.name for p in parts if p.is_dir() or p.suffix == ".py"]
+    assert [name for name in names if name not in told] == []
+
+
 def test_pages_link_to_files_that_are_there() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", Path(page).read_text()):
