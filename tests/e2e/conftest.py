@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.e2e.installation import Installation
 from tests.e2e.objects import priority_class
 from tests.e2e.processes import free_ports
 from tests.e2e.quotas import ADMISSION, LIMITED, Limiting
+from tests.e2e.racing import AT_ONCE, clear
 from tests.e2e.staging import Stage
 from tests.e2e.webhook import Webhook
 
@@ -72,17 +74,18 @@ def stage(plane: ControlPlane) -> Iterator[Stage]:
 @pytest.fixture(scope="module")
 def classes(api: Api) -> Iterator[None]:
     """Two classes beside the built-in ones and forewarn's, one of them the default; none is left at the end."""
-    _delete_classes(api)
+    clear(api)
     api.create(priority_class("usual", 10, globalDefault=True))
     api.create(priority_class("high", 1000))
     yield
-    _delete_classes(api)
+    clear(api)
 
 
-def _delete_classes(api: Api) -> None:
-    for found in api.list("PriorityClass"):
-        if not found["metadata"]["name"].startswith(("system-", "forewarn")):
-            api.delete(found)
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ThreadPoolExecutor]:
+    """Threads for requests at the same moment."""
+    with ThreadPoolExecutor(AT_ONCE) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
