@@ -42,7 +42,7 @@ RESTS_ON_THE_CACHE: Final = frozenset(
         "quota-matches-nothing",
     }
 )
-"""Rules whose denial rests on the classes in the watch cache: the live ones must agree, a late cache denies nobody."""
+"""Rules that go by the classes in the watch cache. What they deny or warn of is told only if the live ones agree."""
 COUNTS_THE_CACHE: Final = frozenset(
     {
         "class-still-in-use",
@@ -150,8 +150,8 @@ class Decision:
 
     @property
     def unconfirmed(self) -> bool:
-        """Whether it is a denial that the cache alone stands for."""
-        return self.verdict is Verdict.DENIED and any(map(_denies_by_cache, self.findings))
+        """Whether the cache alone stands for what is told."""
+        return _rests_on_the_cache(self.findings)
 
 
 class Time(NamedTuple):
@@ -179,7 +179,7 @@ def decide(
     confirm: Confirm | None = None,
     recall: Recall = worked_out,
 ) -> Decision:
-    """Answer one request. With `confirm`, a denial that rests on the cache is spoken only if the live classes agree.
+    """Answer one request. With `confirm`, what rests on the cache is told only if the live classes agree.
 
     `recall` gives the annotation of an object that was annotated a moment ago, so that asking again changes nothing.
     """
@@ -319,7 +319,7 @@ def _judge(
         return tuple(_doubted(finding) if time.late else finding for finding in findings)
 
     findings = found(cluster)
-    if confirm is not None and cluster is not None and any(map(_denies_by_cache, findings)):
+    if confirm is not None and cluster is not None and _rests_on_the_cache(findings):
         try:
             classes = confirm()
         except OSError:
@@ -329,15 +329,22 @@ def _judge(
     return _answer(uid, findings)
 
 
-def _denies_by_cache(finding: Finding) -> bool:
-    return finding.action is Action.DENY and finding.rule in RESTS_ON_THE_CACHE
+def _rests_on_the_cache(findings: tuple[Finding, ...]) -> bool:
+    """Whether a denial rests on the cache; where nothing is denied, whether a warning does."""
+    told = Action.DENY if any(finding.action is Action.DENY for finding in findings) else Action.WARN
+    return any(finding.action is told and finding.rule in RESTS_ON_THE_CACHE for finding in findings)
+
+
+_UNASKED: Final = {
+    Action.DENY: "Allowed, because the API server could not be asked whether this holds.",
+    Action.WARN: "The API server could not be asked whether this holds.",
+}
 
 
 def _unproven(finding: Finding) -> Finding:
-    """A denial that could not be confirmed is a warning, which says so."""
-    if not _denies_by_cache(finding):
-        return finding
-    return _warned(finding, "Allowed, because the API server could not be asked whether this holds.")
+    """A denial that could not be confirmed is a warning; a warning that could not be says so too."""
+    why = _UNASKED.get(finding.action)
+    return _warned(finding, why) if why and finding.rule in RESTS_ON_THE_CACHE else finding
 
 
 def _doubted(finding: Finding) -> Finding:

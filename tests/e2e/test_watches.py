@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.load import load
 from tests.e2e.objects import deployment, pod, priority_class
+from tests.e2e.quotas import quota
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ def fresh(webhook: Webhook) -> None:
 
 
 def knows(webhook: Webhook, class_: str) -> bool:
-    """Whether a Deployment that names this class is let through in silence."""
-    return not webhook.review(deployment("probe", class_)).get("warnings")
+    """Whether this class is in the cache. Notes go by it alone, while a warning would be confirmed by a live GET."""
+    notes = webhook.review(quota("probe", "default", class_)).get("auditAnnotations", {})
+    return "quota-matches-nothing" not in notes
 
 
 def recovered(webhook: Webhook, class_: str, what: str) -> None:
@@ -76,6 +78,8 @@ def test_the_api_server_is_away_for_a_while(webhook: Webhook, api: Api) -> None:
         assert creates(api, "high") == ""
         lost = webhook.review(pod("probe", priorityClassName="meanwhile", priority=7))
         assert lost["allowed"], "the cache alone must not deny"
+        doubted = webhook.review(deployment("probe", "meanwhile"))["warnings"]
+        assert "could not be asked" in str(doubted)
         assert knows(webhook, "high")
     webhook.let_through()
     recovered(webhook, "meanwhile", "cut off")

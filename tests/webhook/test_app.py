@@ -97,7 +97,7 @@ def test_work_that_fails_on_a_worker_is_a_500() -> None:
     assert (status, json.loads(answer)["code"]) == (500, 500)
 
 
-def test_a_denial_is_confirmed_by_one_live_request_and_an_allowance_by_none() -> None:
+def test_what_is_denied_or_warned_of_is_confirmed_by_one_live_request_and_silence_by_none() -> None:
     asked: list[int] = []
 
     def live() -> dict[str, PriorityClass]:
@@ -107,8 +107,11 @@ def test_a_denial_is_confirmed_by_one_live_request_and_an_allowance_by_none() ->
     served = endpoint(confirm=live)
     status, _, answer = by_asgi(served, "/validate", BODIES["a pod to deny"], JSON)
     assert (status, json.loads(answer)["response"]["allowed"], asked) == (200, False, [1])
+    by_asgi(served, "/validate", body(deployment("nothing")), JSON)
+    assert asked == [1, 1]
     by_asgi(served, "/validate", body(pod("gold", 1000)), JSON)
-    assert asked == [1]
+    by_asgi(served, "/validate", body(deployment("gold")), JSON)
+    assert asked == [1, 1]
 
 
 def test_the_answer_is_a_complete_admission_review() -> None:

@@ -80,6 +80,10 @@ def test_every_direction_of_the_decision_is_a_row() -> None:
     assert {direction.id for direction in ROWS} <= set(rows())
 
 
+def unreachable() -> NoReturn:
+    raise ConnectionRefusedError("no route to the API server")
+
+
 def passes(given: dict[str, Any]) -> None:
     """Neither hook says a word about it."""
     for hook in Hook:
@@ -238,12 +242,24 @@ def _(_: Running) -> None:
 
 @row("unconfirmed-denial")
 def _(_: Running) -> None:
-    def unreachable() -> NoReturn:
-        raise ConnectionRefusedError("no route to the API server")
-
     decision = decided(Hook.VALIDATE, review(DANGLING), confirm=unreachable)
     assert decision.verdict is Verdict.WARNED
-    assert "could not be asked" in decision.response.warnings[0]
+    assert "Allowed, because the API server could not be asked" in decision.response.warnings[0]
+
+
+@row("stale-warning")
+def _(_: Running) -> None:
+    live = {"nothing": PriorityClass("nothing", 7)}
+    workload = review(deployment("nothing"))
+    assert decided(Hook.VALIDATE, workload, confirm=lambda: live).verdict is Verdict.ALLOWED
+    assert decided(Hook.VALIDATE, workload, confirm=dict).verdict is Verdict.WARNED
+
+
+@row("unconfirmed-warning")
+def _(_: Running) -> None:
+    decision = decided(Hook.VALIDATE, review(deployment("nothing")), confirm=unreachable)
+    assert decision.verdict is Verdict.WARNED
+    assert ". The API server could not be asked whether this holds. " in decision.response.warnings[0]
 
 
 @row("no-cluster-state")
@@ -677,18 +693,15 @@ allowedClasses:
 }
 
 
-def _denying(rule: str) -> Any:
-    return read_config(f"actions: {{{rule}: deny}}{OPTIONS.get(rule, '')}", "c")
+def _doing(action: str, rule: str) -> Any:
+    return read_config(f"actions: {{{rule}: {action}}}{OPTIONS.get(rule, '')}", "c")
 
 
 def _is_confirmed(rule: str) -> None:
     given, more, refuting = CONFIRMED[rule]
 
-    def answer(state: Any, **how: Any) -> Decision:
-        return decided(Hook.VALIDATE, given, state=state, config=_denying(rule), **how)
-
-    def unreachable() -> NoReturn:
-        raise ConnectionRefusedError
+    def answer(state: Any, config: Any = None, **how: Any) -> Decision:
+        return decided(Hook.VALIDATE, given, state=state, config=config or _doing("deny", rule), **how)
 
     held = cluster(*more)
     assert rule in denied_by(answer(held))
@@ -698,13 +711,18 @@ def _is_confirmed(rule: str) -> None:
     assert unconfirmed.response.allowed
     assert "could not be asked" in " ".join(unconfirmed.response.warnings)
     assert rule not in denied_by(answer(None))
+    warning = _doing("warn", rule)
+    assert rule in rules(answer(held, confirm=lambda: held.priority_classes, config=warning))
+    assert rule not in rules(answer(held, confirm=lambda: refuting, config=warning))
 
 
 def _warns_while_late(rule: str) -> None:
     given, more = WARNS_WHILE_LATE[rule]
 
     def answer(state: Any, late: str = "") -> Decision:
-        return decided(Hook.VALIDATE, given, state=state, config=_denying(rule), confirm=lambda: OTHERS, late=late)
+        return decided(
+            Hook.VALIDATE, given, state=state, config=_doing("deny", rule), confirm=lambda: OTHERS, late=late
+        )
 
     assert rule in denied_by(answer(cluster(*more)))
     late = answer(cluster(*more), "no news")
