@@ -14,6 +14,7 @@ import subprocess
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
+from signal import SIGKILL
 from typing import TYPE_CHECKING, NamedTuple
 
 from cryptography.hazmat.primitives import serialization
@@ -96,9 +97,9 @@ class ControlPlane:
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=cache, timeout=120)
         return Told(done.returncode, done.stdout, done.stderr)
 
-    def audited(self, resource: str, name: str, key: str) -> list[str]:
-        """An annotation of the requests about an object in the API server's audit log."""
-        events = map(json.loads, (self.home / "audit.log").read_text().splitlines())
+    def audited(self, resource: str, name: str, key: str, log: str = "audit.log") -> list[str]:
+        """An annotation of the requests about an object in an API server's audit log."""
+        events = map(json.loads, (self.home / log).read_text().splitlines())
         about = [event for event in events if event.get("objectRef", {}).get("resource") == resource]
         found = [event.get("annotations", {}) for event in about if event["objectRef"].get("name") == name]
         return [annotations[key] for annotations in found if key in annotations]
@@ -189,6 +190,11 @@ class ControlPlane:
             ],
         )
         self.processes.wait_for("kube-scheduler", lambda: listens(port))
+
+    def restart_scheduler(self) -> None:
+        """For who comes after an outage of the API server: its watches would come back one by one, some after 20 s."""
+        self.processes.stop("kube-scheduler", SIGKILL)
+        self.start_scheduler()
 
 
 AUDIT_POLICY = """\

@@ -104,7 +104,8 @@ class Webhook:
         self.plane, self.installed = plane, installed
         self.connected = True
         self.authority: Authority | None = None
-        self.to_api = Proxy(lambda: [plane.port] if self.connected else [])
+        self.api_ports = [plane.port]
+        self.to_api = Proxy(lambda: self.api_ports if self.connected else [])
         kubeconfig = plane.kubeconfig("forewarn", self.to_api.port)
         group = f"forewarn-{time.monotonic_ns()}"
         self.replicas = [Replica(plane, f"{group}-{i}", list(flags), kubeconfig) for i in range(count)]
@@ -129,6 +130,11 @@ class Webhook:
     def let_through(self) -> None:
         """It can reach the API server again."""
         self.connected = True
+
+    def follow(self, *ports: int) -> None:
+        """Let it reach these API servers instead, in turn, as by the Service `kubernetes`."""
+        self.api_ports = [*ports]
+        self.to_api.cut()
 
     def review(self, obj: Obj) -> Obj:
         """Ask /validate of the first replica about the creation of an object, as the API server would."""
