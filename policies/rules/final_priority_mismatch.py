@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem
 from policies.objects.fields import at
 from policies.rules.context import About, Context, Phase
-from policies.rules.wording import class_name, resolved
+from policies.rules.wording import class_name, is_earlier_than_the_default, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     if context.phase is not Phase.VALIDATE or template is None:
         return
     computed, given = resolved(template, context), at(subject.object, "spec", "priority")
-    if computed is not None and given != computed.priority:
+    if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
         name = class_name(template) or "no class"
         stored = "is not set" if given is None else f"is {given}"
         yield Problem(

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity
 from policies.priority import priority_mismatch
 from policies.rules.context import About, Context
-from policies.rules.wording import class_name, integer, resolved
+from policies.rules.wording import class_name, integer, is_earlier_than_the_default, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     if template is None or given is None:
         return
     computed = resolved(template, context)
-    if computed is not None and given != computed.priority:
+    if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
         refusal = priority_mismatch(given, computed.priority)
         named = class_name(template) or "no class"
         early = f"priority {given}, but {named} stands for {computed.priority}: its pods will be refused. "

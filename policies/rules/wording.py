@@ -87,6 +87,15 @@ def priorities_of(pods: list[Pod]) -> str:
     return " or ".join(str(value) for value, _ in Counter(p.priority or 0 for p in pods).most_common(3))
 
 
+def is_earlier_than_the_default(template: PodTemplate, context: Context) -> bool:
+    """Whether a new pod has what the Priority plugin gives without a default: no class, and 0.
+
+    The API server's own plugin may not have heard yet of a default that has just come.
+    """
+    given = template.spec.get("priority")
+    return context.phase is Phase.VALIDATE and not template.is_template and given == 0 and not class_name(template)
+
+
 def resolved(template: PodTemplate, context: Context) -> Resolved | None:
     """What the Priority plugin would write into this pod; None where that is not known or the class is missing."""
     name = class_name(template)

@@ -28,6 +28,7 @@ from webhook.informer import Informer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.objects.pod import Pod
     from tests.e2e.api import Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.staging import Stage
@@ -106,12 +107,19 @@ def same_by_webhook(stage: Stage, question: Question, pod: Obj) -> bool:
         return told.get("pending", 0) == (prediction.outcome == "pending") and "preemptions" not in told
     (preemption,) = told.get("preemptions", [{"node": ""}])
     expected = {c.node_name: c for c in prediction.candidates}.get(preemption["node"])
+    nodes, victims = preemption.get("orAnyOf", [preemption["node"]]), preemption.get("victims", ())
     return (
         expected is not None
-        and sorted(preemption.get("orAnyOf", [preemption["node"]])) == sorted(prediction.selected)
-        and ranks(preemption["victims"], question) == ranks([v.key for v in expected.victims], question)
+        and set(nodes) <= set(prediction.selected)
+        and len(nodes) + preemption.get("moreNodes", 0) == len(prediction.selected)
+        and [rank(question.pods[key]) for key in victims] == [of_victim(v, question) for v in expected.victims][:10]
+        and len(victims) + preemption.get("moreVictims", 0) == len(expected.victims)
         and preemption["pdbViolations"] == expected.num_pdb_violations
     )
+
+
+def of_victim(victim: Pod, question: Question) -> tuple[int, str]:
+    return rank(question.pods[victim.key])
 
 
 def lacks_a_claim(question: Question) -> bool:

@@ -131,3 +131,11 @@ def test_a_pod_without_a_spec_gets_one() -> None:
     operations, _ = mutated(bare, namespace="batch")
     values = {"priorityClassName": "batch-low", "priority": -5, "preemptionPolicy": "Never"}
     assert operations == [{"op": "add", "path": "/spec", "value": values}]
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"), [(0, Verdict.ALLOWED), (7, Verdict.DENIED), (None, Verdict.DENIED)], ids=str
+)
+def test_an_api_server_that_has_not_heard_of_a_new_default_is_no_mismatch(given: int | None, verdict: Verdict) -> None:
+    """Its own plugin gave the pod no class and 0, as it would have a moment ago."""
+    assert decided(Hook.VALIDATE, review(pod(None, given)), state=cluster(DEFAULT)).verdict is verdict
