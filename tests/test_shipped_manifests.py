@@ -20,6 +20,7 @@ from policies.rules import RULES
 from webhook.apiserver import RESOURCES
 from webhook.metrics import Metrics
 from webhook.registration import NAME
+from webhook.settings import parse_settings
 from webhook.upkeep import Place
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
@@ -44,6 +45,22 @@ def one(kind: str, name: str = NAME, namespace: str | None = None) -> dict[str, 
     ]
     assert len(found) == 1
     return found[0]
+
+
+def kubelets_variables() -> dict[str, str]:
+    """What the kubelet adds to every container of the namespace, by pkg/kubelet/envvars (FromServices)."""
+    variables: dict[str, str] = {}
+    for service in (document for document in BASE if document["kind"] == "Service"):
+        prefix, address = service["metadata"]["name"].upper().replace("-", "_"), "10.96.0.17"
+        ports = service["spec"]["ports"]
+        variables |= {f"{prefix}_SERVICE_HOST": address, f"{prefix}_SERVICE_PORT": str(ports[0]["port"])}
+        variables[f"{prefix}_PORT"] = f"tcp://{address}:{ports[0]['port']}"
+        for port in ports:
+            number, link = str(port["port"]), f"{prefix}_PORT_{port['port']}_TCP"
+            variables[f"{prefix}_SERVICE_PORT_{port['name'].upper().replace('-', '_')}"] = number
+            variables |= {link: f"tcp://{address}:{number}", f"{link}_PROTO": "tcp"}
+            variables |= {f"{link}_PORT": number, f"{link}_ADDR": address}
+    return variables
 
 
 def webhooks() -> list[dict[str, Any]]:
@@ -116,6 +133,25 @@ def test_the_pod_is_a_restricted_one() -> None:
     assert one("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     drain = next(float(e["value"]) for e in container["env"] if e["name"] == "FOREWARN_DRAIN")
     assert drain + 35 < pod["terminationGracePeriodSeconds"]
+
+
+@pytest.mark.parametrize("links", [False, True], ids=["as shipped", "with variables for its own Service"])
+def test_the_container_starts_with_its_arguments_and_the_variables_that_it_gets(links: bool) -> None:
+    pod = one("Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["enableServiceLinks"] is False
+    fields = {"metadata.namespace": "forewarn", "metadata.name": "forewarn-5d8f-x7k2p"}
+    own = {e["name"]: e.get("value") or fields[e["valueFrom"]["fieldRef"]["fieldPath"]] for e in container["env"]}
+    command, *arguments = container["args"]
+    settings = parse_settings(arguments, {**(kubelets_variables() if links else {}), **own})
+    assert command == "serve"
+    assert [settings.port, settings.health_port] == [port["containerPort"] for port in container["ports"]]
+    assert (settings.host, settings.namespace) == ("0.0.0.0", "forewarn")
+    assert settings.identity == "forewarn-5d8f-x7k2p"
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert settings.config is not None
+    assert str(settings.config.parent) in mounts
+    assert settings.config.name in one("ConfigMap")["data"]
 
 
 def test_auditing_alone_lets_every_rule_do_no_more() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ TLS_VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv
 LEAST_KEEP_ALIVE: Final = 91
 """Seconds. The API server keeps an idle connection for 90 and never repeats a POST on one that was closed before."""
 PREFIX: Final = "FOREWARN_"
+_SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://.*")
+"""What the kubelet writes into FOREWARN_PORT for a Service named forewarn (pkg/kubelet/envvars, makeLinkVariables)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ _LISTS: Final = {
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Read flags, and the environment where a flag is not given. Exits with 2 on wrong usage."""
+    environment = _without_service_links(environment)
     parser = _parser(environment)
     given = vars(parser.parse_args(arguments))
     cluster, names = (tuple(given.pop(name) or _listed(name, environment)) for name in ("cluster", "client_name"))
@@ -144,6 +148,15 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     return settings
 
 
+def _without_service_links(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment but for what the kubelet says of Services, which nobody meant for us."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not (name.endswith("_PORT") and _SERVICE_LINK.fullmatch(value))
+    }
+
+
 def _listed(name: str, environment: Mapping[str, str]) -> list[str]:
     return [part for part in environment.get(_variable(name), "").split(",") if part]
 
@@ -161,7 +174,8 @@ def configuration(config: Path | None, admission_config: Path | None) -> Config:
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="forewarn serve",
-        description="Run the admission webhook. The environment stands in for flags, as FOREWARN_HOST for --host.",
+        description="Run the admission webhook. The environment stands in for flags, as FOREWARN_HOST for --host; a "
+        "FOREWARN_PORT of the form tcp://… is the kubelet's, of a Service named forewarn, and says nothing.",
         epilog="SIGTERM: not ready any more, what is in flight ends, exit status 0. 2: wrong usage, 3: cannot start.",
         allow_abbrev=False,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from pathlib import Path
 
@@ -73,6 +74,18 @@ def test_the_environment_is_checked_too(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         parse_settings([], {"FOREWARN_PORT": "x"})
     assert "FOREWARN_PORT" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["tcp://10.96.0.17:443", "tcp://[fd00::17]:443", "udp://10.0.0.1:53"])
+def test_what_the_kubelet_says_of_services_is_no_port_of_ours(address: str) -> None:
+    settings = parse_settings([], {"FOREWARN_PORT": address, "FOREWARN_HEALTH_PORT": address})
+    assert (settings.port, settings.health_port) == (8443, 8080)
+
+
+def test_no_other_variable_can_be_one_that_the_kubelet_makes_for_a_service() -> None:
+    named = {flag.variable for flag in FLAGS} | {"FOREWARN_CLUSTER", "FOREWARN_CLIENT_NAME"}
+    made = re.compile(r".*_SERVICE_HOST|.*_SERVICE_PORT(_.*)?|.*_PORT|.*_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?")
+    assert {name for name in named if made.fullmatch(name)} == {"FOREWARN_PORT", "FOREWARN_HEALTH_PORT"}
 
 
 def test_the_configuration_and_the_api_servers_are_read_together(tmp_path: Path) -> None:
