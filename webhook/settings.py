@@ -59,9 +59,20 @@ class _Flag(NamedTuple):
     def variable(self) -> str:
         return _variable(self.name)
 
+    @property
+    def key(self) -> str:
+        return self.name.replace("-", "_")
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'"{text}" is no whole number') from None
+
 
 def _port(text: str) -> int:
-    return _within(int(text), 0, 65_535)
+    return _within(_whole(text), 0, 65_535)
 
 
 def _within(value: int, low: int, high: int) -> int:
@@ -71,15 +82,18 @@ def _within(value: int, low: int, high: int) -> int:
 
 
 def _keep_alive(text: str) -> int:
-    return _within(int(text), LEAST_KEEP_ALIVE, 86_400)
+    return _within(_whole(text), LEAST_KEEP_ALIVE, 86_400)
 
 
 def _in_flight(text: str) -> int:
-    return _within(int(text), 1, 100_000)
+    return _within(_whole(text), 1, 100_000)
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'"{text}" is no number of seconds') from None
     if not 0 <= value <= 3_600:
         raise argparse.ArgumentTypeError(f"{text} is not within 0 and 3600 seconds")
     return value
@@ -106,7 +120,7 @@ FLAGS: Final = (
         "namespace", str, "", "NAME", "where forewarn's Secret and Leases are; without it there is no upkeep of them"
     ),
     _Flag("identity", str, "", "NAME", "of this replica among the others; without it the host's name"),
-    _Flag("max-cache-age", _seconds, "120", "SECONDS", "older news from the API server make answers say so"),
+    _Flag("max-cache-age", _seconds, "120", "SECONDS", "without news from the API server for longer, answers say so"),
     _Flag("max-in-flight", _in_flight, "256", "N", "requests at a time; more are told to come again at once"),
     _Flag(
         "keep-alive", _keep_alive, "120", "SECONDS", f"how long an idle connection is kept, {LEAST_KEEP_ALIVE} or more"
@@ -129,8 +143,11 @@ _LISTS: Final = {
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Read flags, and the environment where a flag is not given. Exits with 2 on wrong usage."""
     environment = _without_service_links(environment)
-    parser = _parser(environment)
+    parser = _parser()
     given = vars(parser.parse_args(arguments))
+    for flag in FLAGS:
+        if given[flag.key] is None:
+            given[flag.key] = _from_environment(flag, environment, parser)
     cluster, names = (tuple(given.pop(name) or _listed(name, environment)) for name in ("cluster", "client_name"))
     settings = Settings(**given, cluster=cluster, client_names=names)
     if (settings.tls_cert is None) != (settings.tls_key is None):
@@ -157,6 +174,15 @@ def _without_service_links(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _from_environment(flag: _Flag, environment: Mapping[str, str], parser: argparse.ArgumentParser) -> Any:
+    """What the environment says of a flag, else its default; an error names the variable."""
+    text = environment.get(flag.variable) or flag.default
+    try:
+        return None if text is None else flag.read(text)
+    except argparse.ArgumentTypeError as fault:
+        parser.error(f"{flag.variable}: {fault}")
+
+
 def _listed(name: str, environment: Mapping[str, str]) -> list[str]:
     return [part for part in environment.get(_variable(name), "").split(",") if part]
 
@@ -171,7 +197,7 @@ def configuration(config: Path | None, admission_config: Path | None) -> Config:
     return read.limiting(load_limited_resources(admission_config)) if admission_config else read
 
 
-def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="forewarn serve",
         description="Run the admission webhook. The environment stands in for flags, as FOREWARN_HOST for --host; a "
@@ -184,19 +210,6 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", action="append", metavar=metavar, help=help_)
     for flag in FLAGS:
         names = [f"--{flag.name}", *(["-c"] if flag.name == "config" else [])]
-        default = environment.get(flag.variable) or flag.default
         shown = f"{flag.help} (default: {flag.default})" if flag.default else flag.help
-        parser.add_argument(*names, type=_named(flag), default=default, metavar=flag.metavar, help=shown)
+        parser.add_argument(*names, type=flag.read, metavar=flag.metavar, help=shown)
     return parser
-
-
-def _named(flag: _Flag) -> Callable[[str], Any]:
-    """The flag's reader; its errors say what was given, and what would be right."""
-
-    def read(text: str) -> Any:
-        try:
-            return flag.read(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f'"{text}" is no {flag.metavar.lower()} (also {flag.variable})') from None
-
-    return read

@@ -46,7 +46,9 @@ def test_a_flag_wins_over_the_environment() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--port", "x"], '"x" is no port (also FOREWARN_PORT)'),
+        (["--port", "x"], 'argument --port: "x" is no whole number'),
+        (["--drain", "soon"], '"soon" is no number of seconds'),
+        (["--max-in-flight", "many"], '"many" is no whole number'),
         (["--port", "70000"], "70000 is not within 0 and 65535"),
         (["--keep-alive", "90"], f"90 is not within {LEAST_KEEP_ALIVE} and"),
         (["--drain", "-1"], "not within 0 and 3600"),
@@ -70,10 +72,26 @@ def test_wrong_usage_exits_with_2_and_says_what_would_be_right(
     assert says in capsys.readouterr().err
 
 
-def test_the_environment_is_checked_too(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse_settings([], {"FOREWARN_PORT": "x"})
-    assert "FOREWARN_PORT" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("PORT", "x", 'error: FOREWARN_PORT: "x" is no whole number'),
+        ("HEALTH_PORT", "70000", "error: FOREWARN_HEALTH_PORT: 70000 is not within 0 and 65535"),
+        ("DRAIN", "5s", 'error: FOREWARN_DRAIN: "5s" is no number of seconds'),
+        ("TLS_MIN_VERSION", "1.1", "error: FOREWARN_TLS_MIN_VERSION: 1.1 is none of 1.3, 1.2"),
+    ],
+)
+def test_the_environment_is_checked_too_and_the_variable_is_named(
+    name: str, value: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        parse_settings([], {f"FOREWARN_{name}": value})
+    assert exit_.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_bad_variable_says_nothing_where_the_flag_is_given() -> None:
+    assert parse_settings(["--port", "1"], {"FOREWARN_PORT": "x"}).port == 1
 
 
 @pytest.mark.parametrize("address", ["tcp://10.96.0.17:443", "tcp://[fd00::17]:443", "udp://10.0.0.1:53"])
