@@ -364,10 +364,11 @@ def test_another_context_is_another_server(api: ScriptedApi) -> None:
     ("context", "document", "says"),
     [
         ("nowhere", None, 'there is no context "nowhere" in {path}; there is: here, there'),
-        ("", "", "the kubeconfig cannot be used"),
-        ("", "[", "the kubeconfig cannot be used"),
-        ("", "a: b", "the kubeconfig cannot be used"),
-        ("", "{contexts: 5, clusters: [], users: {}}", "the kubeconfig cannot be used"),
+        ("", "", "the kubeconfig {path} cannot be used"),
+        ("", "[", "the kubeconfig {path} cannot be used"),
+        ("", "a: b", "the kubeconfig {path} cannot be used"),
+        ("", "junk", "the kubeconfig {path} cannot be used"),
+        ("", "{contexts: 5, clusters: [], users: {}}", "the kubeconfig {path} cannot be used"),
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_says_why(
@@ -386,6 +387,17 @@ def test_without_a_kubeconfig_and_outside_of_a_pod_there_is_nobody_to_ask(monkey
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(ApiError, match="there is no kubeconfig"):
         connect()
+
+
+def test_a_pod_without_its_service_account_is_not_told_of_a_kubeconfig(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_TOKEN_FILENAME", "/nowhere/token")
+    with pytest.raises(ApiError) as raised:
+        connect()
+    assert str(raised.value).startswith("the pod's service account cannot be used: Service token file does not exist")
+    assert "automountServiceAccountToken" in str(raised.value)
 
 
 def test_without_the_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,15 +96,10 @@ def connect(context: str = "") -> Connection:
     except ModuleNotFoundError as missing:
         raise ApiError(0, f"{missing.name} is not installed: it comes with forewarn's extra `live`") from None
     configuration = client.Configuration()
-    try:
-        if context or _kubeconfig() or _IN_CLUSTER not in os.environ:
-            _read_kubeconfig(config, configuration, context)
-        else:
-            config.load_incluster_config(client_configuration=configuration)
-    except ApiError:
-        raise
-    except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
-        raise ApiError(0, f"the kubeconfig cannot be used: {_reason(error)}") from None
+    if context or _kubeconfig() or _IN_CLUSTER not in os.environ:
+        _read_kubeconfig(config, configuration, context)
+    else:
+        _read_service_account(config, configuration)
     configuration.connection_pool_maxsize = _POOL
     if not configuration.verify_ssl:
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # as the kubeconfig wants it
@@ -115,11 +110,23 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
     path = _kubeconfig()
     if not path:
         raise ApiError(0, "there is no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod of a cluster")
-    if context:
-        known = sorted(str(c["name"]) for c in config.list_kube_config_contexts(config_file=path)[0])
-        if context not in known:
+    try:
+        known = sorted(str(c["name"]) for c in config.list_kube_config_contexts(path)[0]) if context else []
+        if context and context not in known:
             raise ApiError(0, f'there is no context "{context}" in {path}; there is: {", ".join(known) or "none"}')
-    config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
+        config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
+    except ApiError:
+        raise
+    except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
+        raise ApiError(0, f"the kubeconfig {path} cannot be used: {_reason(error)}") from None
+
+
+def _read_service_account(config: Any, configuration: Any) -> None:
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+    except Exception as error:
+        why = f"the pod's service account cannot be used: {_reason(error).rstrip('.')} (automountServiceAccountToken?)"
+        raise ApiError(0, why) from None
 
 
 def _kubeconfig() -> str:
