@@ -20,6 +20,7 @@ LEAST_KEEP_ALIVE: Final = 91
 PREFIX: Final = "FOREWARN_"
 _SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://.*")
 """What the kubelet writes into FOREWARN_PORT for a Service named forewarn (pkg/kubelet/envvars, makeLinkVariables)."""
+_OF_A_SERVICE: Final = re.compile(r".*_SERVICE_(HOST|PORT(_.*)?)|.*_PORT(_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,13 @@ def _without_service_links(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if not (name.endswith("_PORT") and _SERVICE_LINK.fullmatch(value))
     }
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Variables that begin as ours do and stand for no flag, but for those that the kubelet makes of Services."""
+    known = {_variable(name) for name in _LISTS} | {flag.variable for flag in FLAGS}
+    ours = {name for name in environment if name.startswith(PREFIX)}
+    return sorted(name for name in ours - known if not _OF_A_SERVICE.fullmatch(name))
 
 
 def _from_environment(flag: _Flag, environment: Mapping[str, str], parser: argparse.ArgumentParser) -> Any:

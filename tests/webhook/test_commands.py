@@ -259,6 +259,13 @@ def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_co
         assert (told["level"], told["verb"], told["resource"], told["group"]) == ("error", "list", "nodes", "")
 
 
+def test_a_variable_that_does_nothing_is_told(cluster_file: Path) -> None:
+    server = Started(cluster_file, "--drain", "0", FOREWARN_MAX_INFLIGHT="3", FOREWARN_SERVICE_PORT="443")
+    server.process.terminate()
+    _, log = server.ends()
+    assert [line["variable"] for line in log if line["message"] == "unknown variable"] == ["FOREWARN_MAX_INFLIGHT"]
+
+
 def test_serving_by_watches_answers_say_when_the_state_is_late(tmp_path: Path) -> None:
     with scripted_api() as api:
         config = kubeconfig(tmp_path / "config", api.url)

@@ -11,7 +11,7 @@ import pytest
 from policies.config import Config, ConfigError
 from policies.findings import Action
 from webhook.asgi import Limits
-from webhook.settings import FLAGS, LEAST_KEEP_ALIVE, configuration, parse_settings
+from webhook.settings import FLAGS, LEAST_KEEP_ALIVE, configuration, parse_settings, unknown_variables
 
 
 def test_defaults() -> None:
@@ -104,6 +104,23 @@ def test_no_other_variable_can_be_one_that_the_kubelet_makes_for_a_service() -> 
     named = {flag.variable for flag in FLAGS} | {"FOREWARN_CLUSTER", "FOREWARN_CLIENT_NAME"}
     made = re.compile(r".*_SERVICE_HOST|.*_SERVICE_PORT(_.*)?|.*_PORT|.*_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?")
     assert {name for name in named if made.fullmatch(name)} == {"FOREWARN_PORT", "FOREWARN_HEALTH_PORT"}
+
+
+def test_variables_that_look_like_ours_and_stand_for_no_flag_are_named() -> None:
+    made = {
+        "FOREWARN_SERVICE_HOST": "10.96.0.17",
+        "FOREWARN_SERVICE_PORT": "443",
+        "FOREWARN_SERVICE_PORT_WEBHOOK": "443",
+    }
+    made |= {"FOREWARN_PORT": "tcp://10.96.0.17:443", "FOREWARN_PORT_443_TCP": "tcp://10.96.0.17:443"}
+    made |= {"FOREWARN_PORT_443_TCP_ADDR": "10.96.0.17", "FOREWARN_PORT_443_TCP_PROTO": "tcp"}
+    made |= {"FOREWARN_PORT_443_TCP_PORT": "443", "FOREWARN_METRICS_PORT": "tcp://10.96.0.18:80"}
+    ours = {"FOREWARN_HOST": "::", "FOREWARN_CLUSTER": "live", "FOREWARN_CLIENT_NAME": "a", "FOREWARN_PORT": "1"}
+    assert unknown_variables({**made, "PATH": "/bin"}) == []
+    assert unknown_variables({**made, **ours, "FOREWARN_MAX_INFLIGHT": "3", "FOREWARN_LOG": ""}) == [
+        "FOREWARN_LOG",
+        "FOREWARN_MAX_INFLIGHT",
+    ]
 
 
 def test_the_configuration_and_the_api_servers_are_read_together(tmp_path: Path) -> None:

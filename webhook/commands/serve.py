@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ from webhook.logs import log_to_stderr, say
 from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
 from webhook.server import TlsServer, bind, from_wsgi, serve_health
-from webhook.settings import configuration, parse_settings
+from webhook.settings import configuration, parse_settings, unknown_variables
 from webhook.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
     settings = parse_settings(arguments, os.environ)
     log_to_stderr()
+    for name in unknown_variables(os.environ):
+        say("unknown variable", {"variable": name, "why": "it stands for no flag and does nothing"}, logging.WARNING)
     try:
         return _run(settings)
     except CannotStart as fault:
