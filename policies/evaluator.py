@@ -37,15 +37,18 @@ def evaluate(
     phase: Phase,
     now: datetime,
     expired: Callable[[], bool] = lambda: False,
+    predicted: Callable[[Impact], object] = lambda _: None,
 ) -> list[Finding]:
     """Everything there is to say about an apply, in the order of the report and each thing once.
 
     `cluster` None: not known. `expired`: whether the time for what takes long (predictions) is used up; rules that only
-    look things up always answer.
+    look things up always answer. `predicted` is told of every impact that was worked out.
     """
     context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now))
     judged = (finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config))
     found = {finding.order: finding for finding in judged}
+    for impact in context.impacts:
+        predicted(impact)
     return [found[key] for key in sorted(found)]
 
 

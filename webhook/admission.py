@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
+    from policies.rules.impact import Impact
 
 Confirm = Callable[[], Mapping[str, PriorityClass]]
 """The classes that the API server has this moment, by name: one live GET. Raises OSError where it fails."""
@@ -147,6 +148,8 @@ class Decision:
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
     exemption: str = ""
+    impact: Impact | None = None
+    """What was predicted for `/validate`, whether or not it is worth a word."""
 
     @property
     def unconfirmed(self) -> bool:
@@ -313,9 +316,19 @@ def _scaled(request: Request, cluster: ClusterSnapshot | None, config: Config) -
 def _judge(
     uid: str, subject: Subject, cluster: ClusterSnapshot | None, config: Config, time: Time, confirm: Confirm | None
 ) -> Decision:
+    impacts: list[Impact] = []
+
     def found(cluster: ClusterSnapshot | None) -> tuple[Finding, ...]:
         apply = Apply((subject,))
-        findings = evaluate(apply, cluster, config, phase=Phase.VALIDATE, now=time.now, expired=time.expired)
+        findings = evaluate(
+            apply,
+            cluster,
+            config,
+            phase=Phase.VALIDATE,
+            now=time.now,
+            expired=time.expired,
+            predicted=impacts.append,
+        )
         return tuple(_doubted(finding) if time.late else finding for finding in findings)
 
     findings = found(cluster)
@@ -326,7 +339,7 @@ def _judge(
             findings = tuple(_unproven(finding) for finding in findings)
         else:
             findings = found(replace(cluster, priority_classes=classes))
-    return _answer(uid, findings)
+    return replace(_answer(uid, findings), impact=impacts[-1] if impacts else None)
 
 
 def _rests_on_the_cache(findings: tuple[Finding, ...]) -> bool:

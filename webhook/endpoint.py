@@ -14,9 +14,9 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webhook import impact
 from webhook.admission import Decision, Hook, Time, claim_of, decide, may_stand, refuse_default, worked_out
 from webhook.deadlines import Deadline, parse_timeout
+from webhook.impact import outcome_of
 from webhook.logs import LOGGER, say
 from webhook.metrics import KINDS, OTHER
 from webhook.review import BadReview, Request, parse_review, status_body
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
+    from policies.rules.impact import Impact
     from webhook.admission import Claim, Confirm, Recall, Reserve
     from webhook.metrics import Metrics
 
@@ -183,14 +184,13 @@ class Endpoint:
             return decide(request, call.hook, cluster, config, time, confirm, self.recall)
 
         claim = claim_of(request, call.hook, config) if self.reserve else None
-        predicting = self.takes_long(request, call.hook)
 
         def later() -> Reply:
             try:
                 begun = monotonic()
                 decision = decided(self.confirm)
-                if predicting:
-                    self._predicted(decision, monotonic() - begun)
+                if decision.impact:
+                    self._predicted(decision.impact, monotonic() - begun)
                 if claim and may_stand(decision):
                     decision = self._reserve(claim, request, decision, deadline)
                 return self._reply(call.hook, request, decision, started)
@@ -199,17 +199,16 @@ class Endpoint:
             except Exception:
                 return self._broken(call)
 
-        if claim or predicting:
+        if claim or self.takes_long(request, call.hook):
             return Later(later)
         decision = decided(None)
         if decision.unconfirmed and self.confirm is not None:
             return Later(later)
         return self._reply(call.hook, request, decision, started)
 
-    def _predicted(self, decision: Decision, seconds: float) -> None:
+    def _predicted(self, impact: Impact, seconds: float) -> None:
         self.metrics.prediction_duration.observe(seconds)
-        told = next((finding.detail for finding in decision.findings if finding.rule in impact.RULES), None)
-        self.metrics.count(self.metrics.predictions, impact.outcome_of(told) if told else "nobody goes")
+        self.metrics.count(self.metrics.predictions, outcome_of(impact))
 
     def _reserve(self, claim: Claim, request: Request, decision: Decision, deadline: Deadline) -> Decision:
         """The decision once the place of the global default is reserved, or taken. Raises NotReserved."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from policies.config import Config
     from policies.objects.fields import ApiObject
     from policies.objects.subject import Subject
+    from policies.rules.impact import Impact
 
 ANNOTATION: Final = "forewarn.dev/preemption-impact"
 PATH: Final = ("metadata", "annotations", ANNOTATION)
@@ -38,11 +39,11 @@ def takes_long(cluster: ClusterSnapshot | None, kind: str, config: Config) -> bo
     return predicted and cluster is not None and bool(cluster.objects.nodes)
 
 
-def outcome_of(impact: Mapping[str, object]) -> str:
+def outcome_of(impact: Impact) -> str:
     """What a prediction came to, for metrics."""
-    if impact.get("cutShort"):
+    if impact.cut_short:
         return "cut-short"
-    return "preempts" if "preemptions" in impact else "pending"
+    return "preempts" if impact.preempting else "pending" if impact.pending else "nobody goes"
 
 
 def wanted(subject: Subject, config: Config) -> bool:

@@ -49,9 +49,14 @@ class Metrics:
         self.in_flight = self._make(Gauge, "in_flight", "Requests that have not been answered yet.")
         self.findings = self._make(Counter, "findings", "What rules said of requests.", "rule", "action")
         self.prediction_duration = Histogram(
-            "forewarn_prediction_duration_seconds", "Time of a prediction.", buckets=_SECONDS, registry=self._registry
+            "forewarn_prediction_duration_seconds",
+            "Time of a prediction for /validate.",
+            buckets=_SECONDS,
+            registry=self._registry,
         )
-        self.predictions = self._make(Counter, "predictions", "Predictions, by how they ended.", "outcome")
+        self.predictions = self._make(
+            Counter, "predictions", "Predictions for /validate, by what came of them.", "outcome"
+        )
         self.certificate_expiry = self._make(
             Gauge, "certificate_expiry_timestamp_seconds", "When the serving certificate ends, in seconds since 1970."
         )

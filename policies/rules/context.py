@@ -184,6 +184,11 @@ class Context:
                 break
         return self._impacts.get(id(subject))
 
+    @property
+    def impacts(self) -> tuple[Impact, ...]:
+        """The impacts that have been worked out so far, in the order of the apply."""
+        return tuple(impact for impact in self._impacts.values() if impact is not None)
+
     @cached_property
     def _forecast(self) -> Forecast:
         from policies.rules.impact import Forecast  # numpy comes with it: only where something is predicted

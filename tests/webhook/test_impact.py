@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import chain, repeat
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from policies.config import Config, read_config
-from tests.webhook.builders import NOW, cluster, decided, deployment, pod, review
+from tests.webhook.builders import NOW, cluster, decided, deployment, endpoint, pod, review
 from webhook.admission import Hook, Time, decide
+from webhook.endpoint import Call
 from webhook.impact import ANNOTATION, PATH, Memory, text_of
 from webhook.json_patch import apply_patch
 from webhook.review import parse_review
@@ -170,6 +173,46 @@ def test_the_annotation_stays_small_whatever_happens() -> None:
     assert (len(first["victims"]), first["moreVictims"]) == (10, 40)
     assert (len(first["orAnyOf"]), first["moreNodes"]) == (10, 30)
     assert len(json.dumps(told)) < 10_000
+
+
+def _replicas(count: int, cpu: str) -> dict[str, Any]:
+    obj = _with_cpu(deployment(), cpu)
+    obj["spec"]["replicas"] = count
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("obj", "seconds", "outcome"),
+    [
+        (_with_cpu(pod("gold", 1000), "1"), 0, "preempts"),
+        (_with_cpu(deployment(), "1"), 0, "preempts"),
+        (_with_cpu(pod("gold", 1000), "2"), 0, "pending"),
+        (_with_cpu(pod("gold", 1000), "0"), 0, "nobody goes"),
+        (_replicas(5, "0"), 100, "cut-short"),  # nothing is found so far, which does not mean that nobody goes
+        (_replicas(5, "1"), 100, "cut-short"),
+        ({**pod("gold", 1000), "spec": {**pod("gold", 1000)["spec"], "schedulerName": "other"}}, 0, None),
+    ],
+)
+@pytest.mark.parametrize("actions", ["warn", "audit"])
+def test_a_prediction_is_counted_once_and_as_what_it_came_to(
+    obj: dict[str, Any], seconds: float, outcome: str | None, actions: str
+) -> None:
+    config = read_config(f"actions: {{preempts-running-pods: {actions}, fits-nowhere: {actions}}}", "c")
+    asked = endpoint(lambda: STATE, lambda: config, takes_long=lambda *_: True)
+    for hook in Hook:
+        reply = asked.answer_now(Call(hook, json.dumps(review(obj)).encode(), monotonic() - seconds, "10s"))
+        assert json.loads(reply.body)["response"]["allowed"]
+    told = asked.metrics.exposition("")[0].decode()
+    counted = re.findall(r'^forewarn_predictions_total{outcome="(.*)"} (.*)$', told, re.MULTILINE)
+    assert counted == ([(outcome, "1.0")] if outcome else [])
+    assert f"forewarn_prediction_duration_seconds_count {len(counted)}.0" in told
+
+
+def test_what_brings_no_pod_counts_as_no_prediction() -> None:
+    asked = endpoint(lambda: STATE, takes_long=lambda *_: True)
+    obj = deployment()
+    asked.answer_now(Call(Hook.VALIDATE, json.dumps(review(obj, "UPDATE", oldObject=obj)).encode(), monotonic()))
+    assert "forewarn_predictions_total{" not in asked.metrics.exposition("")[0].decode()
 
 
 def test_a_memory_gives_the_same_bytes_for_a_while() -> None:
