@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Mapping
 from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,7 +18,7 @@ from policies.objects.fields import at
 from policies.objects.subject import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
@@ -67,49 +68,62 @@ def annotation(subject: Subject, cluster: ClusterSnapshot, config: Config, expir
     return text_of(impact.to_dict()) if impact.preempting or impact.pending or impact.rest else ""
 
 
-class _Known(NamedTuple):
-    text: str | None
+class _Written(NamedTuple):
+    text: str
     until: float
 
 
 class Memory:
-    """What was written on an object a moment ago: the API server calls again with the same object (reinvocation), and
-    must get the same bytes though the cluster has moved on. Safe to use from any thread."""
+    """What was written on an object a moment ago. Where a later webhook changes it, the API server calls again with
+    what was written on it (reinvocation), and that stays though the cluster has moved on.
+
+    Each call has a uid of its own, and pods of one controller are alike to the byte: that an object comes back is known
+    only by the annotation that it carries. One without it is new. Safe to use from any thread.
+    """
 
     def __init__(self, clock: Callable[[], float], seconds: float = 30.0) -> None:
         self._clock, self._seconds = clock, seconds
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._written: OrderedDict[str, _Written] = OrderedDict()
         self._lock = Lock()
 
     def recall(self, subject: Subject, work_out: Callable[[], str | None]) -> str | None:
-        """The text for this object: as before, if it was asked for within the last seconds, else worked out."""
-        key, now = _fingerprint(subject), self._clock()
-        with self._lock:
-            known = self._known.get(key)
-        if known is not None and known.until > now:
-            return known.text
+        """The text for this object: what it carries if that was written a moment ago, else what is worked out."""
+        carried = at(subject.object, *PATH)
+        if carried and self._recently(subject) == carried:
+            return str(carried)
         text = work_out()
-        with self._lock:
-            self._known[key] = _Known(text, now + self._seconds)
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
+        if text:
+            with self._lock:
+                self._written[_fingerprint(subject)] = _Written(text, self._clock() + self._seconds)
+                while len(self._written) > _REMEMBERED:
+                    self._written.popitem(last=False)
         return text
+
+    def _recently(self, subject: Subject) -> str | None:
+        with self._lock:
+            written = self._written.get(_fingerprint(subject))
+        return written.text if written and written.until > self._clock() else None
 
 
 def _fingerprint(subject: Subject) -> str:
     """What tells objects apart, but for our own annotation and what the API server adds between two calls."""
-    spec: dict[str, Any] = {
+    obj = subject.object
+    metadata = _without(at(obj, "metadata"), "managedFields")
+    annotations = _without(metadata.pop("annotations", None), ANNOTATION)
+    told = {
         "operation": subject.operation,
         "ref": subject.ref,
-        "generateName": at(subject.object, "metadata", "generateName"),
-        "spec": _settled(subject.object),
+        "object": {**obj, "metadata": metadata, "spec": _settled(obj)},
+        "annotations": annotations,
         "old": at(subject.old or {}, "metadata", "resourceVersion"),
     }
-    return sha256(json.dumps(spec, sort_keys=True, default=str).encode()).hexdigest()
+    return sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _settled(obj: ApiObject) -> Any:
     spec = at(obj, "spec")
-    if obj.get("kind") != "Pod" or not isinstance(spec, dict):
-        return spec
-    return {key: value for key, value in spec.items() if key not in ("priority", "preemptionPolicy")}
+    return _without(spec, "priority", "preemptionPolicy") if obj.get("kind") == "Pod" else spec
+
+
+def _without(value: Any, *keys: str) -> dict[str, Any]:
+    return {key: item for key, item in value.items() if key not in keys} if isinstance(value, Mapping) else {}

@@ -21,6 +21,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RESOURCES = {
     "Pod": ("", "pods"),
     "Namespace": ("", "namespaces"),
+    "PodTemplate": ("", "podtemplates"),
     "ResourceQuota": ("", "resourcequotas"),
     "PriorityClass": ("scheduling.k8s.io", "priorityclasses"),
     "Deployment": ("apps", "deployments"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies.config import Config, read_config
+from policies.objects.fields import at
 from tests.webhook.builders import NOW, cluster, decided, deployment, endpoint, pod, review
 from webhook.admission import Hook, Time, decide
 from webhook.endpoint import Call
@@ -21,6 +22,7 @@ from webhook.review import parse_review
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from policies.cluster import ClusterSnapshot
     from policies.objects.subject import Subject
 
 NODE = {
@@ -215,23 +217,81 @@ def test_what_brings_no_pod_counts_as_no_prediction() -> None:
     assert "forewarn_predictions_total{" not in asked.metrics.exposition("")[0].decode()
 
 
-def test_a_memory_gives_the_same_bytes_for_a_while() -> None:
-    now, worked = [0.0], []
-    memory = Memory(lambda: now[0], seconds=30)
-    subject = _subject(_with_cpu(pod("gold"), "1"))
+class Asked:
+    """A memory that is told what is worked out: "1", "2", …"""
 
-    def work_out() -> str:
-        worked.append(now[0])
-        return str(len(worked))
+    def __init__(self) -> None:
+        self.now, self.worked = 0.0, 0
+        self._memory = Memory(lambda: self.now, seconds=30)
 
-    assert memory.recall(subject, work_out) == "1"
-    annotated = apply_patch(subject.object, decided(Hook.MUTATE, review(subject.object), state=STATE).response.patch)
-    now[0] = 29
-    assert memory.recall(_subject(annotated), work_out) == "1"
-    assert memory.recall(_subject(_with_cpu(pod("gold"), "500m")), work_out) == "2"
-    now[0] = 60
-    assert memory.recall(subject, work_out) == "3"
-    assert PATH[-1] == ANNOTATION
+    def about(self, obj: dict[str, Any], text: str | None = None) -> str | None:
+        """What is to be written on an object that carries this text."""
+        carried = {} if text is None else {ANNOTATION: text}
+        obj = {
+            **obj,
+            "metadata": {**obj["metadata"], "annotations": {**obj["metadata"].get("annotations", {}), **carried}},
+        }
+        return self._memory.recall(_subject(obj), self._work_out)
+
+    def _work_out(self) -> str:
+        self.worked += 1
+        return str(self.worked)
+
+
+def test_an_object_that_comes_back_with_what_was_written_on_it_keeps_that_for_a_while() -> None:
+    asked, obj = Asked(), _with_cpu(pod("gold"), "1")
+    assert asked.about(obj) == "1"
+    asked.now = 29
+    assert asked.about(obj, "1") == "1"
+    resolved = {**obj, "spec": {**obj["spec"], "priority": 1000, "preemptionPolicy": "PreemptLowerPriority"}}
+    assert asked.about(resolved, "1") == "1"
+    asked.now = 31
+    assert asked.about(obj, "1") == "2"
+
+
+def test_an_object_without_our_annotation_is_a_new_one_though_it_looks_like_one_before() -> None:
+    asked, obj = Asked(), _with_cpu(pod("gold"), "1")
+    obj["metadata"] = {"generateName": "web-", "namespace": "team"}
+    assert [asked.about(obj), asked.about(obj), asked.about(obj)] == ["1", "2", "3"]
+    assert asked.about(obj, "a text of somebody else") == "4"
+
+
+GENERATED = {**pod("gold"), "metadata": {"generateName": "web-", "namespace": "team", "labels": {"app": "web"}}}
+TEMPLATE = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t", "namespace": "team"}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (GENERATED, {**GENERATED, "metadata": {**GENERATED["metadata"], "labels": {"app": "search"}}}),
+        (GENERATED, {**GENERATED, "metadata": {**GENERATED["metadata"], "annotations": {"a": "b"}}}),
+        (GENERATED, {**GENERATED, "metadata": {**GENERATED["metadata"], "generateName": "search-"}}),
+        (GENERATED, {**GENERATED, "spec": {"containers": [*GENERATED["spec"]["containers"], {"name": "sidecar"}]}}),
+        (TEMPLATE | {"template": {"spec": pod()["spec"]}}, TEMPLATE | {"template": {"spec": pod("gold")["spec"]}}),
+        (deployment(), {**deployment(), "spec": {**deployment()["spec"], "replicas": 2}}),
+    ],
+    ids=["labels", "annotations", "name", "a sidecar", "a PodTemplate's template", "replicas"],
+)
+def test_an_annotation_is_not_kept_on_an_object_that_is_another_one(one: dict[str, Any], other: dict[str, Any]) -> None:
+    asked = Asked()
+    assert asked.about(one) == "1"
+    assert asked.about(other, "1") == "2"
+    assert asked.about(one, "1") == "1"
+
+
+def test_the_second_pod_of_a_controller_is_told_that_the_cluster_is_full_by_now() -> None:
+    recall = Memory(monotonic).recall
+    obj = {**_with_cpu(pod("gold"), "1"), "metadata": {"generateName": "web-", "namespace": "team"}}
+    request = parse_review(json.dumps(review(obj)).encode())
+    filled = _with_cpu(pod(priority=1000, name="web-1"), "1")
+    filled["spec"]["nodeName"] = "node-1"
+
+    def written(state: ClusterSnapshot) -> Any:
+        decision = decide(request, Hook.MUTATE, state, Config(), Time(NOW, lambda: False), recall=recall)
+        return at(apply_patch(obj, decision.response.patch), *PATH)
+
+    assert written(cluster(NODE)) is None
+    assert json.loads(written(cluster(NODE, filled)))["pending"] == 1
 
 
 def test_what_a_dry_run_was_told_is_not_remembered() -> None:
