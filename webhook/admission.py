@@ -227,12 +227,14 @@ def may_stand(decision: Decision) -> bool:
 
 
 def refuse_default(request: Request, decision: Decision, why: str) -> Decision:
-    """The decision on a class whose place as global default is taken."""
+    """The decision on a class whose place as global default is taken; the audit log is told what it was to be told."""
     subject = request.subject
     location, ref = subject.locate(("globalDefault",)), subject.ref
     rule, remedy = global_default_not_unique.ID, "try again, or set globalDefault: false"
     finding = Finding(location, Severity.ERROR, rule, ref, why, remedy, Action.DENY, "globalDefault")
-    return _answer(request.uid, (*decision.findings, finding))
+    denied = _answer(request.uid, (*decision.findings, finding))
+    audit = {**decision.response.audit, **denied.response.audit}
+    return replace(denied, response=replace(denied.response, audit=audit))
 
 
 _STORING: Final = (Operation.CREATE, Operation.UPDATE)

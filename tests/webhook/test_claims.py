@@ -93,6 +93,17 @@ def test_a_class_whose_place_is_taken_is_denied_in_the_rules_name() -> None:
     assert "global-default-not-unique" in denied["status"]["message"]
 
 
+def test_a_class_whose_place_is_taken_is_denied_with_all_that_the_audit_log_was_to_be_told() -> None:
+    config = read_config("actions: {below-autoscaler-cutoff: audit}", "c")
+    low = {**NEW, "value": -50}
+    taken = Reserving('PriorityClass "other" has the place')
+    audit = response(asked(taken, low, late=lambda: "no news", config=lambda: config))["auditAnnotations"]
+    allowed = response(asked(Reserving(), low, late=lambda: "no news", config=lambda: config))["auditAnnotations"]
+    assert audit == allowed
+    assert audit["late-cluster-state"] == "no news"
+    assert len(audit) == 2
+
+
 def test_nothing_is_reserved_for_a_class_that_rules_deny_or_an_exemption_lets_pass() -> None:
     reserve = Reserving()
     state = cluster(priority_class("standard", 5, globalDefault=True))
