@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from policies.objects.fields import at
 from webhook.api import Conflict
-from webhook.certificates import BACKDATED, Authority, NoCertificate, certificates_in, validity_of
+from webhook.certificates import Authority, NoCertificate, certificates_in, validity_of
 from webhook.logs import say
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ LEAF_LIFE: Final = timedelta(hours=24)
 RENEWED_AT: Final = 2 / 3
 """The share of its life after which a certificate is succeeded: a leaf by another leaf, a CA by a coming one."""
 ANNOUNCED_FOR: Final = timedelta(hours=1)
-"""How long every API server has been told of a CA before it signs."""
+"""How long the webhook configurations have named a CA before it signs, so that every API server knows it by then."""
 
 
 class BadSecret(ValueError):
@@ -38,11 +38,15 @@ class BadSecret(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Authorities:
-    """What the Secret holds; empty in the manifests. `former`: certificates in PEM, newest first."""
+    """What the Secret holds; empty in the manifests. `former`: certificates in PEM, newest first.
+
+    `announced_at`: since when every webhook configuration has been seen to name the coming one.
+    """
 
     current: Authority | None = None
     coming: Authority | None = None
     former: tuple[bytes, ...] = ()
+    announced_at: datetime | None = None
 
     @classmethod
     def from_secret(cls, secret: ApiObject) -> Authorities:
@@ -52,7 +56,7 @@ class Authorities:
             former = tuple(certificates_in(_decoded(data, "former.crt")))
         except NoCertificate as error:
             raise _bad("former.crt", error) from None
-        return cls(_authority(data, "tls"), _authority(data, "next"), former)
+        return cls(_authority(data, "tls"), _authority(data, "next"), former, _moment(data, "next.announced"))
 
     def to_data(self) -> dict[str, str]:
         """The Secret's data."""
@@ -60,6 +64,8 @@ class Authorities:
         for name, authority in (("tls", self.current), ("next", self.coming)):
             if authority:
                 texts |= {f"{name}.crt": authority.certificate, f"{name}.key": authority.key}
+        if self.announced_at:
+            texts["next.announced"] = self.announced_at.isoformat().encode()
         return {key: base64.b64encode(text).decode() for key, text in texts.items() if text}
 
     def bundle(self) -> bytes:
@@ -77,10 +83,12 @@ class Authorities:
         if coming is None:
             due = now >= current.validity.part(RENEWED_AT)
             return Authorities(current, Authority.make(now) if due else None, former)
-        since = now - BACKDATED - coming.validity.not_before
-        if since >= ANNOUNCED_FOR and coming.certificate in announced:
+        if coming.certificate not in announced:
+            return Authorities(current, coming, former)
+        since = min(self.announced_at or now, now)
+        if now - since >= ANNOUNCED_FOR:
             return Authorities(coming, None, (current.certificate, *former))
-        return replace(self, coming=coming, former=former)
+        return Authorities(current, coming, former, since)
 
 
 class Keeper:
@@ -149,6 +157,19 @@ def _authority(data: Mapping[str, str], name: str) -> Authority | None:
         raise _bad(f"{name}.crt and {name}.key", error) from None
 
 
+def _moment(data: Mapping[str, str], key: str) -> datetime | None:
+    text = _decoded(data, key).decode("utf-8", "replace")
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = datetime.min
+    if moment.tzinfo is None:
+        raise _bad(key, f'"{text[:80]}" is no date with time and zone')
+    return moment
+
+
 def _decoded(data: Mapping[str, str], key: str) -> bytes:
     try:
         return base64.b64decode(data.get(key) or "", validate=True)
@@ -156,5 +177,5 @@ def _decoded(data: Mapping[str, str], key: str) -> bytes:
         raise _bad(key, error) from None
 
 
-def _bad(key: str, why: Exception) -> BadSecret:
+def _bad(key: str, why: object) -> BadSecret:
     return BadSecret(f"the Secret's {key}: {why}; take everything out of its data, and a new CA is made")

@@ -82,6 +82,11 @@ def test_mounted_certificates_change(with_files: Webhook, api: Api, files: tuple
     assert made.done > 300
 
 
+def _put(api: Api, data: dict[str, bytes]) -> None:
+    """Write into forewarn's Secret."""
+    api.patch(SECRET, {"data": {key: b64encode(value).decode() for key, value in data.items()}})
+
+
 @pytest.fixture
 def on_its_own(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[Webhook]:
     made = Webhook(plane, installed, 2)
@@ -93,15 +98,18 @@ def on_its_own(plane: ControlPlane, installed: Installation, api: Api) -> Iterat
 
 
 def test_its_own_authority_is_succeeded(on_its_own: Webhook, api: Api) -> None:
-    """The next CA is in the Secret; it was made two hours ago, so it need not be announced for an hour first."""
+    """The next CA is in the Secret. Once it is announced, the Secret is made to say that it was two hours ago."""
     old_leaves, old_bundle = shown(on_its_own), certificates_in(on_its_own.bundle(api))
-    coming = Authority.make(datetime.now(UTC) - timedelta(hours=2))
+    coming = Authority.make(datetime.now(UTC))
     with load(creating(api), per_second=100, threads=32) as made:
-        data = {"next.crt": coming.certificate, "next.key": coming.key}
-        api.patch(SECRET, {"data": {key: b64encode(text).decode() for key, text in data.items()}})
+        _put(api, {"next.crt": coming.certificate, "next.key": coming.key})
         announced = lambda: coming.certificate in certificates_in(on_its_own.bundle(api))  # noqa: E731
         wait_until(announced, 2 * LOOKS, "the coming CA is announced")
         assert certificates_in(on_its_own.bundle(api))[0] == old_bundle[0]
+        noted = lambda: "next.announced" in api.get("Secret", "forewarn-ca", "forewarn")["data"]  # noqa: E731
+        wait_until(noted, 2 * LOOKS, "the Secret says since when it is announced")
+        assert shown(on_its_own) == old_leaves
+        _put(api, {"next.announced": (datetime.now(UTC) - timedelta(hours=2)).isoformat().encode()})
         signs = lambda: not shown(on_its_own) & old_leaves  # noqa: E731
         wait_until(signs, 3 * LOOKS, "both replicas show a leaf of the new CA")
         time.sleep(3)

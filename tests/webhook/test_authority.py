@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -192,12 +192,51 @@ def test_the_ca_is_succeeded_by_one_that_was_announced_for_an_hour_and_trusted_u
     new = second.coming
     assert second.bundle() == new.certificate.join([old.certificate, b""])
     announced = {old.certificate, new.certificate}
-    assert second.advanced(at + ANNOUNCED_FOR - MINUTE, announced) == second
-    assert second.advanced(at + ANNOUNCED_FOR + MINUTE, {old.certificate}) == second
-    third = second.advanced(at + ANNOUNCED_FOR + MINUTE, announced)
+    noted = second.advanced(at, announced)
+    assert noted == replace(second, announced_at=at)
+    assert noted.advanced(at + ANNOUNCED_FOR - MINUTE, announced) == noted
+    assert noted.advanced(at + ANNOUNCED_FOR + MINUTE, {old.certificate}) == second
+    third = noted.advanced(at + ANNOUNCED_FOR, announced)
     assert (third.current, third.coming, third.former) == (new, None, (old.certificate,))
     assert third.advanced(NOW + LIFE - DAY, announced) == third
     assert third.advanced(NOW + LIFE, announced).former == ()
+
+
+def test_the_hour_begins_when_the_configurations_name_the_coming_ca_and_not_when_it_was_made() -> None:
+    api, clock = cluster(), Clock()
+    Replica(api, clock).look(writer=True)
+    first, clock.now = api.objects[SECRET]["data"]["tls.crt"], NOW + LIFE * 0.7
+    kept = {path: api.objects[path] for path in PATHS}
+    Replica(api, clock).look(writer=True)  # makes the coming one, and then cannot announce it
+    for path in PATHS:
+        api.put(path, kept[path])
+    clock.now += 2 * HOUR
+    Replica(api, clock).look(writer=True)
+    clock.now += MINUTE
+    seen = clock.now
+
+    def signs() -> bool:
+        """The writer has looked; each time it is another replica, which knows what is in the Secret."""
+        Replica(api, clock).look(writer=True)
+        return bool(api.objects[SECRET]["data"]["tls.crt"] != first)
+
+    assert not signs()
+    clock.now = seen + ANNOUNCED_FOR - MINUTE
+    assert not signs()
+    for path in PATHS:
+        api.put(path, kept[path])  # by somebody's old copy: the hour begins anew
+    assert not signs()
+    clock.now = seen + ANNOUNCED_FOR
+    assert not signs()
+    clock.now += ANNOUNCED_FOR
+    assert signs()
+    assert "next.announced" not in api.objects[SECRET]["data"]
+
+
+def test_a_clock_that_was_ahead_does_not_put_the_coming_ca_off_for_longer_than_an_hour() -> None:
+    current, coming = Authority.make(NOW), Authority.make(NOW)
+    found = Authorities(current, coming, (), NOW + 10 * DAY).advanced(NOW + DAY, {coming.certificate})
+    assert found.advanced(NOW + DAY + ANNOUNCED_FOR, {coming.certificate}).current == coming
 
 
 def test_a_ca_that_ended_while_everything_was_off_is_replaced_at_once() -> None:
@@ -225,6 +264,11 @@ def test_an_emptied_secret_is_filled_with_what_api_servers_trust() -> None:
         ({"tls.crt": "!"}, r"tls.crt: .*take everything out of its data"),
         ({"tls.crt": base64.b64encode(b"x").decode()}, r"tls.crt and tls.key: no certificate in PEM"),
         ({"former.crt": base64.b64encode(b"x").decode()}, r"former.crt: no certificates in PEM"),
+        (
+            {"next.announced": base64.b64encode(b"soon").decode()},
+            r"next.announced: \"soon\" is no date with time and zone",
+        ),
+        ({"next.announced": base64.b64encode(b"2030-01-01T00:00:00").decode()}, r"next.announced: .* no date with"),
     ],
 )
 def test_a_secret_that_holds_something_else_is_left_alone_and_named(data: dict[str, str], says: str) -> None:
@@ -248,7 +292,7 @@ def test_a_key_of_another_certificate_and_a_leaf_in_place_of_a_ca_are_refused() 
 
 def test_what_was_written_is_read() -> None:
     whole = Authorities(Authority.make(NOW), Authority.make(NOW), (Authority.make(NOW).certificate,))
-    for some in (whole, Authorities(whole.current), Authorities()):
+    for some in (whole, replace(whole, announced_at=NOW), Authorities(whole.current), Authorities()):
         assert Authorities.from_secret({"data": some.to_data()}) == some
 
 
