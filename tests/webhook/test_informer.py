@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from policies.cluster import ClusterSnapshot
 from tests.webhook.builders import OBJECTS, deployment, namespace, pod, priority_class
 from tests.webhook.scripted_api import QUICK, ScriptedApi, client, kubeconfig, scripted_api
 from webhook.apiserver import RESOURCES, ApiServer, connect
@@ -101,6 +103,34 @@ def test_every_list_is_taken_in_before_there_is_any_state(api: ScriptedApi) -> N
         assert state_is_prepared(followed)
         assert {"gold", "batch-low", "system-node-critical"} <= state.priority_classes.keys()
         assert state.workload("apps/Deployment", "team", "web") is not None
+
+
+def test_no_request_may_come_before_the_first_prediction_is_prepared(
+    api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = Event(), Event()
+
+    def slow(_: ClusterSnapshot) -> None:
+        begun.set()
+        assert go_on.wait(10)
+
+    monkeypatch.setattr(ClusterSnapshot, "prepare", slow)
+    with following(synced=False) as followed:
+        assert begun.wait(10)
+        assert followed.informer.fault(60) == "the cluster state is not in yet"
+        go_on.set()
+        assert followed.informer.wait(10)
+        assert followed.informer.fault(60) == ""
+
+
+def test_what_cannot_be_prepared_keeps_no_request_away(
+    api: ScriptedApi, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ClusterSnapshot, "prepare", lambda _: 1 / 0)
+    with following() as followed:
+        assert followed.informer.fault(60) == ""
+        assert followed.pods() == P
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_what_changes_is_there_at_once(api: ScriptedApi) -> None:

@@ -88,7 +88,7 @@ class Informer:
         return self._state.latest
 
     def wait(self, seconds: float) -> bool:
-        """Wait until there is cluster state; whether there is."""
+        """Wait until there is cluster state, and the first prediction is prepared; whether it is."""
         return self._synced.wait(seconds)
 
     def age(self) -> float:
@@ -105,7 +105,7 @@ class Informer:
             or (reflector.fault is not None and reflector.fault.refused and ages[reflector.resource] > bound)
         }
         if not faults:
-            return "" if self._state.latest is not None else "the cluster state is not in yet"
+            return "" if self._synced.is_set() else "the cluster state is not in yet"
         told = [f"{r.name} ({error.problem if error else 'coming'})" for r, error in faults.items()]
         more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
         return f"cluster state lacks {', '.join(told[:_SHOWN])}{more}"
@@ -144,19 +144,25 @@ class Informer:
             self.changed(news)
 
     def _published(self) -> bool:
-        """Publish; whether there was any news. With the first state, let the waiting know."""
+        """Publish; whether there was any news."""
         try:
             if not self._state.publish():
                 return False
-            if not self._synced.is_set() and self._state.latest is not None:
-                self._state.latest.prepare()
         except Exception:
             LOGGER.exception("the cluster state could not be published")
             return False
-        if not self._synced.is_set():
-            # What the state is made of stays: the collector of cycles need not look at it again.
-            gc.collect()
-            gc.freeze()
-            self._synced.set()
-            say("cluster state is in", {})
+        if not self._synced.is_set() and self._state.latest is not None:
+            self._settle(self._state.latest)
         return True
+
+    def _settle(self, first: ClusterSnapshot) -> None:
+        """With the first state: do what requests would wait for, then let the waiting know."""
+        try:
+            first.prepare()
+        except Exception:
+            LOGGER.exception("the first prediction could not be prepared")
+        # What the state is made of stays: the collector of cycles need not look at it again.
+        gc.collect()
+        gc.freeze()
+        self._synced.set()
+        say("cluster state is in", {})
