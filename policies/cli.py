@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -36,6 +37,8 @@ COMMANDS: Final[dict[str, Command]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit status (2: wrong usage)."""
+    if arguments is None:
+        _end_when_told()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"
     if name in ("-h", "--help", "help"):
@@ -63,6 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except KeyboardInterrupt:
         return 130
+
+
+def _end_when_told() -> None:
+    """End at SIGTERM by a handler: the first process of a container does not hear a signal that it has none for."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def _load(name: str) -> Callable[[Sequence[str]], int] | None:

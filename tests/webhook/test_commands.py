@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import signal
 import subprocess
@@ -311,6 +312,22 @@ print({"flask", "werkzeug", "uvicorn", "a2wsgi", "cryptography", "prometheus_cli
         command, cwd=cluster_file.parent, env=environment, capture_output=True, text=True, check=True, timeout=30
     )
     assert run.stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize(("command", "status"), [("serve", 0), ("lint", 128 + signal.SIGTERM)])
+def test_a_command_that_is_still_starting_ends_at_once_when_it_is_told_to(
+    command: str, status: int, tmp_path: Path
+) -> None:
+    """By a handler of its own: in a container it is the first process, to which a signal without one says nothing."""
+    cluster = tmp_path / "cluster.json"
+    os.mkfifo(cluster)
+    arguments = [PYTHON, "-m", "policies.cli", command, "--cluster", str(cluster)]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(arguments, cwd=ROOT, text=True, env=ENVIRONMENT, **pipes) as process:  # type: ignore[call-overload]
+        with cluster.open("w"):  # waits until the command reads it
+            process.terminate()
+            told = process.communicate(timeout=20)
+        assert (process.returncode, told) == (status, ("", ""))
 
 
 def test_a_missing_extra_is_named() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from threading import current_thread, main_thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -28,7 +30,7 @@ from webhook.settings import configuration, parse_settings, unknown_variables
 from webhook.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from socket import socket
 
     from webhook.certificates import Certificate
@@ -53,10 +55,24 @@ def main(arguments: Sequence[str]) -> int:
     for name in unknown_variables(os.environ):
         say("unknown variable", {"variable": name, "why": "it stands for no flag and does nothing"}, logging.WARNING)
     try:
-        return _run(settings)
+        with _ended_when_told():
+            return _run(settings)
     except CannotStart as fault:
         print(f"forewarn serve: {fault}", file=sys.stderr)  # noqa: T201
         return fault.status
+
+
+@contextmanager
+def _ended_when_told() -> Iterator[None]:
+    """SIGTERM ends what there is no server for yet, or no longer; in between the server drains."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(settings: Settings) -> int:
