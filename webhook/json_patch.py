@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -54,17 +53,28 @@ def drop(obj: ApiObject, path: Path) -> list[PatchOperation]:
 
 
 def apply_patch(obj: ApiObject, operations: Iterable[PatchOperation]) -> dict[str, Any]:
-    """What the operations make of the object, which stays as it is. Raises PatchError where one does not apply."""
-    patched: dict[str, Any] = copy.deepcopy(dict(obj))
+    """What the operations make of the object, which stays as it is. Raises PatchError where one does not apply.
+
+    What no operation touches is shared with the object: neither of the two may be changed.
+    """
+    patched: dict[str, Any] = dict(obj)
     for operation in operations:
         parent: Any = patched
         for step in operation.path[:-1]:
-            parent = parent.get(step) if isinstance(parent, dict) else None
+            below = parent.get(step)
+            if not isinstance(below, dict):
+                raise _no_such_place(operation)
+            parent[step] = dict(below)
+            parent = parent[step]
         key = operation.path[-1]
-        if not isinstance(parent, dict) or (operation.op != "add" and key not in parent):
-            raise PatchError(f"{operation.op} {pointer(operation.path)}: there is no such place")
+        if operation.op != "add" and key not in parent:
+            raise _no_such_place(operation)
         if operation.op == "remove":
             del parent[key]
         else:
-            parent[key] = copy.deepcopy(operation.value)
+            parent[key] = operation.value
     return patched
+
+
+def _no_such_place(operation: PatchOperation) -> PatchError:
+    return PatchError(f"{operation.op} {pointer(operation.path)}: there is no such place")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -21,7 +22,9 @@ PATHS = st.lists(KEYS, min_size=1, max_size=3).map(tuple)
 def test_a_value_that_is_set_is_there_and_nothing_else_changes(
     obj: dict[str, Any], path: tuple[str, ...], v: int
 ) -> None:
+    before = copy.deepcopy(obj)
     patched = apply_patch(obj, [set_value(obj, path, v)])
+    assert obj == before
     assert at(patched, *path) == v
     assert apply_patch(patched, [set_value(patched, path, v)]) == patched
     for key in obj.keys() - {path[0]}:
@@ -32,7 +35,9 @@ def test_a_value_that_is_set_is_there_and_nothing_else_changes(
 def test_a_value_that_is_dropped_is_gone_and_dropping_what_is_absent_says_nothing(
     obj: dict[str, Any], path: tuple[str, ...]
 ) -> None:
+    before = copy.deepcopy(obj)
     patched = apply_patch(obj, drop(obj, path))
+    assert obj == before
     parent = at(patched, *path[:-1]) if path[:-1] else patched
     assert not isinstance(parent, dict) or path[-1] not in parent
     assert drop(patched, path) == []
