@@ -82,6 +82,8 @@ def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()
 TOO_LARGE: Final = refusal(413, f"the body is larger than {MAX_BODY} bytes", _CLOSE)
 TOO_MANY: Final = refusal(503, "too many requests are in flight; try again", _RETRY)
 STOPPING: Final = refusal(503, "the webhook is stopping; try again", _RETRY)
+_DEEP: Final = "the body is nested too deeply"
+TOO_DEEP: Final = refusal(400, _DEEP)
 TOO_SLOW: Final = refusal(408, "the body did not come in time", _CLOSE)
 NOT_RESERVED: Final = refusal(
     503, "the place of the global default cannot be reserved: the API server does not answer", (("retry-after", "1"),)
@@ -165,6 +167,8 @@ class Endpoint:
             return self._answer(call)
         except BadReview as fault:
             return self.refused(call.hook, refusal(400, str(fault)), why=str(fault))
+        except RecursionError:
+            return self._too_deep(call)
         except Exception:
             return self._broken(call)
 
@@ -196,6 +200,8 @@ class Endpoint:
                 return self._reply(call.hook, request, decision, started)
             except NotReserved as fault:
                 return self.refused(call.hook, NOT_RESERVED, why=str(fault))
+            except RecursionError:
+                return self._too_deep(call)
             except Exception:
                 return self._broken(call)
 
@@ -231,6 +237,10 @@ class Endpoint:
         if LOGGER.isEnabledFor(logging.INFO):
             say("decision", {**_told(hook, request, decision), "milliseconds": round(seconds * _MILLISECONDS, 3)})
         return Reply(200, body)
+
+    def _too_deep(self, call: Call) -> Reply:
+        """What could be read, but not be looked through."""
+        return self.refused(call.hook, TOO_DEEP, why=_DEEP)
 
     def _broken(self, call: Call) -> Reply:
         LOGGER.exception("internal error")

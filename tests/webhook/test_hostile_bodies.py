@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,10 +22,16 @@ from tests.webhook.builders import (
 )
 from webhook.admission import Hook
 from webhook.endpoint import Call
-from webhook.json_patch import PatchOperation, apply_patch
+from webhook.json_patch import PatchOperation, apply_patch, set_value
 from webhook.review import API_VERSION, KIND
 
-STATE = cluster(deployment())
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "node-1"},
+    "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}},
+}
+STATE = cluster(deployment(), NODE)
 SERVED = endpoint(lambda: STATE)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(
@@ -104,6 +111,21 @@ def test_any_json_gets_a_well_formed_answer(value: Any, hook: Hook) -> None:
 @settings(max_examples=100, deadline=None)
 def test_any_bytes_get_a_well_formed_answer(value: bytes, hook: Hook) -> None:
     check(value, hook)
+
+
+@pytest.mark.parametrize("hook", Hook)
+@pytest.mark.parametrize(
+    "obj", [pod("gold", 1000), pod(namespace="batch"), deployment()], ids=["", "batch", "deployment"]
+)
+@pytest.mark.parametrize("path", [("zzz",), ("spec", "affinity"), ("metadata", "annotations")], ids=str)
+def test_a_body_that_is_nested_deeply_is_answered_or_refused_as_such(
+    path: tuple[str, ...], obj: dict[str, Any], hook: Hook
+) -> None:
+    for depth in (100, 300, 500, 700, 800, 850, *range(880, 1000, 3), 5_000, 300_000):
+        text = json.dumps(review(apply_patch(obj, [set_value(obj, path, "@")])))
+        reply = SERVED.answer_now(Call(hook, text.replace('"@"', '{"a":' * depth + "1" + "}" * depth).encode(), 0.0))
+        assert reply.status == 200 or (reply.status, "nested too deeply" in reply.body.decode()) == (400, True)
+        assert reply.status == 200 or depth > 300
 
 
 @given(damaged_reviews())
