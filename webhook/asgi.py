@@ -11,7 +11,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-from webhook.endpoint import MAX_BODY, PATHS, TOO_LARGE, TOO_SLOW, Call, Later, Reply
+from webhook.endpoint import MAX_BODY, PATHS, TOO_LARGE, TOO_MANY, TOO_SLOW, Call, Later, Reply
+from webhook.intake import Intake, NoRoom, Place
 
 if TYPE_CHECKING:
     from webhook.admission import Hook
@@ -30,7 +31,7 @@ _CLOSE: Final = (b"connection", b"close")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Times in seconds."""
+    """Times in seconds, sizes in bytes."""
 
     handshake: float = 10.0
     goodbye: float = 2.0
@@ -38,6 +39,10 @@ class Limits:
     header: float = 10.0
     body: float = 30.0
     """A request that has not come whole by then is older than the API server waits for its answer."""
+    patience: float = 1.0
+    """How long a body may come where others wait for its place; then who has been at it for longest gives way."""
+    room: int = 64 * 1024 * 1024
+    """Bytes of all bodies that have not been answered."""
     discard: float = 5.0
     """How long the rest of a refused request is read, so that the client is not cut off before it reads why."""
     keep_alive: int = 120
@@ -68,6 +73,7 @@ class Routes:
     ) -> None:
         self._endpoint, self._health, self._limits = endpoint, health, limits
         self._rest = rest
+        self._intake = Intake(endpoint.gate, limits.room, limits.patience)
         self._workers = ThreadPoolExecutor(workers, thread_name_prefix="worker")
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -83,33 +89,43 @@ class Routes:
 
     async def _admit(self, hook: Hook, scope: Message, receive: Receive) -> Reply:
         """Let the request in, or refuse it once what it sends has been read."""
-        if (full := self._endpoint.gate.enter()) is not None:
+        place = self._intake.enter()
+        if isinstance(place, Reply):
             await _discard(receive, self._limits.discard)
-            return self._endpoint.refused(hook, full)
+            return self._endpoint.refused(hook, place)
         try:
-            return await self._answer(hook, scope, receive)
+            return await self._answer(hook, scope, receive, place)
         finally:
-            self._endpoint.gate.leave()
+            self._intake.leave(place)
 
-    async def _answer(self, hook: Hook, scope: Message, receive: Receive) -> Reply:
+    async def _answer(self, hook: Hook, scope: Message, receive: Receive, place: Place) -> Reply:
         received = monotonic()
         headers = dict(scope["headers"])
         given = (headers.get(name, b"") for name in (b"content-type", b"content-encoding", b"content-length"))
         if (reply := self._endpoint.refuse(*(value.decode("latin-1") for value in given))) is not None:
             await _discard(receive, self._limits.discard)
             return self._endpoint.refused(hook, reply)
-        try:
-            async with asyncio.timeout(self._limits.body):
-                body = await _read(receive, MAX_BODY)
-        except TimeoutError:
-            return self._endpoint.refused(hook, TOO_SLOW)
-        if body is None:
-            return self._endpoint.refused(hook, TOO_LARGE)
+        body = await self._body(receive, place)
+        if isinstance(body, Reply):
+            if body is TOO_MANY:
+                await _discard(receive, self._limits.discard)
+            return self._endpoint.refused(hook, body)
         call = Call(hook, body, received, _timeout(scope["query_string"]))
         answer = self._endpoint.answer(call)
         if isinstance(answer, Later):
             return await asyncio.get_running_loop().run_in_executor(self._workers, answer.run)
         return answer
+
+    async def _body(self, receive: Receive, place: Place) -> bytes | Reply:
+        """The body, or why it is not read."""
+        try:
+            async with self._intake.coming(place, self._limits.body):
+                body = await _read(receive, MAX_BODY, lambda size: self._intake.hold(place, size))
+        except TimeoutError:
+            return TOO_SLOW
+        except NoRoom:
+            return TOO_MANY
+        return TOO_LARGE if body is None else body
 
     async def _send(self, reply: Reply, send: Send) -> None:
         headers = [(name.encode(), value.encode("latin-1")) for name, value in reply.headers]
@@ -120,8 +136,11 @@ class Routes:
         await send({"type": "http.response.body", "body": reply.body, "more_body": False})
 
 
-async def _read(receive: Receive, limit: int) -> bytes | None:
-    """The whole body; None where it is larger, the rest of it having been read within bounds. Raises Gone."""
+async def _read(receive: Receive, limit: int, hold: Callable[[int], None] = lambda _: None) -> bytes | None:
+    """The whole body; None where it is larger, the rest of it having been read within bounds. Raises Gone.
+
+    `hold` is told of the bytes that are kept, and may raise.
+    """
     parts: list[bytes] = []
     size, more = 0, True
     while more and size <= _DISCARDED:
@@ -131,6 +150,7 @@ async def _read(receive: Receive, limit: int) -> bytes | None:
         more = message["more_body"]
         size += len(message["body"])
         if size <= limit:
+            hold(len(message["body"]))
             parts.append(message["body"])
         else:
             parts.clear()

@@ -8,6 +8,7 @@ import re
 import ssl
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -35,7 +36,7 @@ from tests.webhook.builders import (
     review,
 )
 from tests.webhook.certificates import write_client
-from tests.webhook.running import Running, answer_of, begin, is_status, read_answer, running
+from tests.webhook.running import QUICK, Running, answer_of, begin, is_status, read_answer, running
 from webhook.admission import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, ROWS, Claim, Decision, Hook, Verdict
 from webhook.asgi import Limits
 from webhook.certificates import Authority, self_signed
@@ -441,6 +442,52 @@ def _(_: Running) -> None:
         first.sendall(data[10:])
         assert read_answer(first)[0] == 200
         assert busy.post("/validate", data)[0] == 200
+
+
+@row("crowded")
+def _(_: Running) -> None:
+    data = body(pod("gold", 1000))
+    limits = replace(QUICK, patience=0.2, body=30)
+    with running(endpoint(limit=2), limits) as busy, busy.tls() as first, busy.tls() as second:
+        begin(first, data, 10)
+        _until(lambda: busy.endpoint.gate.inside == 1)
+        begin(second, data, 10)
+        _until(lambda: busy.endpoint.gate.inside == 2)
+        is_status(busy.post("/validate", data), 503)
+        time.sleep(limits.patience)
+        assert busy.post("/validate", data)[0] == 200
+        is_status(read_answer(first), 408)
+        second.sendall(data[10:])
+        assert read_answer(second)[0] == 200
+        _until(lambda: busy.endpoint.gate.inside == 0)
+
+
+@row("no-room")
+def _(_: Running) -> None:
+    data = body(pod("gold", 1000))
+    padded = data + b" " * (1_000_000 - len(data))
+    limits = replace(QUICK, patience=0.2, body=30, room=2_500_000)
+    with running(endpoint(), limits) as busy, busy.tls() as first, busy.tls() as second:
+        for connection in (first, second):
+            begin(connection, padded, 900_000)
+            time.sleep(limits.patience / 4)
+        is_status(busy.post("/validate", padded), 503)
+        assert busy.post("/validate", data)[0] == 200
+        time.sleep(limits.patience)
+        assert busy.post("/validate", padded)[0] == 200
+        is_status(read_answer(first), 408)
+        second.sendall(padded[900_000:])
+        assert read_answer(second)[0] == 200
+    with ExitStack() as stack:
+        busy = stack.enter_context(running(endpoint(), replace(limits, body=2)))
+        slow = [stack.enter_context(busy.tls()) for _ in range(12)]
+        for connection in slow:
+            begin(connection, padded, 900_000)
+            time.sleep(limits.patience / 4)
+        assert {read_answer(connection)[0] for connection in slow} == {408, 503}
+        assert busy.endpoint.gate.inside == 0
+        for _again in range(4):  # what was held has been let go
+            assert busy.post("/validate", padded)[0] == 200
 
 
 @row("internal-error")
