@@ -103,7 +103,13 @@ class Forecast:
         self, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]], expired: Callable[[], bool]
     ) -> None:
         self._cluster, self._paths, self._expired = cluster, paths, expired
-        self._snapshot: Callable[[], Snapshot] = lambda: cluster.scheduling
+        self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
+
+    def _snapshot(self) -> Snapshot:
+        """The cluster as the subjects so far leave it; worked out when the next one asks, and once."""
+        snapshot = self._next()
+        self._next = lambda: snapshot
+        return snapshot
 
     def of(self, subject: Subject) -> Impact | None:
         """The next subject's impact; None where nothing new comes, or nothing can be said."""
@@ -135,10 +141,10 @@ class Forecast:
         if room is None or (room.total < len(arriving) and room.by_node is None):
             return None
         if room.total >= len(arriving):
-            self._snapshot = partial(_with_all, self._snapshot(), arriving)
+            self._next = partial(_with_all, self._snapshot(), arriving)
             return impact._replace(fitting=len(arriving))
         assert room.by_node is not None
-        self._snapshot = partial(_filled, self._snapshot(), arriving[: room.total], room.by_node)
+        self._next = partial(_filled, self._snapshot(), arriving[: room.total], room.by_node)
         return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total))
 
     def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
@@ -154,7 +160,7 @@ class Forecast:
             candidate = found.candidates.get(node)
             known = FastAnswer([], [node] if candidate else [], candidate)
             predictions.append(Prediction(snapshot, arriving.of(node), known))
-        self._snapshot = partial(_with_daemons, snapshot, arriving, placed, predictions)
+        self._next = partial(_with_daemons, snapshot, arriving, placed, predictions)
         return impact._replace(predictions=tuple(predictions), fitting=len(placed))
 
     def _in_turn(self, arriving: Sequence[Pod], impact: Impact) -> Impact:
@@ -166,7 +172,7 @@ class Forecast:
             if predictions and self._expired():
                 return impact._replace(predictions=tuple(predictions), rest="unknown")
             prediction = Prediction(self._snapshot(), pod)
-            self._snapshot = partial(_after, prediction)
+            self._next = partial(_after, prediction)
             predictions.append(prediction)
             if prediction.outcome == "pending" and _alike(arriving):
                 break

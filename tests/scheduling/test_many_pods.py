@@ -13,7 +13,7 @@ import pytest
 import policies
 from policies.objects.subject import Subject
 from policies.options import POD_TEMPLATE_PATHS
-from policies.rules.impact import Forecast, Impact
+from policies.rules.impact import Forecast, Impact, _after
 from policies.scheduling.fast.room import room_for
 from policies.scheduling.schedule_one import Prediction
 from tests.builders import Made, cluster, make_node, make_pod
@@ -22,6 +22,7 @@ from tests.scheduling.random_clusters import random_case
 
 if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
+    from policies.scheduling.snapshot import Snapshot
 
 SEED = os.environ.get("FOREWARN_SEED", "1")
 SELF = {"matchLabels": {"app": "w"}}
@@ -88,6 +89,32 @@ def test_random_clusters(kind: str, chunk: int, monkeypatch: pytest.MonkeyPatch)
             seen["preempting"] += bool(have.preempting and have.fitting)
     assert seen["at once"] > 30, seen
     assert seen["preempting"] > 5, seen
+
+
+def test_what_an_earlier_object_brings_may_have_to_go_for_a_later_one() -> None:
+    """A daemon takes the place of a replica that the same apply brings, and then a third object is asked about."""
+    forecast = forecast_of(cluster(make_node("n1").has(cpu="2")))
+    small, large = (make_pod("p").request(cpu="2").priority(priority).obj for priority in (1, 5))
+    impacts = [
+        forecast.of(workload("Deployment", small, 2)),
+        forecast.of(workload("DaemonSet", large, 0)),
+        forecast.of(workload("Deployment", small, 1)),
+    ]
+    assert [(i.fitting, len(i.preempting), i.pending) for i in impacts if i] == [(1, 0, 1), (0, 1, 0), (0, 0, 1)]
+
+
+def test_places_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def after(prediction: Prediction) -> Snapshot:
+        made.append(prediction.pod.name)
+        return _after(prediction)
+
+    monkeypatch.setattr("policies.rules.impact._after", after)
+    forecast = forecast_of(cluster(make_node("n1"), make_node("n2")))
+    for _ in range(3):
+        forecast.of(workload("Deployment", make_pod("p").obj, 5))
+    assert len(made) == 10
 
 
 @pytest.mark.parametrize("chunk", range(2))
