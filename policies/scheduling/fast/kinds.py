@@ -37,6 +37,11 @@ class PodKinds:
             self.members.append(pod)
         return found
 
+    def forget(self) -> None:
+        """Let all pods go. Kinds and what is worked out of them name each other: else only a collection would."""
+        self._numbers.clear()
+        self.members.clear()
+
     def amounts(self, resource: str) -> NDArray[np.int64]:
         """What a pod of each kind occupies of a resource (`pods`: 1), in the units of the columns."""
         if resource not in self._amounts:

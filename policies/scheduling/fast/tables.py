@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
 
-MOST_NEW_KINDS: Final = 4096
+MOST_NEW_KINDS: Final = 1024
 """Kinds whose pods are gone never go: with twice as many as there were at first, and so many more, the tables are made
 anew."""
 
@@ -46,6 +46,7 @@ class Tables:
     def sync(self, snapshot: Snapshot) -> None:
         """Become the tables of this snapshot."""
         if len(self.kinds) > self.most_kinds > 0:
+            self.kinds.forget()
             self.__init__(len(self.serials))  # type: ignore[misc]
         serials = snapshot.columns.serials
         for row in np.flatnonzero(self.serials != serials).tolist():
