@@ -19,7 +19,7 @@ from webhook.endpoint import refusal
 from webhook.tls import client_names
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from ssl import SSLContext
     from types import FrameType
     from wsgiref.types import WSGIApplication
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MAX_HEADER: Final = 64 * 1024
 _BACKLOG: Final = 2048
+_ENDS_WITHIN: Final = 2.0
+"""Seconds that the health port gets to end."""
 
 
 def _is_idle(cycle: RequestResponseCycle | None) -> bool:
@@ -211,12 +213,18 @@ def from_wsgi(app: WSGIApplication) -> Application:
     return cast("Application", WSGIMiddleware(cast("Any", app), workers=2))
 
 
-def serve_health(sock: socket.socket, app: WSGIApplication) -> Thread:
-    """Serve the plain port on a thread of its own, which ends with the process."""
+def serve_health(sock: socket.socket, app: WSGIApplication) -> Callable[[], None]:
+    """Serve the plain port on a thread of its own; returns what ends it."""
     server = uvicorn.Server(_config(from_wsgi(app), DEFAULT_LIMITS))
     thread = Thread(target=server.run, args=([sock],), name="health", daemon=True)
     thread.start()
-    return thread
+
+    def end() -> None:
+        """Wait until it has: an event loop that is at work while the interpreter goes can crash it."""
+        server.should_exit = True
+        thread.join(_ENDS_WITHIN)
+
+    return end
 
 
 def _config(app: Application, limits: Limits) -> uvicorn.Config:

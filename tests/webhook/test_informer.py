@@ -249,8 +249,9 @@ def test_of_many_kinds_that_are_lacking_a_few_are_named(api: ScriptedApi) -> Non
 
 def test_a_kind_that_is_refused_later_makes_it_unready_once_the_state_is_too_old(api: ScriptedApi) -> None:
     with following() as followed:
+        stream = api.stream("pods")
         api.script("watch", "pods", *[api.refuse(401, "Unauthorized")] * 1000)
-        api.stream("pods").end()
+        stream.end()
         until(lambda: ("pods", "401") in followed.troubles)
         assert followed.informer.fault(60) == ""
         until(lambda: followed.informer.fault(0.01) == "cluster state lacks pods (Unauthorized)")

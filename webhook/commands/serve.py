@@ -101,7 +101,7 @@ def _run(settings: Settings) -> int:
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
         )
         stack.callback(check_regularly([look_at_config, look_at_certificate]).set)
-        serve_health(plain, create_health_app(health, metrics))
+        stack.callback(serve_health(plain, create_health_app(health, metrics)))
         _announce("https", secure.getsockname(), "listening")
         _announce("http", plain.getsockname(), "health")
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
