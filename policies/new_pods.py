@@ -20,9 +20,10 @@ from policies.objects.fields import (
     ref_of,
     sequence,
     string_map,
+    text,
 )
 from policies.objects.items import items
-from policies.objects.node_selector import FieldRequirement, NodeSelector
+from policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
 from policies.objects.pod import Pod
 from policies.objects.pod_volumes import Volume
 from policies.objects.taints import untolerated_taint
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.cluster import ClusterSnapshot
-    from policies.objects.node import Node
     from policies.objects.workload import Workload
 
 TEMPLATE_HASH: Final = "pod-template-hash"
@@ -117,7 +117,8 @@ def new_pods(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, repl
     wanted = replicas_of(obj) if replicas is None else replicas
     present = {pod.name for pod in pods_of(cluster, obj)}
     missing = max(wanted - len(present), 0)
-    names = (f"{ref_of(obj).name}-{number}" for number in range(wanted + len(present)))
+    first = int32(obj, "spec", "ordinals", "start") or 0  # of a StatefulSet
+    names = (f"{ref_of(obj).name}-{number}" for number in range(first, first + wanted + len(present)))
     free = list(islice((name for name in names if name not in present), missing))
     if not free:
         return NewPods(wanted, ())
@@ -130,7 +131,7 @@ def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) 
     if not cluster.objects.nodes:
         return NewPods(0, ())
     pod = daemon(cluster, obj, template)
-    nodes = [name for name, node in sorted_nodes(cluster) if lets_in(node, name, pod)]
+    nodes = _daemon_nodes(cluster, obj, template, pod)
     present = {pod.node_name for pod in pods_of(cluster, obj)}
     whole = without_missing_claims(pod, cluster)
     return NewPods(len(nodes), DaemonPods(whole, [name for name in nodes if name not in present]), whole is not pod)
@@ -189,6 +190,11 @@ def _owned(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
     """The workloads that this one controls: a Deployment's ReplicaSets, a CronJob's Jobs."""
     ref = ref_of(obj, "default")
     return [w for w in cluster.within(ref.namespace).workloads.values() if w.controller == (ref.kind, ref.name)]
+
+
+def has_replica_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> bool:
+    """Whether a Deployment has made a ReplicaSet of this template."""
+    return _owner(cluster, obj, template) is not obj
 
 
 def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> ApiObject:
@@ -268,21 +274,21 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
 
 def count_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> int:
     """How many nodes shall run one."""
-    if not cluster.objects.nodes:
-        return 0
-    pod = daemon(cluster, obj, template)
-    return sum(lets_in(node, name, pod) for name, node in sorted_nodes(cluster))
+    return len(_daemon_nodes(cluster, obj, template, daemon(cluster, obj, template))) if cluster.objects.nodes else 0
 
 
-def sorted_nodes(cluster: ClusterSnapshot) -> list[tuple[str, Node]]:
-    """(name, node), by name."""
-    return sorted((name, node) for (_, name), node in cluster.objects.nodes.items())
-
-
-def lets_in(node: Node, name: str, pod: Pod) -> bool:
-    """Whether a DaemonSet runs such a pod on the node. Source: pkg/controller/daemon, `NodeShouldRunDaemonPod`."""
-    matches = pod.spec.node_affinity.matches(node.labels, name)
-    return matches and untolerated_taint(node.taints, pod.spec.tolerations) is None
+def _daemon_nodes(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pod: Pod) -> list[str]:
+    """The nodes that shall run one, by name. Source: pkg/controller/daemon, `NodeShouldRunDaemonPod`."""
+    with _in_template(obj):
+        affinity = NodeAffinity.from_api({"spec": mapping(template, "spec")})
+        named = text(template, "spec", "nodeName")
+    return sorted(
+        name
+        for (_, name), node in cluster.objects.nodes.items()
+        if named in ("", name)
+        and affinity.matches(node.labels, name)
+        and untolerated_taint(node.taints, pod.spec.tolerations) is None
+    )
 
 
 def daemon(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Pod:

@@ -50,7 +50,7 @@ def _answer(
         case_id = case.get("id")
         return {"id": case_id, **answer(case)}
     except InvalidObject as error:
-        return {"id": case_id, "error": str(error)}
+        return {"id": case_id, "error": f"line {number}: {error}" if case_id is None else str(error)}
     except (ValueError, RecursionError) as error:
         return {"id": case_id, "error": f"line {number}: {error}"}
 

@@ -198,7 +198,7 @@ class Context:
 
     @cached_property
     def cluster_to_be(self) -> ClusterSnapshot | None:
-        """The cluster, with the classes and claims that will be there, and the apply's namespaces as they will be."""
+        """The cluster, with the classes and claims that will be there, and namespaces' annotations as they will be."""
         from dataclasses import replace
 
         if self.cluster is None:

@@ -1,7 +1,8 @@
 """After all mutation, a new pod's priority is not the value of its class.
 
 Why: nothing in Kubernetes checks this. A mutating webhook that is called again can store any number with any class, or
-none at all; the scheduler goes by the number.
+none at all; the scheduler goes by the number. No class and 0 passes: so does a pod look to which the API server gave no
+default, because it had not heard yet of one that has just come.
 
 Cluster:
 

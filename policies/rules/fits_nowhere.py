@@ -70,7 +70,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.rules.context import About, Context
-from policies.rules.impact import of_new_pods, reasons_of
+from policies.rules.impact import node_of, of_new_pods, reasons_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,6 +80,8 @@ if TYPE_CHECKING:
 ID: Final = "fits-nowhere"
 ABOUT: Final = (About.POD, About.TEMPLATE)
 SEVERITY: Final = Severity.WARNING
+_LOOKED_AT: Final = 100
+"""Of so many pods that have a node each, the reasons are looked at."""
 ACTION: Final = Action.WARN
 
 
@@ -88,18 +90,19 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     impact, template = context.impact(subject), context.template(subject)
     if impact is None or template is None or not impact.pending:
         return
-    stuck = next(prediction for prediction in impact.predictions if prediction.outcome == "pending")
+    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
+    stuck, reasons = pending[0], reasons_of(pending[:_LOOKED_AT])
     who = f"{subject.ref.name} (priority {impact.priority}): {of_new_pods(impact.pending, impact)}"
     if stuck.pre_filter is not None:
-        what, fix = f"would fit on no node, whatever is free: {reasons_of(stuck)}", ""
+        what, fix = f"would fit on no node, whatever is free: {reasons}", ""
     else:
         reason = stuck.preemption.ineligible_reason
         never = f" It may not preempt: {reason.rstrip('.')}." if reason else ""
         count = len(stuck.statuses)
-        nodes = f"fit on none of the {count} nodes" if count > 1 else "not fit on the only node"
-        what = (
-            f"would {nodes} known now{'' if reason else ', even after preemption'}.{never} "
-            f"{reasons_of(stuck)}; an autoscaler may bring a node"
-        )
+        nodes = f"fit on none of the {count} nodes known now" if count > 1 else "not fit on the only node known now"
+        later = "; an autoscaler may bring a node"
+        if node_of(stuck.pod):
+            nodes, later = f"not fit on {'its node' if impact.pending == 1 else 'their nodes'}", ""
+        what = f"would {nodes}{'' if reason else ', even after preemption'}.{never} {reasons}{later}"
         fix = "forewarn preempt says what each node lacks"
     yield Problem(f"{who} {what}{impact.cut_short}", template.at("containers"), fix, detail=impact.to_dict())

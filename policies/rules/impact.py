@@ -8,7 +8,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
-from policies.objects.fields import InvalidObject, group_kind, mapping
+from policies.objects.fields import InvalidObject, at, group_kind, mapping
 from policies.objects.subject import Operation
 from policies.objects.workload import holds, pod_template_of
 
@@ -189,7 +189,7 @@ def arrivals(
     """
     from policies.arrivals import surge_of  # the linter starts without a cluster
     from policies.cluster import resolved
-    from policies.new_pods import new_pods, pods_of, replicas_of, without_missing_claims
+    from policies.new_pods import has_replica_set, new_pods, pods_of, replicas_of, without_missing_claims
     from policies.objects.pod import Pod
 
     metadata = mapping(subject.object, "metadata")
@@ -202,8 +202,17 @@ def arrivals(
             return (), ()
         return (without_missing_claims(resolved(Pod.from_api(obj), cluster), cluster),), ()
     old = subject.old or _stored(subject, cluster)
-    same = old is not None and _same_template(subject, old, template.object, paths)
+    if old is not None and at(obj, "spec", "replicas") is None and at(old, "spec", "replicas") is not None:
+        obj = {**obj, "spec": {**mapping(obj, "spec"), "replicas": at(old, "spec", "replicas")}}  # an apply leaves it
     own = tuple(pods_of(cluster, obj))
+    same = old is not None and _same_template(subject, old, template.object, paths)
+    if group_kind(obj) == "apps/Deployment" and (_is_paused(obj) or _is_paused(old)):
+        # Source: pkg/controller/deployment, `syncDeployment`: while it is paused only its ReplicaSets are scaled.
+        stored = None if old is None or not _is_paused(obj) else pod_template_of(old, paths)
+        if _is_paused(obj) and (stored is None or not (own or has_replica_set(cluster, obj, stored.object))):
+            return (), own
+        template = stored or template
+        same = stored is not None or has_replica_set(cluster, obj, template.object)
     if old is not None and same and replicas_of(old) == replicas_of(obj):
         return (), own  # a no-op for the scheduler, whatever its controller is still at
     coming = new_pods(cluster, obj, template.object).pods
@@ -211,6 +220,10 @@ def arrivals(
         surge = surge_of(obj)
         coming = new_pods(cluster, obj, template.object, replicas=len(own) + surge).pods[:surge]
     return coming, own
+
+
+def _is_paused(obj: ApiObject | None) -> bool:
+    return obj is not None and at(obj, "spec", "paused") is True
 
 
 def _same_template(subject: Subject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
@@ -275,20 +288,32 @@ def _bound(snapshot: Snapshot, pod: Pod, node: str) -> Pod:
     return pod.bound_to(node, snapshot.node_infos[snapshot.rows[node]].node.labels)
 
 
-def reasons_of(prediction: Prediction) -> str:
+def reasons_of(predictions: Sequence[Prediction]) -> str:
     """`2 nodes: Insufficient cpu; 1 node: …`: why no node helps, the most frequent reason first.
 
-    Where nobody could go, what stands in the way is what it was before preemption was tried.
+    Of pods that have a node each, why that does not help. Where nobody could go, what stands in the way is what it was
+    before preemption was tried.
     """
     from policies.scheduling.preemption import NO_VICTIMS
 
-    if prediction.pre_filter is not None:
-        return "; ".join(prediction.pre_filter.reasons)
+    first = predictions[0]
+    if first.pre_filter is not None:
+        return "; ".join(first.pre_filter.reasons)
     counts: Counter[str] = Counter()
-    for name, status in prediction.statuses.items():
-        dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
-        counts[" and ".join((status if dropped is NO_VICTIMS else dropped).reasons)] += 1
+    for prediction in predictions if node_of(first.pod) else (first,):
+        node = node_of(prediction.pod)
+        for name, status in prediction.statuses.items():
+            if node in ("", name):
+                dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
+                counts[" and ".join((status if dropped is NO_VICTIMS else dropped).reasons)] += 1
     return "; ".join(f"{plural(count, 'node')}: {reason}" for reason, count in counts.most_common(3))
+
+
+def node_of(pod: Pod) -> str:
+    """The one node that a daemon's pod is for; empty for other pods."""
+    required = pod.spec.node_affinity.required
+    named = {name for term in required.terms for name in term.names or ("", " ")} if required else set()
+    return named.pop() if len(named) == 1 else ""
 
 
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:

@@ -92,7 +92,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     preempting = tuple(p for p in impact.preempting if any(v.identity not in impact.own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if victim.identity not in impact.own]
     if not victims:
-        if impact.rest == "unknown":
+        if impact.rest == "unknown" and not impact.preempting:
             yield _not_known(subject, impact, template)
         return
     from policies.objects.pod import wait_seconds  # the linter starts without it
@@ -114,7 +114,8 @@ def _not_known(subject: Subject, impact: Impact, template: PodTemplate) -> Probl
     told = f"only {impact.predicted} of {impact.new} new pods were predicted in the time there was, and nobody goes for"
     told = f"{told} {'it' if impact.predicted == 1 else 'them'}"
     if not impact.predicted:
-        told = f"no time was left to predict whether {of_new_pods(impact.new, impact)} would push others out"
+        pods = "its pod" if impact.new == 1 else f"any of {impact.new} new pods"
+        told = f"no time was left to predict whether {pods} would push others out"
     return Problem(
         f"{subject.ref.name} (priority {impact.priority}): {told}",
         template.at("priorityClassName"),

@@ -137,6 +137,7 @@ def test_as_many_fit_as_find_a_place_one_after_the_other(chunk: int) -> None:
                 maxSkew=rng.randint(1, 3),
                 minDomains=rng.randint(1, 4),
                 nodeTaintsPolicy=rng.choice(("Honor", "Ignore")),
+                labelSelector=rng.choice((SELF, SELF, SELF, {})),
             ),
         ]
         pod = make_pod("p").labels(app="w").request(cpu="1").spec(**rng.choice(specs)).obj

@@ -129,7 +129,7 @@ def test_without_time_nothing_is_predicted_and_that_is_said() -> None:
     obj = _with_cpu(deployment(), "1")
     obj["spec"]["replicas"] = 5
     response = decided(Hook.VALIDATE, review(obj), state=STATE, expired=True).response
-    assert "no time was left to predict whether all 5 new pods would push others out" in response.warnings[0]
+    assert "no time was left to predict whether any of 5 new pods would push others out" in response.warnings[0]
     told = {"priority": 1000, "newPods": 5, "predicted": 0, "cutShort": True}
     assert json.loads(response.audit["preemption-impact"]) == told
     assert json.loads(_annotation(review(obj), expired=True)) == told

@@ -172,7 +172,8 @@ def _spread_constraint(
     others, domains = _least_elsewhere(topology.values, included, present, len(topology))
     least = others if domains >= constraint.min_domains else np.zeros(len(present), np.int64)
     limit = least + (constraint.max_skew - constraint.matches(pod.labels))
-    skew = Skew(constraint.max_skew, domains < constraint.min_domains, topology.values)
+    # What an empty selector matches is never counted, but moves a count that is there.
+    skew = None if empty else Skew(constraint.max_skew, domains < constraint.min_domains, topology.values)
     counts = np.flatnonzero(included & (changing > 0))
     return Constraint(per_kind, included, counts, present, limit, possible, skew=skew)
 

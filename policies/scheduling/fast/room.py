@@ -75,7 +75,7 @@ def _room(question: Question, own: int) -> Room:
         domains = constraint.domains
         if domains is not None and _are_nodes(domains):
             by_node = np.where(domains >= 0, np.minimum(by_node, 1), by_node)
-        elif shared is None:
+        elif shared is None and (domains is not None or constraint.skew is not None):
             shared = demand
         else:
             raise NotValid
