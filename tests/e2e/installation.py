@@ -50,14 +50,26 @@ class Installation:
 
     def register(self, api: Api, port: int, failure_policy: str = "", bundle: bytes = b"") -> None:
         """Let the API server call this port. `failure_policy`: of all webhooks, instead of what is shipped."""
-        for configuration in self._configurations:
-            made: Obj = json.loads(json.dumps(configuration))
+        for made in self.configurations(port, failure_policy):
             for webhook in made["webhooks"]:
-                webhook["clientConfig"]["service"]["port"] = port
-                webhook["failurePolicy"] = failure_policy or webhook["failurePolicy"]
                 if bundle:
                     webhook["clientConfig"]["caBundle"] = b64encode(bundle).decode()
             api.create(made)
+
+    def configurations(self, port: int, failure_policy: str = "") -> list[Obj]:
+        """The webhook configurations as they are shipped, for this port."""
+        found: list[Obj] = json.loads(json.dumps(self._configurations))
+        for webhook in (webhook for configuration in found for webhook in configuration["webhooks"]):
+            webhook["clientConfig"]["service"]["port"] = port
+            webhook["failurePolicy"] = failure_policy or webhook["failurePolicy"]
+        return found
+
+    def changed(self, port: int, label: str) -> str:
+        """All manifests as the next version might have them: each with a label more."""
+        items = [*json.loads(json.dumps(self._rest))["items"], *self.configurations(port)]
+        for item in items:
+            item["metadata"].setdefault("labels", {})["next"] = label
+        return json.dumps({**self._rest, "items": items})
 
     def unregister(self, api: Api) -> None:
         """Let it call nobody."""
