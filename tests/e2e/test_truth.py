@@ -40,6 +40,8 @@ TRUTH = int(os.environ.get("TRUTH", "81"))
 SEED = int(os.environ.get("SEED", "1"))
 # The claim of a generic ephemeral volume belongs to a pod by its uid, which the incoming one does not have yet.
 NOT_STAGED = {"inline"}
+PATIENCE = 15
+"""Seconds in which watches and webhook must have caught up."""
 MIXED = "random"
 """The smaller clusters of tests/scheduling, which mix more features; every third case is one."""
 SOURCES = [kind for kind in KINDS if kind not in NOT_STAGED]
@@ -77,11 +79,14 @@ def case_of(number: int) -> Obj:
         attempt += 100_000
 
 
-def same_by_watches(watched: Informer, question: Question) -> bool:
+def by_watches(watched: Informer, question: Question) -> str:
+    """Where a prediction by the watches differs."""
     cluster = watched.cluster()
     if cluster is None:
-        return False
-    return up_to_order(predict(cluster, question.pod), question) == up_to_order(question.prediction, question)
+        return "no cluster state"
+    have, want = (up_to_order(p, question) for p in (predict(cluster, question.pod), question.prediction))
+    keys = [key for key in want | have if have.get(key) != want.get(key)]
+    return "; ".join(f"by watches {key} is {have.get(key)}, not {want.get(key)}" for key in keys)
 
 
 def up_to_order(prediction: Prediction, question: Question) -> Obj:
@@ -142,9 +147,10 @@ def test_kube_scheduler_does_what_was_predicted(
         time.sleep(SETTLING)
         pod = stage.incoming(case["pod"])
         question = ask(stage, pod)
-        wait_until(partial(same_by_watches, watched, question), 5, "the watches lead to the same prediction")
+        wait_until(lambda: not by_watches(watched, question), PATIENCE, partial(by_watches, watched, question))
         if not lacks_a_claim(question):
-            wait_until(partial(same_by_webhook, stage, question, pod), 5, "the webhook's annotation says the same")
+            same = partial(same_by_webhook, stage, question, pod)
+            wait_until(same, PATIENCE, "the webhook's annotation says the same")
         outcome = act(stage, question, pod)
         wrong = differences(question, outcome)
         if wrong:

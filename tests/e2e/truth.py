@@ -158,11 +158,11 @@ def _without_noise(obj: Obj) -> Obj:
     return {**obj, "metadata": metadata}
 
 
-def wait_until(true: Callable[[], Any], patience: float, what: str) -> None:
-    """Wait until something is so. Raises AssertionError."""
+def wait_until(true: Callable[[], Any], patience: float, what: str | Callable[[], str]) -> None:
+    """Wait until something is so. `what`: that, or what is told instead of it. Raises AssertionError."""
     deadline = time.monotonic() + patience
     while not true():
-        assert time.monotonic() < deadline, f"not within {patience} s: {what}"
+        assert time.monotonic() < deadline, f"not within {patience} s: {what if isinstance(what, str) else what()}"
         time.sleep(0.05)
 
 
