@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policies.objects.fields import ApiObject
+    from policies.objects.limit_range import LimitRange
     from policies.objects.namespace import Namespace
     from policies.objects.pod import Pod
     from policies.objects.resource_quota import ResourceQuota
@@ -42,6 +43,7 @@ class ClusterSnapshot:
     priority_classes: Mapping[str, PriorityClass] = field(default_factory=lambda: _SYSTEM)
     namespaces: Mapping[Key, Namespace] = field(default_factory=FrozenTable)
     resource_quotas: Mapping[Key, ResourceQuota] = field(default_factory=FrozenTable)
+    limit_ranges: Mapping[Key, LimitRange] = field(default_factory=FrozenTable)
     pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
     quotas_by_namespace: Mapping[str, tuple[ResourceQuota, ...]] | None = None
@@ -87,6 +89,10 @@ class ClusterSnapshot:
             return list(self.quotas_by_namespace.get(namespace, ()))
         return sorted((q for q in self.resource_quotas.values() if q.namespace == namespace), key=lambda q: q.name)
 
+    def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
+        """The LimitRanges of a namespace, by name."""
+        return sorted(_group(self.limit_ranges, namespace, 0).values(), key=lambda r: r.name)
+
     def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
         """The workload of this `group/Kind`, namespace and name."""
         return self.workloads.get((kind, namespace, name))
@@ -98,7 +104,8 @@ class Cache:
     def __init__(self) -> None:
         self._classes: Mapping[str, PriorityClass] = _SYSTEM
         self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
-        self._tables |= {_POD: GroupedTable(place=0), _WORKLOADS: GroupedTable(place=1)}
+        self._tables |= {kind: GroupedTable(place=0) for kind in (_POD, _LIMIT_RANGE)}
+        self._tables[_WORKLOADS] = GroupedTable(place=1)
         self._pods_by_node = PodsByNode()
         self._quotas: Table[str, tuple[ResourceQuota, ...]] = Table()
         self._census: dict[tuple[str, int | None], int] = {}
@@ -152,6 +159,7 @@ class Cache:
             priority_classes=self._classes,
             namespaces=objects.namespaces,
             resource_quotas=self._tables[_QUOTA].freeze(),
+            limit_ranges=self._tables[_LIMIT_RANGE].freeze(),
             pods=self._tables[_POD].freeze(),
             workloads=objects.workloads,
             quotas_by_namespace=self._quotas.freeze(),
@@ -213,11 +221,13 @@ def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
 _CLASS: Final = "scheduling.k8s.io/PriorityClass"
 _POD: Final = "/Pod"
 _QUOTA: Final = "/ResourceQuota"
+_LIMIT_RANGE: Final = "/LimitRange"
 _WORKLOADS: Final = "workloads"
 _VIEWS: Final = {
     "/Namespace": "namespace:Namespace",
     _POD: "pod:Pod",
     _QUOTA: "resource_quota:ResourceQuota",
+    _LIMIT_RANGE: "limit_range:LimitRange",
     "/Node": "node:Node",
     "/PersistentVolumeClaim": "storage:PersistentVolumeClaim",
     "/PersistentVolume": "storage:PersistentVolume",

@@ -1,0 +1,53 @@
+"""LimitRange, as far as it fills in what containers leave out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from policies.objects.fields import text
+from policies.objects.items import items, within
+from policies.objects.resource_list import ResourceList, resource_list
+
+if TYPE_CHECKING:
+    from policies.objects.fields import ApiObject
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRange:
+    """What the LimitRange gives to a container without requests or limits of its own, by resource name."""
+
+    namespace: str
+    name: str
+    default_requests: ResourceList = field(default_factory=dict)
+    default_limits: ResourceList = field(default_factory=dict)
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> LimitRange:
+        """Read an API object; of what it says, the items of type Container. Raises InvalidObject.
+
+        A later item goes before an earlier one. Source: plugin LimitRanger, `defaultContainerResourceRequirements`.
+        """
+        requests: ResourceList = {}
+        limits: ResourceList = {}
+        for index, item in enumerate(items(obj, "spec", "limits")):
+            with within(obj, "spec", "limits", index):
+                if text(item, "type") == "Container":
+                    own_requests, own_limits = _defaults(item)
+                    requests, limits = {**requests, **own_requests}, {**limits, **own_limits}
+        return cls(
+            namespace=text(obj, "metadata", "namespace", default="default"),
+            name=text(obj, "metadata", "name"),
+            default_requests=requests,
+            default_limits=limits,
+        )
+
+
+def _defaults(item: ApiObject) -> tuple[ResourceList, ResourceList]:
+    """(requests, limits) of an item: a maximum is a default limit, and that a default request, else the minimum is.
+
+    Source: pkg/apis/core/v1/defaults.go `SetDefaults_LimitRangeItem`; what is stored has this done.
+    """
+    limits = resource_list(item, "max") | resource_list(item, "default")
+    requests = resource_list(item, "min") | limits | resource_list(item, "defaultRequest")
+    return requests, limits
