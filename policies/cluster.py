@@ -18,7 +18,7 @@ from policies.scheduling.objects import Objects
 from policies.tables import FrozenGroups, FrozenTable, GroupedTable, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from policies.objects.fields import ApiObject
     from policies.objects.limit_range import LimitRange
@@ -92,6 +92,13 @@ class ClusterSnapshot:
     def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
         """The LimitRanges of a namespace, by name."""
         return sorted(_group(self.limit_ranges, namespace, 0).values(), key=lambda r: r.name)
+
+    def with_limit_ranges(self, given: Iterable[LimitRange]) -> ClusterSnapshot:
+        """The same cluster with these LimitRanges, each in the place of the one of its name."""
+        table: GroupedTable[Key, LimitRange] = GroupedTable(place=0)
+        for limit_range in (*self.limit_ranges.values(), *given):
+            table.put((limit_range.namespace, limit_range.name), limit_range)
+        return replace(self, limit_ranges=table.freeze())
 
     def workload(self, kind: str, namespace: str, name: str) -> Workload | None:
         """The workload of this `group/Kind`, namespace and name."""
@@ -289,13 +296,26 @@ def _key(obj: ApiObject, kind: str) -> Key:
 def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod) -> Prediction:
     """What kube-scheduler would do with a pod (an API object, or a view of one) in this cluster.
 
-    A pod without a priority gets what admission would give it. Raises InvalidObject.
+    A pod without a priority gets what admission would give it; so does an object that is not stored yet (it has no
+    uid), of resources. Raises InvalidObject.
     """
     from policies.objects.pod import Pod
     from policies.scheduling.schedule_one import Prediction
 
-    view = pod if isinstance(pod, Pod) else Pod.from_api(pod)
-    return Prediction(snapshot.scheduling, resolved(view, snapshot))
+    view = resolved(pod, snapshot) if isinstance(pod, Pod) else admitted(pod, snapshot)
+    return Prediction(snapshot.scheduling, view)
+
+
+def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
+    """A new pod as admission would leave it: resources by the LimitRanges of its namespace, priority by the classes.
+
+    Raises InvalidObject: the pod cannot be read, or its class is not known.
+    """
+    from policies.apis.limit_ranger import with_limit_range_defaults
+    from policies.objects.pod import Pod
+
+    limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or "default")
+    return resolved(Pod.from_api(with_limit_range_defaults(pod, limit_ranges)), snapshot)
 
 
 def resolved(pod: Pod, snapshot: ClusterSnapshot) -> Pod:

@@ -9,7 +9,7 @@ from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, fie
 from policies.objects.fields import NOTHING, InvalidObject, group_kind
 from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import RULES, class_not_allowed, parse_error
-from policies.rules.context import PRIORITY_CLASS, RESOURCE_QUOTA, About, Context, Phase
+from policies.rules.context import LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, About, Context, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -124,6 +124,10 @@ def _about(subject: Subject, context: Context) -> About | None:
         return About.NAMESPACE
     if kind == RESOURCE_QUOTA:
         return About.RESOURCE_QUOTA
+    if kind == LIMIT_RANGE:
+        from policies.objects.limit_range import LimitRange
+
+        LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
     if kind == "/Pod":
         return About.UPDATED_POD if subject.operation is Operation.UPDATE else About.POD
     return About.TEMPLATE if context.template(subject) else None

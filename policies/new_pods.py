@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
-from policies.cluster import resolved
+from policies.cluster import admitted
 from policies.objects.fields import (
     ApiObject,
     InvalidObject,
@@ -259,7 +259,7 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
             },
             "spec": {**mapping(template, "spec"), "tolerations": tolerations},
         }
-        return resolved(Pod.from_api(made), cluster)
+        return admitted(made, cluster)
 
 
 @contextmanager

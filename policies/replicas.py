@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from policies.cluster import resolved
+from policies.cluster import admitted
 from policies.new_pods import NewPods, new_pods, without_missing_claims
 from policies.objects.fields import InvalidObject, ref_of
-from policies.objects.pod import Pod
 from policies.objects.workload import pod_template_of
 from policies.options import POD_TEMPLATE_PATHS
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
     from policies.scheduling.schedule_one import Prediction
 
 IN_TURN: Final = (
@@ -55,7 +55,7 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
     if template.is_template:
         new = new_pods(cluster, obj, template.object, replicas)
     else:
-        new = _single(cluster, resolved(Pod.from_api(obj), cluster), 1 if replicas is None else replicas)
+        new = _single(cluster, admitted(obj, cluster), 1 if replicas is None else replicas)
     existing = max(new.wanted - len(new.pods), 0)
     return Placement(str(ref), place_pods(cluster, new.pods), new.wanted, existing, new.without_claims)
 

@@ -32,6 +32,7 @@ FORMATS: Final = ("text", "json")
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
 ALWAYS_READ: Final = (
     "/Pod",
+    "/LimitRange",
     "/Namespace",
     "/PersistentVolumeClaim",
     "/ResourceQuota",

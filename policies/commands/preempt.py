@@ -26,10 +26,12 @@ OK, FOUND, USAGE, FAILED = range(4)
 OUTCOMES: Final = {"preemption": "preempts", "pending": "pending"}
 PRIORITY_CLASS: Final = "scheduling.k8s.io/PriorityClass"
 CLAIM: Final = "/PersistentVolumeClaim"
+LIMIT_RANGE: Final = "/LimitRange"
 CASE_KINDS: Final = {
     "nodes": ("v1", "Node"),
     "pods": ("v1", "Pod"),
     "namespaces": ("v1", "Namespace"),
+    "limitRanges": ("v1", "LimitRange"),
     "pdbs": ("policy/v1", "PodDisruptionBudget"),
     "pvcs": ("v1", "PersistentVolumeClaim"),
     "pvs": ("v1", "PersistentVolume"),
@@ -143,28 +145,33 @@ def _pending(name: str, cluster: ClusterSnapshot) -> Any:
 
 
 def _given(path: str, namespace: str, cluster: ClusterSnapshot) -> tuple[list[ApiObject], ClusterSnapshot]:
-    """The pods and workloads of a file or directory, and the cluster with the classes and claims that come with them.
+    """The pods and workloads of a file or directory, and the cluster with the classes, LimitRanges and claims in it.
 
     Raises SourceError where there is none, or none can be read.
     """
+    from policies.objects.limit_range import LimitRange
     from policies.objects.priority_class import PriorityClass
 
     objects: list[ApiObject] = []
     classes: dict[str, PriorityClass] = {}
     claims: set[tuple[str, str]] = set()
+    limit_ranges: list[LimitRange] = []
     for subject in _subjects(path, namespace):
         kind, ref = group_kind(subject.object), subject.ref
         if kind == PRIORITY_CLASS:
             classes[ref.name] = PriorityClass.from_api(subject.object)
         elif kind == CLAIM:
             claims.add((ref.namespace, ref.name))
+        elif kind == LIMIT_RANGE:
+            limit_ranges.append(replace(LimitRange.from_api(subject.object), namespace=ref.namespace))
         else:
             names = {"name": ref.name, "namespace": ref.namespace}
             objects.append({**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}})
     if not objects:
         raise SourceError(path, "no pod and no workload in it")
     classes |= cluster.priority_classes
-    return objects, replace(cluster, priority_classes=classes, coming_claims=frozenset(claims))
+    to_be = cluster.with_limit_ranges(limit_ranges)
+    return objects, replace(to_be, priority_classes=classes, coming_claims=frozenset(claims))
 
 
 def _subjects(path: str, namespace: str) -> Iterator[Subject]:
@@ -172,7 +179,7 @@ def _subjects(path: str, namespace: str) -> Iterator[Subject]:
     from policies.manifests import read
     from policies.options import POD_TEMPLATE_PATHS
 
-    wanted = frozenset(("/Pod", PRIORITY_CLASS, CLAIM, *POD_TEMPLATE_PATHS))
+    wanted = frozenset(("/Pod", PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))
     for file in find_files([path]):
         reading = read(read_file(file), "<stdin>" if file == "-" else file, wanted, namespace=namespace)
         for remark in reading.remarks:

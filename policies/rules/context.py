@@ -15,10 +15,11 @@ from policies.objects.workload import PodTemplate, pod_template_of
 from policies.priority import default_priority_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from policies.cluster import ClusterSnapshot
+    from policies.objects.limit_range import LimitRange
     from policies.objects.pod import Pod
     from policies.options import Options
     from policies.rules.impact import Forecast, Impact
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 PRIORITY_CLASS = "scheduling.k8s.io/PriorityClass"
 RESOURCE_QUOTA = "/ResourceQuota"
+LIMIT_RANGE = "/LimitRange"
 CLAIM = "/PersistentVolumeClaim"
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that the API server gives every namespace."""
@@ -160,6 +162,32 @@ class Context:
                 found[new.name] = new._replace(labels={**new.labels, NAME_LABEL: new.name})
         return found
 
+    def limit_ranges_of(self, namespace: str) -> Sequence[LimitRange]:
+        """The LimitRanges of a namespace, by name: the cluster's, replaced and joined by those of the whole apply."""
+        stored = self.cluster.limit_ranges_of(namespace) if self.cluster else ()
+        if namespace not in self._limit_ranges:
+            return stored
+        found = {r.name: r for r in stored} | self._limit_ranges[namespace]
+        return [found[name] for name in sorted(found)]
+
+    @cached_property
+    def _limit_ranges(self) -> dict[str, dict[str, LimitRange]]:
+        """The LimitRanges that the apply defines, by namespace and name; unreadable ones are left out."""
+        from dataclasses import replace
+
+        from policies.objects.limit_range import LimitRange
+
+        found: dict[str, dict[str, LimitRange]] = {}
+        for subject in self.apply.subjects:
+            if group_kind(subject.object) == LIMIT_RANGE and subject.operation is not Operation.DELETE:
+                try:
+                    new = LimitRange.from_api(subject.object)
+                except InvalidObject:
+                    continue
+                namespace = subject.ref.namespace or "default"
+                found.setdefault(namespace, {})[new.name] = replace(new, namespace=namespace)
+        return found
+
     def default_before(self, subject: Subject) -> Defined | None:
         """The global default that the API server would see when this subject's turn in the apply comes."""
         classes = {name: Defined(c, NOWHERE) for name, c in self.stored_classes.items()}
@@ -194,11 +222,12 @@ class Context:
         from policies.rules.impact import Forecast  # numpy comes with it: only where something is predicted
 
         assert self.cluster_to_be is not None
-        return Forecast(self.cluster_to_be, self.options.pod_template_paths, self.expired)
+        paths, past_limit_ranger = self.options.pod_template_paths, self.phase is Phase.VALIDATE
+        return Forecast(self.cluster_to_be, paths, self.expired, pods_defaulted=past_limit_ranger)
 
     @cached_property
     def cluster_to_be(self) -> ClusterSnapshot | None:
-        """The cluster, with the classes and claims that will be there, and namespaces' annotations as they will be."""
+        """The cluster as it will be: with the classes, LimitRanges, claims and namespaces' annotations of the apply."""
         from dataclasses import replace
 
         if self.cluster is None:
@@ -216,7 +245,9 @@ class Context:
             for s in self.apply.subjects
             if group_kind(s.object) == CLAIM and s.operation is not Operation.DELETE
         )
-        return replace(self.cluster, priority_classes=self.classes, namespaces=namespaces, coming_claims=claims)
+        own = [r for of_namespace in self._limit_ranges.values() for r in of_namespace.values()]
+        to_be = self.cluster.with_limit_ranges(own) if own else self.cluster
+        return replace(to_be, priority_classes=self.classes, namespaces=namespaces, coming_claims=claims)
 
     def template(self, subject: Subject) -> PodTemplate | None:
         """The pod, or the pod template, of a subject. Raises InvalidObject."""

@@ -100,9 +100,14 @@ class Forecast:
     """Impacts of the subjects of one apply: each sees the pods of those before it in their places."""
 
     def __init__(
-        self, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]], expired: Callable[[], bool]
+        self,
+        cluster: ClusterSnapshot,
+        paths: Mapping[str, tuple[str, ...]],
+        expired: Callable[[], bool],
+        *,
+        pods_defaulted: bool = False,
     ) -> None:
-        self._cluster, self._paths, self._expired = cluster, paths, expired
+        self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
 
     def _snapshot(self) -> Snapshot:
@@ -116,7 +121,7 @@ class Forecast:
         from policies.scheduling.schedule_one import not_predicted
 
         try:
-            arriving, own = arrivals(subject, self._cluster, self._paths)
+            arriving, own = arrivals(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
         except InvalidObject:
             return None  # other rules say what is wrong with it
         if not arriving or not_predicted(arriving[0]):
@@ -181,14 +186,15 @@ class Forecast:
 
 
 def arrivals(
-    subject: Subject, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
+    subject: Subject, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]], *, pods_defaulted: bool = False
 ) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
     """(pods that would come new, pods of the workload that are there). Raises InvalidObject.
 
-    Of a changed template, those that a rollout makes before it takes old ones away (maxSurge).
+    Of a changed template, those that a rollout makes before it takes old ones away (maxSurge). `pods_defaulted`: a pod
+    that stands alone has been through LimitRanger; those of a template never have.
     """
     from policies.arrivals import surge_of  # the linter starts without a cluster
-    from policies.cluster import resolved
+    from policies.cluster import admitted, resolved
     from policies.new_pods import has_replica_set, new_pods, pods_of, replicas_of, without_missing_claims
     from policies.objects.pod import Pod
 
@@ -200,7 +206,8 @@ def arrivals(
     if not template.is_template:
         if subject.old is not None:
             return (), ()
-        return (without_missing_claims(resolved(Pod.from_api(obj), cluster), cluster),), ()
+        pod = resolved(Pod.from_api(obj), cluster) if pods_defaulted else admitted(obj, cluster)
+        return (without_missing_claims(pod, cluster),), ()
     old = subject.old or _stored(subject, cluster)
     if old is not None and at(obj, "spec", "replicas") is None and at(old, "spec", "replicas") is not None:
         obj = {**obj, "spec": {**mapping(obj, "spec"), "replicas": at(old, "spec", "replicas")}}  # an apply leaves it

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from copy import deepcopy
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.apis.limit_ranger import with_limit_range_defaults
+from policies.cli import main
 from policies.cluster import Cache
+from policies.commands.preempt import answer_case
 from policies.objects.fields import InvalidObject
 from policies.objects.limit_range import LimitRange
 from policies.objects.pod import Pod
+from policies.objects.subject import Apply, Subject
+from policies.options import Options
 from policies.quota import usage
+from policies.replicas import place
+from policies.rules.context import Context, Phase
+from tests.builders import Made, cluster, make_node, make_pod
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 Obj = dict[str, Any]
 
@@ -184,3 +198,91 @@ def says(given: Any, more: Any) -> bool:
     if isinstance(given, dict) and given:
         return isinstance(more, dict) and all(key in more and says(given[key], more[key]) for key in given)
     return bool(given in (None, {}) or given == more)
+
+
+CONTAINER = {"name": "c", "image": "i"}
+BUSY = make_pod("busy", "other").request(cpu="3500m").on("n1")
+NOBODY = (make_node("n1"), BUSY)
+HALF = Made("v1", "LimitRange", "half", "team").spec(limits=[of_containers(defaultRequest={"cpu": "600m"})])
+
+
+def workload(kind: str) -> Obj:
+    """Of one pod of priority 10, whose container asks for nothing."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"priority": 10, "containers": [CONTAINER]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    if kind == "CronJob":
+        spec = {"jobTemplate": {"spec": {"template": template}}}
+    metadata = {"name": "web", "namespace": "team"}
+    return {"apiVersion": "batch/v1" if "Job" in kind else "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+SINGLE = {**pod(namespace="team"), "spec": {"priority": 10, "containers": [CONTAINER]}}
+STORED = {**SINGLE, "metadata": {**SINGLE["metadata"], "uid": "1"}}
+BRINGING = [*map(workload, ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")), SINGLE]
+
+
+@pytest.mark.parametrize("obj", BRINGING, ids=lambda obj: obj["kind"])
+def test_pods_push_others_out_for_what_limit_ranges_give_them(obj: Obj) -> None:
+    for made, outcome in (NOBODY, "fits"), ((*NOBODY, HALF), "preempts"):
+        assert [p.outcome for p in place(cluster(*made), obj).predictions] == [outcome]
+
+
+@pytest.mark.parametrize(
+    ("obj", "phase", "pushes"),
+    [
+        (workload("Deployment"), Phase.LINT, True),
+        (workload("Deployment"), Phase.VALIDATE, True),
+        (workload("DaemonSet"), Phase.VALIDATE, True),
+        (SINGLE, Phase.LINT, True),
+        (STORED, Phase.LINT, False),
+        (SINGLE, Phase.VALIDATE, False),
+        (STORED, Phase.VALIDATE, False),
+    ],
+)
+def test_the_linter_counts_with_limit_ranges_and_the_webhook_of_templates_alone(
+    obj: Obj, phase: Phase, pushes: bool
+) -> None:
+    subject, state = Subject(obj), cluster(*NOBODY, HALF)
+    found = Context(Apply((subject,)), state, Options(), phase, NOW, lambda: False).impact(subject)
+    assert found is not None
+    assert bool(found.preempting) == pushes
+
+
+def test_a_limit_range_of_the_apply_takes_the_place_of_the_stored_one() -> None:
+    subject, big = Subject(workload("Deployment")), deepcopy(HALF.obj)
+    big["spec"]["limits"] = [of_containers(defaultRequest={"cpu": "100m"})]
+    for own, pushes in ((), True), ((Subject(big),), False):
+        context = Context(Apply((subject, *own)), cluster(*NOBODY, HALF), Options(), Phase.LINT, NOW, lambda: False)
+        found = context.impact(subject)
+        assert found is not None
+        assert bool(found.preempting) == pushes
+
+
+def test_a_case_of_a_batch_may_have_limit_ranges() -> None:
+    case = {"nodes": [make_node("n1").obj], "pods": [BUSY.obj], "pod": SINGLE}
+    assert answer_case(case, count_nominated=False)["outcome"] == "fits"
+    assert answer_case({**case, "limitRanges": [HALF.obj]}, count_nominated=False)["outcome"] == "preempts"
+    stored = {**case, "limitRanges": [HALF.obj], "pod": STORED}
+    assert answer_case(stored, count_nominated=False)["outcome"] == "fits"
+
+
+def test_limit_ranges_of_the_file_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, dump = tmp_path / "web.json", tmp_path / "dump.json"
+    dump.write_text("\n".join(json.dumps(made.obj) for made in NOBODY))
+    for own, outcome in ([], "fits"), ([HALF.obj], "preempts"):
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*own, workload("Deployment")]}))
+        assert main(["preempt", "-f", str(file), "--cluster", str(dump), "-o", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["outcome"] == outcome
+
+
+def test_a_limit_range_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "web.json"
+    broken = limit_range(of_containers(max={"cpu": "much"}))
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [broken, workload("Deployment")]}))
+    assert main(["lint", str(file)]) == 1
+    assert "error: LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().out
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps(make_node("n1").obj))
+    assert main(["preempt", "-f", str(file), "--cluster", str(dump)]) == 3
+    assert "LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().err
