@@ -6,9 +6,10 @@ use up the quota: the replicas of a Deployment, and what maxSurge adds to them i
 StatefulSet, ReplicaSet or ReplicationController; what runs at a time of a Job; one run of a CronJob, beside the
 present one unless concurrencyPolicy forbids that; of a DaemonSet a pod for each node that lets it in, where nodes are
 known. The pods that a workload has already are part of what is used: only what comes new counts, and maxSurge where
-the template changes. A quota without a status, as in files alone, limits what its spec says, and only the use of the
-same input is counted; the message says so. The API server stays the authority: it counts by compare-and-swap, after
-every webhook.
+the template changes. What containers leave out and a LimitRange of the namespace, or of the same input, fills in is
+asked for too. A quota without a status, as in files alone, limits what its spec says, and only the use of the same
+input is counted; the message says so. The API server stays the authority: it counts by compare-and-swap, after every
+webhook.
 
 Cluster:
 
@@ -136,8 +137,9 @@ def _why(subject: Subject, context: Context, use: Use, fault: Fault) -> str:
 def _asked(use: Use, name: str) -> str:
     from policies.quota import usage
 
-    amount = usage(use.pod, 0)[name]
-    return f"{amount} is" if not use.template.is_template else f"{amount} by each pod is"
+    amount, given = usage(use.pod, 0)[name], usage({"spec": use.template.spec}, 0)
+    whose = "" if not use.template.is_template else " by each pod"
+    return f"{amount}{whose}{'' if given.get(name) == amount else ' (with LimitRange defaults)'} is"
 
 
 def _where_from(subject: Subject, context: Context, use: Use, quota: str, resource: str) -> str:

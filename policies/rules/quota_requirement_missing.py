@@ -1,7 +1,7 @@
 """A pod or template leaves out requests or limits that a ResourceQuota of its namespace demands.
 
-Why: where a quota limits cpu or memory, the API server refuses every pod with a container that does not set them. A
-LimitRange can fill them in for pods; it is not looked at, so a template may do without where the namespace has one.
+Why: where a quota limits cpu or memory, the API server refuses every pod with a container that does not set them. What
+a LimitRange of the namespace, or of the same input, fills in counts as set.
 
 Cluster:
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.apis.decode import decode_fault
+from policies.apis.limit_ranger import with_limit_range_defaults
 from policies.apis.schema import POD
 from policies.arrivals import Arrivals, arrivals, present
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
@@ -19,7 +20,7 @@ from policies.priority import Forbidden, Resolved, establish_priority, resolved_
 from policies.quantity import ZERO, Quantity
 from policies.quota import FaultKind, Pods, check_request, first_refused, matches, uncovered
 from policies.quota.scopes import InvalidScope
-from policies.rules.context import RESOURCE_QUOTA, Context
+from policies.rules.context import RESOURCE_QUOTA, Context, Phase
 from policies.rules.wording import class_to_be
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def _named(subject: Subject) -> ApiObject:
 
 
 def pod_of(subject: Subject, template: PodTemplate, context: Context) -> ApiObject | None:
-    """A pod of a subject as quotas see it, after the Priority plugin; None where that one refuses it.
+    """A pod of a subject as quotas see it, after plugins LimitRanger and Priority; None where the latter refuses it.
 
     Raises InvalidObject where the API server could not read it.
     """
@@ -225,7 +226,10 @@ def pod_of(subject: Subject, template: PodTemplate, context: Context) -> ApiObje
         raise InvalidObject(fault.text, (*template.path, *fault.path), subject.ref)
     metadata = {**(template.object.get("metadata") or NOTHING), "namespace": namespace_of(subject)}
     quality = None if template.is_template else at(template.object, "status", "qosClass")
-    return {"metadata": metadata, "spec": resolved_spec(template.spec, resolved), "status": {"qosClass": quality}}
+    pod = {"metadata": metadata, "spec": resolved_spec(template.spec, resolved), "status": {"qosClass": quality}}
+    if context.phase is Phase.VALIDATE and not template.is_template:
+        return pod  # it has been through LimitRanger
+    return with_limit_range_defaults(pod, context.limit_ranges_of(namespace_of(subject)))
 
 
 def _in_force(quota: ResourceQuota) -> ResourceQuota:

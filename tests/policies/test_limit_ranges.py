@@ -15,6 +15,8 @@ from policies.apis.limit_ranger import with_limit_range_defaults
 from policies.cli import main
 from policies.cluster import Cache
 from policies.commands.preempt import answer_case
+from policies.config import Config
+from policies.evaluator import evaluate
 from policies.objects.fields import InvalidObject
 from policies.objects.limit_range import LimitRange
 from policies.objects.pod import Pod
@@ -286,3 +288,75 @@ def test_a_limit_range_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytes
     dump.write_text(json.dumps(make_node("n1").obj))
     assert main(["preempt", "-f", str(file), "--cluster", str(dump)]) == 3
     assert "LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().err
+
+
+def quota(used: str = "0", **hard: str) -> Obj:
+    amounts = {name.replace("_", "."): amount for name, amount in hard.items()}
+    metadata = {"name": "compute", "namespace": "team"}
+    status = {"hard": amounts, "used": dict.fromkeys(amounts, used)}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": metadata,
+        "spec": {"hard": amounts},
+        "status": status,
+    }
+
+
+def told(state: list[Obj], *objects: Obj, phase: Phase = Phase.LINT) -> list[str]:
+    """What the rules about quotas say of objects; without a state, of these alone."""
+    cache = Cache()
+    for obj in state:
+        cache.add(obj)
+    apply = Apply(tuple(map(Subject, objects)))
+    found = evaluate(apply, cache.snapshot() if state else None, Config(), phase=phase, now=NOW)
+    return [f"{f.rule}: {f.message}" for f in found if f.rule.startswith("quota-")]
+
+
+MISSING = "failed quota: compute: must specify limits.cpu for: c; requests.cpu for: c"
+OF_TEMPLATE = f"quota-requirement-missing: its pods will be refused: {MISSING}"
+EXCEEDED = "quota compute allows 3 of requests.cpu, 1 is used, 1"
+ENFORCED = quota("1", requests_cpu="3", limits_cpu="9")
+
+
+def replicas(count: int) -> Obj:
+    made = workload("ReplicaSet")
+    return {**made, "spec": {**made["spec"], "replicas": count}}
+
+
+@pytest.mark.parametrize("where", ["cluster", "apply", "only apply"])
+def test_quotas_count_with_what_limit_ranges_fill_in(where: str) -> None:
+    assert told([ENFORCED], replicas(3)) == [OF_TEMPLATE]
+    state = {"cluster": [ENFORCED, RANGE], "apply": [ENFORCED], "only apply": []}[where]
+    own = {"cluster": [], "apply": [RANGE], "only apply": [ENFORCED, RANGE]}[where]
+    assert told(state, *own, replicas(2)) == []
+    why = f"{EXCEEDED} by each pod (with LimitRange defaults) is asked for"
+    assert told(state, *own, replicas(3)) == [f"quota-exceeded: replica 3 of 3 will be refused: {why}"]
+
+
+def test_what_is_given_is_not_said_to_be_a_default() -> None:
+    own = both({"cpu": "3"}, {"cpu": "3"})
+    given = {**SINGLE, "spec": {"containers": [{**CONTAINER, "resources": own}]}}
+    why = "quota compute allows 3 of requests.cpu, 1 is used, 3 is asked for"
+    assert told([ENFORCED, RANGE], given) == [f"quota-exceeded: will be refused: {why}"]
+
+
+def test_a_pod_at_the_webhook_has_been_through_limit_ranger() -> None:
+    assert told([ENFORCED, RANGE], SINGLE) == []
+    assert told([ENFORCED, RANGE], SINGLE, phase=Phase.VALIDATE) == [f"quota-requirement-missing: {MISSING}"]
+    assert told([ENFORCED, RANGE], replicas(2), phase=Phase.VALIDATE) == []
+
+
+def test_a_limit_range_of_another_namespace_is_nobodys_business() -> None:
+    elsewhere = limit_range(*RANGE["spec"]["limits"], namespace="other")
+    assert told([ENFORCED, elsewhere], replicas(2)) == [OF_TEMPLATE]
+    assert told([ENFORCED], elsewhere, replicas(2)) == [OF_TEMPLATE]
+
+
+def test_a_pod_that_gets_requests_is_no_longer_one_of_best_effort() -> None:
+    scoped = quota("0", pods="0")
+    scoped["spec"]["scopes"] = ["BestEffort"]
+    assert told([scoped], replicas(1)) == [
+        "quota-exceeded: replica 1 of 1 will be refused: quota compute allows 0 pods, 0 are used"
+    ]
+    assert told([scoped, RANGE], replicas(1)) == []
