@@ -310,3 +310,13 @@ def test_what_a_dry_run_was_told_is_not_remembered() -> None:
 
 def _subject(obj: dict[str, Any]) -> Any:
     return parse_review(json.dumps(review(obj)).encode()).subject
+
+
+def test_what_a_limit_range_gives_to_a_template_counts_and_a_pod_has_it_already() -> None:
+    limits = [{"type": "Container", "defaultRequest": {"cpu": "1"}}]
+    metadata = {"name": "defaults", "namespace": deployment()["metadata"]["namespace"]}
+    given = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": limits}}
+    assert _annotation(review(deployment())) is None
+    state = cluster(NODE, VICTIM, given)
+    assert json.loads(_annotation(review(deployment()), state=state)) == IMPACT
+    assert _annotation(review(pod("gold")), state=state) is None

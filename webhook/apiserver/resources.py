@@ -37,6 +37,7 @@ RESOURCES: Final = (
     Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
     Resource("v1", "Namespace", "namespaces"),
     Resource("v1", "ResourceQuota", "resourcequotas"),
+    Resource("v1", "LimitRange", "limitranges"),
     Resource("v1", "Node", "nodes"),
     Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     Resource("storage.k8s.io/v1", "StorageClass", "storageclasses"),
