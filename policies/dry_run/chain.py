@@ -7,8 +7,10 @@ kinds, and subresources other than `pods/resize`, are accepted without a look.
 
 Differences, all on purpose: a generated name ends in `xxxxx`; an uncovered limited scope is a 403 (upstream: 500, a
 plain error); faults of map entries come sorted by key (upstream: in Go's random order), of several failing quotas the
-first by name. Not covered: unknown fields (kubectl's strict validation), what other admission plugins say or fill in
-(LimitRanger, PodSecurity, RuntimeClass, NamespaceLifecycle …), and what apis/pod.py says of pods.
+first by name. The cluster's LimitRanges fill in what containers leave out; what they refuse (minimum, maximum,
+ratio) is not covered, nor are those of the same apply. Not covered either: unknown fields (kubectl's strict
+validation), what other admission plugins say or fill in (PodSecurity, RuntimeClass, NamespaceLifecycle …), and what
+apis/pod.py says of pods.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from policies.apis.field_errors import go_quote
+from policies.apis.limit_ranger import with_limit_range_defaults
 from policies.apis.pod import validate_pod_create, validate_pod_update
 from policies.apis.priority_class import validate_priority_class, validate_priority_class_object_update
 from policies.apis.resource_quota import validate_resource_quota, validate_resource_quota_update
@@ -104,6 +107,7 @@ def _answer_pod(request: Request) -> Answer:
     if request.old is None:
         resolved = _admit(request, spec)
         pod = _prepared_pod(request, {**request.obj, "spec": resolved_spec(spec, resolved)})
+        pod = with_limit_range_defaults(pod, request.cluster.limit_ranges_of(request.namespace))
         request.check(validate_pod_create(pod))
         answer = _quota(request, pod, Pods(request.now))
         _check_new(request, (request.namespace, request.name) in request.cluster.pods)

@@ -16,6 +16,7 @@ from policies.cli import main
 from policies.cluster import Cache
 from policies.commands.preempt import answer_case
 from policies.config import Config
+from policies.dry_run import dry_run
 from policies.evaluator import evaluate
 from policies.objects.fields import InvalidObject
 from policies.objects.limit_range import LimitRange
@@ -360,3 +361,26 @@ def test_a_pod_that_gets_requests_is_no_longer_one_of_best_effort() -> None:
         "quota-exceeded: replica 1 of 1 will be refused: quota compute allows 0 pods, 0 are used"
     ]
     assert told([scoped, RANGE], replicas(1)) == []
+
+
+TOO_MUCH = (
+    'Pod "p" is invalid: spec.containers[0].resources.requests: '
+    'Invalid value: "4": must be less than or equal to cpu limit of 2'
+)
+DRY_RUNS: list[tuple[str, list[Obj], Obj, str]] = [
+    ("nothing fills in", [ENFORCED], {}, f'pods "p" is forbidden: {MISSING}'),
+    ("a range does", [ENFORCED, RANGE], {}, ""),
+    ("of another namespace", [ENFORCED, limit_range(*RANGE["spec"]["limits"], namespace="other")], {},
+        f'pods "p" is forbidden: {MISSING}'),
+    ("a default limit below what is asked for", [RANGE], both({"cpu": "4"}), TOO_MUCH),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "given", "answer"), [c[1:] for c in DRY_RUNS], ids=[c[0] for c in DRY_RUNS])
+def test_the_api_server_judges_what_limit_ranges_made_of_a_pod(state: list[Obj], given: Obj, answer: str) -> None:
+    cache = Cache()
+    for obj in state:
+        cache.add(obj)
+    spec = {"containers": [{"name": "c", "image": "i", "resources": given}]}
+    found = dry_run(Subject({**pod(namespace="team", uid="told"), "spec": spec}), cache.snapshot())
+    assert (found.allowed, found.message) == (not answer, answer)
