@@ -16,6 +16,7 @@ PATHS = {
     "Pod": ("api/v1", "pods", True),
     "Service": ("api/v1", "services", True),
     "ResourceQuota": ("api/v1", "resourcequotas", True),
+    "LimitRange": ("api/v1", "limitranges", True),
     "ReplicationController": ("api/v1", "replicationcontrollers", True),
     "PersistentVolume": ("api/v1", "persistentvolumes", False),
     "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims", True),
