@@ -16,6 +16,7 @@ from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import global_default_not_unique
 from policies.rules.context import PRIORITY_CLASS, About
 from webhook import impact
+from webhook.doubts import doubted, rests_on_the_cache, unproven
 from webhook.json_patch import PatchOperation, apply_patch, drop, set_value
 from webhook.messages import audit_of, denial_of, warnings_of
 from webhook.mutation import NO_MUTATION, mutate
@@ -31,35 +32,6 @@ if TYPE_CHECKING:
 Confirm = Callable[[], Mapping[str, PriorityClass]]
 """The classes that the API server has this moment, by name: one live GET. Raises OSError where it fails."""
 
-RESTS_ON_THE_CACHE: Final = frozenset(
-    {
-        "unknown-priority-class",
-        "priority-mismatch",
-        "preemption-policy-mismatch",
-        "final-priority-mismatch",
-        "global-default-not-unique",
-        "unknown-default-class",
-        "non-preempting-above-preempting",
-        "quota-matches-nothing",
-    }
-)
-"""Rules that go by the classes in the watch cache. What they deny or warn of is told only if the live ones agree."""
-COUNTS_THE_CACHE: Final = frozenset(
-    {
-        "class-still-in-use",
-        "default-not-retroactive",
-        "class-not-allowed",
-        "fits-nowhere",
-        "limited-class-without-quota",
-        "preempts-running-pods",
-        "priority-drift",
-        "quota-exceeded",
-        "quota-requirement-missing",
-        "rollout-preempts-itself",
-        "system-class-blocked-by-quota",
-    }
-)
-"""Rules that go by other objects in the cache, which no single GET confirms: they deny nobody while it is late."""
 LATE: Final = "late-cluster-state"
 """Key of the audit annotation on what was answered by an old cache."""
 
@@ -154,7 +126,7 @@ class Decision:
     @property
     def unconfirmed(self) -> bool:
         """Whether the cache alone stands for what is told."""
-        return _rests_on_the_cache(self.findings)
+        return rests_on_the_cache(self.findings)
 
 
 class Time(NamedTuple):
@@ -331,49 +303,17 @@ def _judge(
             expired=time.expired,
             predicted=impacts.append,
         )
-        return tuple(_doubted(finding) if time.late else finding for finding in findings)
+        return tuple(doubted(finding) if time.late else finding for finding in findings)
 
     findings = found(cluster)
-    if confirm is not None and cluster is not None and _rests_on_the_cache(findings):
+    if confirm is not None and cluster is not None and rests_on_the_cache(findings):
         try:
             classes = confirm()
         except OSError:
-            findings = tuple(_unproven(finding) for finding in findings)
+            findings = tuple(unproven(finding) for finding in findings)
         else:
             findings = found(replace(cluster, priority_classes=classes))
     return replace(_answer(uid, findings), impact=impacts[-1] if impacts else None)
-
-
-def _rests_on_the_cache(findings: tuple[Finding, ...]) -> bool:
-    """Whether a denial rests on the cache; where nothing is denied, whether a warning does."""
-    told = Action.DENY if any(finding.action is Action.DENY for finding in findings) else Action.WARN
-    return any(finding.action is told and finding.rule in RESTS_ON_THE_CACHE for finding in findings)
-
-
-_UNASKED: Final = {
-    Action.DENY: "Allowed, because the API server could not be asked whether this holds.",
-    Action.WARN: "The API server could not be asked whether this holds.",
-}
-
-
-def _unproven(finding: Finding) -> Finding:
-    """A denial that could not be confirmed is a warning; a warning that could not be says so too."""
-    why = _UNASKED.get(finding.action)
-    return _warned(finding, why) if why and finding.rule in RESTS_ON_THE_CACHE else finding
-
-
-def _doubted(finding: Finding) -> Finding:
-    """A denial that counts objects in a late cache is a warning, which says so."""
-    if finding.action is not Action.DENY or finding.rule not in COUNTS_THE_CACHE:
-        return finding
-    return _warned(finding, "Allowed, because what is known of the cluster is late.")
-
-
-def _warned(finding: Finding, why: str) -> Finding:
-    """A denial as a warning; why comes right after the first sentence, where no client cuts it off."""
-    first, _, rest = finding.message.partition(". ")
-    message = f"{first.rstrip('.')}. {why} {rest}".rstrip()
-    return finding._replace(action=Action.WARN, message=message)
 
 
 def _answer(uid: str, findings: tuple[Finding, ...]) -> Decision:

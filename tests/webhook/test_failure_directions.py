@@ -37,10 +37,11 @@ from tests.webhook.builders import (
 )
 from tests.webhook.certificates import write_client
 from tests.webhook.running import QUICK, Running, answer_of, begin, is_status, read_answer, running
-from webhook.admission import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE, ROWS, Claim, Decision, Hook, Verdict
+from webhook.admission import ROWS, Claim, Decision, Hook, Verdict
 from webhook.asgi import Limits
 from webhook.certificates import Authority, self_signed
 from webhook.deadlines import DEFAULT_SECONDS, parse_timeout
+from webhook.doubts import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE
 from webhook.endpoint import MAX_BODY, Call
 from webhook.tls import Demands
 

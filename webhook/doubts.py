@@ -1,0 +1,72 @@
+"""What is not told by the watch cache alone: which findings go by it, and what they say where it may be wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action
+
+if TYPE_CHECKING:
+    from policies.findings import Finding
+
+RESTS_ON_THE_CACHE: Final = frozenset(
+    {
+        "unknown-priority-class",
+        "priority-mismatch",
+        "preemption-policy-mismatch",
+        "final-priority-mismatch",
+        "global-default-not-unique",
+        "unknown-default-class",
+        "non-preempting-above-preempting",
+        "quota-matches-nothing",
+    }
+)
+"""Rules that go by the classes in the watch cache. What they deny or warn of is told only if the live ones agree."""
+COUNTS_THE_CACHE: Final = frozenset(
+    {
+        "class-still-in-use",
+        "default-not-retroactive",
+        "class-not-allowed",
+        "fits-nowhere",
+        "limited-class-without-quota",
+        "preempts-running-pods",
+        "priority-drift",
+        "quota-exceeded",
+        "quota-requirement-missing",
+        "rollout-preempts-itself",
+        "system-class-blocked-by-quota",
+    }
+)
+"""Rules that go by other objects in the cache, which no single GET confirms: they deny nobody while it is late."""
+
+
+def rests_on_the_cache(findings: tuple[Finding, ...]) -> bool:
+    """Whether a denial rests on the cache; where nothing is denied, whether a warning does."""
+    told = Action.DENY if any(finding.action is Action.DENY for finding in findings) else Action.WARN
+    return any(finding.action is told and finding.rule in RESTS_ON_THE_CACHE for finding in findings)
+
+
+_UNASKED: Final = {
+    Action.DENY: "Allowed, because the API server could not be asked whether this holds.",
+    Action.WARN: "The API server could not be asked whether this holds.",
+}
+
+
+def unproven(finding: Finding) -> Finding:
+    """A denial that could not be confirmed is a warning; a warning that could not be says so too."""
+    why = _UNASKED.get(finding.action)
+    return _warned(finding, why) if why and finding.rule in RESTS_ON_THE_CACHE else finding
+
+
+def doubted(finding: Finding) -> Finding:
+    """A denial that counts objects in a late cache is a warning, which says so."""
+    if finding.action is not Action.DENY or finding.rule not in COUNTS_THE_CACHE:
+        return finding
+    return _warned(finding, "Allowed, because what is known of the cluster is late.")
+
+
+def _warned(finding: Finding, why: str) -> Finding:
+    """A denial as a warning; why comes right after the first sentence, where no client cuts it off."""
+    first, _, rest = finding.message.partition(". ")
+    message = f"{first.rstrip('.')}. {why} {rest}".rstrip()
+    return finding._replace(action=Action.WARN, message=message)
