@@ -13,7 +13,7 @@ from policies.objects.fields import NOTHING, InvalidObject, at
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, Namespace
 from policies.objects.priority_class import PriorityClass
 from policies.objects.subject import Apply, Operation, Subject
-from policies.rules import global_default_not_unique
+from policies.rules import global_default_not_unique, unknown_default_class
 from policies.rules.context import PRIORITY_CLASS, About
 from webhook import impact
 from webhook.doubts import doubted, rests_on_the_cache, unproven
@@ -231,14 +231,12 @@ def _patch(request: Request, cluster: ClusterSnapshot | None, config: Config, ti
         operations = (*mutation.patch, *_annotated(request, mutation.patch, cluster, config, time, recall))
     except InvalidObject:
         mutation, operations = NO_MUTATION, ()  # not ours to say: the API server decodes and validates
-    audit: dict[str, str] = {}
-    warnings: tuple[str, ...] = ()
+    answered = _answer(request.uid, _missing_default(request, mutation.missing, config))
+    audit = dict(answered.response.audit)
     if mutation.assigned:
         audit["assigned-priority-class"] = f"{mutation.assigned} by annotation of namespace {request.namespace}"
-    elif mutation.missing:
-        warnings = warnings_of([_missing_default(request, mutation.missing)])
-    response = Response(request.uid, patch=operations, audit=audit, warnings=warnings)
-    return Decision(response, Verdict.PATCHED if operations else Verdict.WARNED if warnings else Verdict.ALLOWED)
+    response = replace(answered.response, patch=operations, audit=audit)
+    return replace(answered, response=response, verdict=Verdict.PATCHED if operations else answered.verdict)
 
 
 def _annotated(
@@ -262,14 +260,18 @@ def _annotated(
     return (set_value(request.object, impact.PATH, text),)
 
 
-def _missing_default(request: Request, name: str) -> Finding:
+def _missing_default(request: Request, name: str, config: Config) -> tuple[Finding, ...]:
+    """What there is to say of a default class that does not exist. It is the namespace's fault: no pod is denied."""
+    action = config.action(unknown_default_class, About.POD)
+    if not name or action is Action.OFF:
+        return ()
     message = (
         f'namespace "{request.namespace}" gives its pods the class "{name}" by default, and there is no such class'
     )
     remedy = f"create it, or change the namespace's annotation {DEFAULT_CLASS_ANNOTATION}"
-    subject = request.subject
-    location = subject.locate(())
-    return Finding(location, Severity.WARNING, "unknown-default-class", subject.ref, message, remedy, Action.WARN)
+    subject, told = request.subject, Action.WARN if action is Action.DENY else action
+    location, rule = subject.locate(()), unknown_default_class.ID
+    return (Finding(location, Severity.WARNING, rule, subject.ref, message, remedy, told),)
 
 
 def _scaled(request: Request, cluster: ClusterSnapshot | None, config: Config) -> Subject | None:

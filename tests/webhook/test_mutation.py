@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.cluster import predict
+from policies.config import read_config
 from policies.priority import admit_pod
 from tests.webhook.builders import cluster, decided, deployment, namespace, pod, priority_class, review
 from webhook.admission import Hook, Verdict
@@ -87,6 +88,22 @@ def plugin(obj: dict[str, Any], state: ClusterSnapshot, *, mutating: bool = Fals
     resolved = admit_pod(obj["spec"], state.priority_classes)
     filled = {"priorityClassName": resolved.priority_class_name, "priority": resolved.priority}
     return {**obj, "spec": {**obj["spec"], **filled, "preemptionPolicy": resolved.preemption_policy}}
+
+
+@pytest.mark.parametrize(
+    ("action", "warned", "audited", "found"),
+    [("off", 0, set(), 0), ("audit", 0, {"unknown-default-class"}, 1), ("warn", 1, set(), 1), ("deny", 1, set(), 1)],
+)
+def test_a_default_class_that_is_missing_is_told_as_configured_and_never_denies(
+    action: str, warned: int, audited: set[str], found: int
+) -> None:
+    """The fault is the namespace's, not the pod's."""
+    config = read_config(f"actions: {{unknown-default-class: '{action}'}}", "c")
+    decision = decided(Hook.MUTATE, review(pod(priority=0), namespace="odd"), config=config)
+    assert decision.response.allowed
+    assert len(decision.response.warnings) == warned
+    assert set(decision.response.audit) == audited
+    assert [finding.rule for finding in decision.findings] == ["unknown-default-class"] * found
 
 
 def test_kube_system_is_left_alone() -> None:
