@@ -122,11 +122,13 @@ class Decision:
     exemption: str = ""
     impact: Impact | None = None
     """What was predicted for `/validate`, whether or not it is worth a word."""
+    unassigned: bool = False
+    """Whether `/mutate` would have given the pod a class that is not known."""
 
     @property
     def unconfirmed(self) -> bool:
-        """Whether the cache alone stands for what is told."""
-        return rests_on_the_cache(self.findings)
+        """Whether the cache alone stands for what is told, or left undone."""
+        return self.unassigned or rests_on_the_cache(self.findings)
 
 
 class Time(NamedTuple):
@@ -164,7 +166,7 @@ def decide(
     if reason := config.exemption(request.user, _namespace(request, cluster), time.now):
         return Decision(Response(request.uid, audit={"exempt": reason}), Verdict.EXEMPT, exemption=reason)
     if hook is Hook.MUTATE:
-        return _marked(_patch(request, cluster, config, time, recall), cluster, time)
+        return _marked(_patch(request, cluster, config, time, confirm, recall), cluster, time)
     subject = _scaled(request, cluster, config) if direction is Direction.LOOK_UP else request.subject
     if subject is None:
         return Decision(Response(request.uid), Verdict.ALLOWED)
@@ -225,18 +227,41 @@ def _namespace(request: Request, cluster: ClusterSnapshot | None) -> Namespace |
     return known or Namespace(request.namespace, {}, {})
 
 
-def _patch(request: Request, cluster: ClusterSnapshot | None, config: Config, time: Time, recall: Recall) -> Decision:
+def _patch(
+    request: Request,
+    cluster: ClusterSnapshot | None,
+    config: Config,
+    time: Time,
+    confirm: Confirm | None,
+    recall: Recall,
+) -> Decision:
+    unanswered = False
     try:
         mutation = mutate(request, cluster)
+        if mutation.missing and confirm is not None and cluster is not None:
+            classes = _asked(confirm, time)
+            unanswered = classes is None
+            cluster = cluster if classes is None else replace(cluster, priority_classes=classes)
+            mutation = mutate(request, cluster)
         operations = (*mutation.patch, *_annotated(request, mutation.patch, cluster, config, time, recall))
     except InvalidObject:
         mutation, operations = NO_MUTATION, ()  # not ours to say: the API server decodes and validates
-    answered = _answer(request.uid, _missing_default(request, mutation.missing, config))
+    findings = _missing_default(request, mutation.missing, config)
+    answered = _answer(request.uid, tuple(map(unproven, findings)) if unanswered else findings)
     audit = dict(answered.response.audit)
     if mutation.assigned:
         audit["assigned-priority-class"] = f"{mutation.assigned} by annotation of namespace {request.namespace}"
     response = replace(answered.response, patch=operations, audit=audit)
-    return replace(answered, response=response, verdict=Verdict.PATCHED if operations else answered.verdict)
+    verdict = Verdict.PATCHED if operations else answered.verdict
+    return replace(answered, response=response, verdict=verdict, unassigned=bool(mutation.missing))
+
+
+def _asked(confirm: Confirm, time: Time) -> Mapping[str, PriorityClass] | None:
+    """The live classes; None where there is no answer, or no time to ask."""
+    try:
+        return None if time.expired() else confirm()
+    except OSError:
+        return None
 
 
 def _annotated(
@@ -309,9 +334,8 @@ def _judge(
 
     findings = found(cluster)
     if confirm is not None and cluster is not None and rests_on_the_cache(findings):
-        try:
-            classes = confirm()
-        except OSError:
+        classes = _asked(confirm, time)
+        if classes is None:
             findings = tuple(unproven(finding) for finding in findings)
         else:
             findings = found(replace(cluster, priority_classes=classes))

@@ -10,6 +10,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from socket import create_connection
@@ -228,6 +229,28 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(pod(priority=0), namespace="odd")).verdict is Verdict.ALLOWED
 
 
+@row("default-class-unconfirmed")
+def _(_: Running) -> None:
+    given = review(pod(priority=0), namespace="odd")
+    decision = decided(Hook.MUTATE, given, confirm=unreachable)
+    assert decision.response.patch == ()
+    assert ". The API server could not be asked whether this holds. " in decision.response.warnings[0]
+
+
+@row("default-class-just-created")
+def _(_: Running) -> None:
+    given, live = review(pod(priority=0), namespace="odd"), {"missing": PriorityClass("missing", 7)}
+    for action in Action:
+        config = read_config(f"actions: {{unknown-default-class: '{action}'}}", "c")
+        assigned = decided(Hook.MUTATE, given, config=config, confirm=lambda: live)
+        assert assigned.findings == ()
+        assert assigned.response.warnings == ()
+        assert assigned.response.audit == {"assigned-priority-class": "missing by annotation of namespace odd"}
+        asked = replace(endpoint(confirm=lambda: live), config=partial(lambda given: given, config))
+        assert patch_of(asked.answer_now(_call(Hook.MUTATE, json.dumps(given).encode())).body)[0]["value"] == "missing"
+    assert decided(Hook.MUTATE, given, confirm=dict).verdict is Verdict.WARNED
+
+
 @row("mirror-pod")
 def _(_: Running) -> None:
     mirror = pod(priority=0, annotations={"kubernetes.io/config.mirror": "x"})
@@ -298,6 +321,9 @@ def _(_: Running) -> None:
     assert not any("would fit on none" in warning for warning in warnings)
     (operation,) = decided(Hook.MUTATE, too_big, state=state, expired=True).response.patch
     assert '"cutShort":true,"newPods":1,"predicted":0' in str(operation)
+    for hook, obj in ((Hook.MUTATE, pod(namespace="odd")), (Hook.VALIDATE, DANGLING)):
+        late = decided(hook, review(obj), confirm=pytest.fail, expired=True)
+        assert "could not be asked" in late.response.warnings[0]
     reply = endpoint().answer_now(_call(Hook.VALIDATE, body(DANGLING), received=-1e6))
     assert not json.loads(reply.body)["response"]["allowed"]
 
