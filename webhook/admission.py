@@ -134,7 +134,7 @@ class Decision:
 class Time(NamedTuple):
     """The wall clock's time (UTC), and whether the time for what takes long is used up.
 
-    `late`: how long cluster state has been without news, where that is too long; the same words each time.
+    `late`: how long cluster state has been without news, in words, where that is too long.
     """
 
     now: datetime
@@ -277,7 +277,7 @@ def _annotated(
     if cluster is None or request.subresource or not impact.wanted(subject, config):
         return ()
     remembered = worked_out if request.dry_run else recall  # what a dry run was told must not outlive it
-    text = remembered(subject, lambda: impact.annotation(subject, cluster, config, time.expired))
+    text = remembered(subject, lambda: impact.annotation(subject, cluster, config, time.expired, bool(time.late)))
     if text is None or text == at(request.object, *impact.PATH):
         return ()
     if not text:
@@ -339,17 +339,17 @@ def _judge(
             findings = tuple(unproven(finding) for finding in findings)
         else:
             findings = found(replace(cluster, priority_classes=classes))
-    return replace(_answer(uid, findings), impact=impacts[-1] if impacts else None)
+    return replace(_answer(uid, findings, time.late), impact=impacts[-1] if impacts else None)
 
 
-def _answer(uid: str, findings: tuple[Finding, ...]) -> Decision:
-    """One set of findings, rendered as denial, warnings or audit annotations."""
+def _answer(uid: str, findings: tuple[Finding, ...], late: str = "") -> Decision:
+    """One set of findings, rendered as denial, warnings or audit annotations. `late`: as in Time."""
     by_action: dict[Action, list[Finding]] = {action: [] for action in Action}
     for finding in findings:
         by_action[finding.action].append(finding)
     audit = audit_of(by_action[Action.AUDIT])
     if told := next((finding.detail for finding in findings if finding.rule in impact.RULES), None):
-        audit[impact.AUDIT_KEY] = impact.text_of(told)
+        audit[impact.AUDIT_KEY] = impact.text_of(told, bool(late))
     if denied := by_action[Action.DENY]:
         message, causes = denial_of(denied)
         response = Response(uid, False, 403, "Forbidden", message, causes, audit=audit)

@@ -37,7 +37,7 @@ COUNTS_THE_CACHE: Final = frozenset(
         "system-class-blocked-by-quota",
     }
 )
-"""Rules that go by other objects in the cache, which no single GET confirms: they deny nobody while it is late."""
+"""Rules that go by other objects in the cache, which no single GET confirms: late, they deny nobody, and say why."""
 
 
 def rests_on_the_cache(findings: tuple[Finding, ...]) -> bool:
@@ -50,6 +50,10 @@ _UNASKED: Final = {
     Action.DENY: "Allowed, because the API server could not be asked whether this holds.",
     Action.WARN: "The API server could not be asked whether this holds.",
 }
+_LATE: Final = {
+    Action.DENY: "Allowed, because what is known of the cluster is late.",
+    Action.WARN: "What is known of the cluster is late.",
+}
 
 
 def unproven(finding: Finding) -> Finding:
@@ -59,14 +63,13 @@ def unproven(finding: Finding) -> Finding:
 
 
 def doubted(finding: Finding) -> Finding:
-    """A denial that counts objects in a late cache is a warning, which says so."""
-    if finding.action is not Action.DENY or finding.rule not in COUNTS_THE_CACHE:
-        return finding
-    return _warned(finding, "Allowed, because what is known of the cluster is late.")
+    """A denial that counts objects in a late cache is a warning; a warning that does says so too."""
+    why = _LATE.get(finding.action)
+    return _warned(finding, why) if why and finding.rule in COUNTS_THE_CACHE else finding
 
 
 def _warned(finding: Finding, why: str) -> Finding:
-    """A denial as a warning; why comes right after the first sentence, where no client cuts it off."""
+    """A denial or warning as a warning; why comes right after the first sentence, where no client cuts it off."""
     first, _, rest = finding.message.partition(". ")
     message = f"{first.rstrip('.')}. {why} {rest}".rstrip()
     return finding._replace(action=Action.WARN, message=message)

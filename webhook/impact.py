@@ -55,17 +55,20 @@ def wanted(subject: Subject, config: Config) -> bool:
     return config.annotate in (Annotate.ALL, kind)
 
 
-def text_of(impact: Mapping[str, object]) -> str:
-    """Compact JSON; the keys in one order, so that the same impact gives the same bytes."""
-    return json.dumps(impact, separators=(",", ":"), sort_keys=True)
+def text_of(impact: Mapping[str, object], late: bool = False) -> str:
+    """Compact JSON; the keys in one order, so that the same impact gives the same bytes. `late`: by an old cache."""
+    told = {**impact, "late": True} if late else impact
+    return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
 
-def annotation(subject: Subject, cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool]) -> str | None:
-    """The annotation's text: empty where all fits, None where nothing new comes."""
+def annotation(
+    subject: Subject, cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool], late: bool = False
+) -> str | None:
+    """The annotation's text: empty where all fits, None where nothing new comes. `late`: the cache is old."""
     impact = impact_of(subject, cluster, config, expired)
     if impact is None:
         return None
-    return text_of(impact.to_dict()) if impact.preempting or impact.pending or impact.rest else ""
+    return text_of(impact.to_dict(), late) if impact.preempting or impact.pending or impact.rest else ""
 
 
 class _Written(NamedTuple):

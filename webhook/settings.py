@@ -121,7 +121,13 @@ FLAGS: Final = (
         "namespace", str, "", "NAME", "where forewarn's Secret and Leases are; without it there is no upkeep of them"
     ),
     _Flag("identity", str, "", "NAME", "of this replica among the others; without it the host's name"),
-    _Flag("max-cache-age", _seconds, "120", "SECONDS", "without news from the API server for longer, answers say so"),
+    _Flag(
+        "max-cache-age",
+        _seconds,
+        "120",
+        "SECONDS",
+        "without news from the API server for longer, what goes by it says so, and denies less",
+    ),
     _Flag("max-in-flight", _in_flight, "256", "N", "requests at a time; more are told to come again at once"),
     _Flag(
         "keep-alive", _keep_alive, "120", "SECONDS", f"how long an idle connection is kept, {LEAST_KEEP_ALIVE} or more"

@@ -135,6 +135,23 @@ def test_without_time_nothing_is_predicted_and_that_is_said() -> None:
     assert json.loads(_annotation(review(obj), expired=True)) == told
 
 
+@pytest.mark.parametrize("cpu", ["1", "2"], ids=["preempts", "pending"])
+@pytest.mark.parametrize("obj", [pod("gold", 1000), deployment()], ids=["pod", "deployment"])
+def test_what_is_predicted_by_late_cluster_state_says_so(obj: dict[str, Any], cpu: str) -> None:
+    given, said = review(_with_cpu(obj, cpu)), "no news for 130 s"
+    for late in ("", said):
+        response = decided(Hook.VALIDATE, given, state=STATE, late=late).response
+        (warning,) = response.warnings
+        assert (". What is known of the cluster is late. " in warning) == bool(late)
+        told = json.loads(response.audit["preemption-impact"])
+        assert told.pop("late", False) is bool(late)
+        assert "late" not in told
+        assert response.audit.get("late-cluster-state", "") == late
+        assert json.loads(_annotation(given, late=late)) == {**told, **({"late": True} if late else {})}
+    harmless = review(_with_cpu(pod("gold"), "0"))
+    assert _annotation(harmless, late=said) is None
+
+
 @pytest.mark.parametrize(
     ("cpus", "said"),
     [

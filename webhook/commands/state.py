@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from functools import partial
+from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -81,11 +82,17 @@ def from_watches(context: str, max_age: float, metrics: Metrics) -> State:
     ).start()
     metrics.cache_age.set_function(informer.age)
     _count(metrics, informer.cluster)
-    said = f"no news from the API server for more than {max_age:g} s"
+
+    def late() -> str:
+        age = informer.age()
+        return (
+            f"no news from the API server for {ceil(age)} s, which is more than {max_age:g} s" if age > max_age else ""
+        )
+
     return State(
         cluster=informer.cluster,
         confirm=LiveClasses(api),
-        late=lambda: said if informer.age() > max_age else "",
+        late=late,
         fault=lambda: informer.fault(max_age),
         stop=informer.stop,
         api=api,
