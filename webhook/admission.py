@@ -15,7 +15,7 @@ from policies.objects.priority_class import PriorityClass
 from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import global_default_not_unique, unknown_default_class
 from policies.rules.context import PRIORITY_CLASS, About
-from webhook import impact
+from webhook import impact, several_defaults
 from webhook.doubts import doubted, rests_on_the_cache, unproven
 from webhook.json_patch import PatchOperation, apply_patch, drop, set_value
 from webhook.messages import audit_of, denial_of, warnings_of
@@ -175,9 +175,14 @@ def decide(
 
 def _marked(decision: Decision, cluster: ClusterSnapshot | None, time: Time) -> Decision:
     """A decision by late cluster state says so."""
-    if not time.late or cluster is None:
+    return _audited(decision, LATE, time.late if cluster is not None else "")
+
+
+def _audited(decision: Decision, key: str, said: str) -> Decision:
+    """The decision with one more audit annotation, where there is something to say."""
+    if not said:
         return decision
-    audit = {**decision.response.audit, LATE: time.late}
+    audit = {**decision.response.audit, key: said}
     return replace(decision, response=replace(decision.response, audit=audit))
 
 
@@ -339,7 +344,9 @@ def _judge(
             findings = tuple(unproven(finding) for finding in findings)
         else:
             findings = found(replace(cluster, priority_classes=classes))
-    return replace(_answer(uid, findings, time.late), impact=impacts[-1] if impacts else None)
+    answered = replace(_answer(uid, findings, time.late), impact=impacts[-1] if impacts else None)
+    said = several_defaults.said_of(subject, cluster, config) if cluster is not None else ""
+    return _audited(answered, several_defaults.AUDIT_KEY, said)
 
 
 def _answer(uid: str, findings: tuple[Finding, ...], late: str = "") -> Decision:

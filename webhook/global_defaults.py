@@ -6,12 +6,12 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import listed
 from policies.objects.fields import at
 from policies.priority import default_priority_class
 from webhook.api import NotFound
 from webhook.logs import say
 from webhook.reservation import CLASSES
+from webhook.several_defaults import several
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,17 +34,14 @@ class GlobalDefaults:
 
     def look(self, classes: Mapping[str, PriorityClass], *, writer: bool) -> None:
         """Count the classes that are the default. The writer puts Events on them. Raises ApiError."""
-        defaults = [found for found in classes.values() if found.global_default]
-        self._metrics.global_defaults.set(len(defaults))
-        names = tuple(sorted(found.name for found in defaults))
-        if len(names) < 2:
+        names = tuple(sorted(found.name for found in classes.values() if found.global_default))
+        counts, message = default_priority_class(classes.values()), several(classes.values())
+        self._metrics.global_defaults.set(len(names))
+        if counts is None or not message:
             self._told = ()
             return
         if names == self._told:
             return
-        counts = default_priority_class(defaults)
-        assert counts is not None
-        message = f"{listed(list(names), 10)} are all marked as the global default; {counts.name} counts: it is lowest"
         say("several global defaults", {"classes": names, "counts": counts.name}, logging.ERROR)
         if writer:
             for name in names:
