@@ -11,6 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from policies.cluster import Cache
 from policies.objects.fields import InvalidObject, group_kind
@@ -358,6 +359,17 @@ def test_after_a_401_the_kubeconfig_is_read_again_but_not_all_the_time(
 def test_another_context_is_another_server(api: ScriptedApi) -> None:
     assert connect("there")._base == "http://127.0.0.1:1"
     assert connect("here")._base == connect()._base == api.url
+
+
+@pytest.mark.parametrize("current", [None, "", "gone"])
+def test_a_named_context_needs_no_current_one(current: str | None, api: ScriptedApi, tmp_path: Path) -> None:
+    document = yaml.safe_load((tmp_path / "config").read_text()) | {"current-context": current}
+    if current is None:
+        del document["current-context"]
+    (tmp_path / "config").write_text(yaml.safe_dump(document))
+    assert connect("here")._base == api.url
+    with pytest.raises(ApiError, match=r'there is no context "nowhere" in .*; there is: here, there'):
+        connect("nowhere")
 
 
 @pytest.mark.parametrize(

@@ -111,14 +111,22 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
     if not path:
         raise ApiError(0, "there is no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod of a cluster")
     try:
-        known = sorted(str(c["name"]) for c in config.list_kube_config_contexts(path)[0]) if context else []
-        if context and context not in known:
-            raise ApiError(0, f'there is no context "{context}" in {path}; there is: {", ".join(known) or "none"}')
         config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
-    except ApiError:
-        raise
     except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
+        known = _contexts(config, path)
+        if context and known is not None and context not in known:
+            why = f'there is no context "{context}" in {path}; there is: {", ".join(known) or "none"}'
+            raise ApiError(0, why) from None
         raise ApiError(0, f"the kubeconfig {path} cannot be used: {_reason(error)}") from None
+
+
+def _contexts(config: Any, path: str) -> list[str] | None:
+    """The names of a kubeconfig's contexts, whichever is current and whether or not one is; None: not readable."""
+    try:
+        contexts = config.kube_config.KubeConfigMerger(path).config.value["contexts"]
+        return sorted(str(context["name"]) for context in contexts)
+    except Exception:  # as malformed as what could not be loaded
+        return None
 
 
 def _read_service_account(config: Any, configuration: Any) -> None:
