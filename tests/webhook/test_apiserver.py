@@ -8,7 +8,7 @@ from base64 import b64encode
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 import yaml
@@ -370,6 +370,22 @@ def test_a_named_context_needs_no_current_one(current: str | None, api: Scripted
     assert connect("here")._base == api.url
     with pytest.raises(ApiError, match=r'there is no context "nowhere" in .*; there is: here, there'):
         connect("nowhere")
+
+
+def test_without_a_home_there_is_no_kubeconfig(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may run as a user of whom nothing is known."""
+
+    def nobody(*_: object) -> NoReturn:
+        raise KeyError("getpwuid(): uid not found")
+
+    for variable in ("KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    monkeypatch.setattr("pwd.getpwnam", nobody)
+    for given in ("", "~/config", "~nobody-of-that-name/config"):
+        monkeypatch.setenv("KUBECONFIG", given)
+        with pytest.raises(ApiError, match="there is no kubeconfig"):
+            connect()
 
 
 @pytest.mark.parametrize(

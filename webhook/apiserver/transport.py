@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from os.path import exists, expanduser
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -139,8 +139,9 @@ def _read_service_account(config: Any, configuration: Any) -> None:
 
 def _kubeconfig() -> str:
     """The kubeconfig files that exist, separated as KUBECONFIG separates them; empty where there is none."""
-    given = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    return os.pathsep.join(path for path in given.split(os.pathsep) if path and Path(path).expanduser().exists())
+    given = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    # os.path leaves a ~ in place where there is no home; pathlib raises.
+    return os.pathsep.join(path for path in given.split(os.pathsep) if path and exists(expanduser(path)))
 
 
 def _reason(error: BaseException) -> str:
