@@ -45,6 +45,7 @@ class Running:
     port: int
     contexts: SwappingContext
     endpoint: Endpoint
+    routes: Routes
     server: TlsServer
     health: Health
     thread: Thread
@@ -74,6 +75,11 @@ class Running:
             connection.request("POST", path, body, {**JSON, **headers})
             return answer_of(connection)
 
+    @property
+    def held(self) -> int:
+        """Bytes of the bodies in flight."""
+        return self.routes._intake._held
+
     def stop(self) -> None:
         self.server.handle_exit(SIGTERM, None)
         self.thread.join(15)
@@ -95,7 +101,7 @@ def running(
     server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits, client_names)
     thread = Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
-    served = Running(port, contexts, endpoint, server, health, thread)
+    served = Running(port, contexts, endpoint, routes, server, health, thread)
     try:
         yield served
     finally:
