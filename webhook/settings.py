@@ -18,9 +18,10 @@ TLS_VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv
 LEAST_KEEP_ALIVE: Final = 91
 """Seconds. The API server keeps an idle connection for 90 and never repeats a POST on one that was closed before."""
 PREFIX: Final = "FOREWARN_"
-_SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://.*")
+_SERVICE_LINK: Final = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
 """What the kubelet writes into FOREWARN_PORT for a Service named forewarn (pkg/kubelet/envvars, makeLinkVariables)."""
-_OF_A_SERVICE: Final = re.compile(r".*_SERVICE_(HOST|PORT(_.*)?)|.*_PORT(_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?")
+_OF_A_SERVICE: Final = re.compile(r".*_SERVICE_(HOST|PORT(_.*)?)|.*_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?")
+"""Names that nobody else thinks of; a bare `…_PORT` is the kubelet's only by its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,17 +175,17 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
 def _without_service_links(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment but for what the kubelet says of Services, which nobody meant for us."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if not (name.endswith("_PORT") and _SERVICE_LINK.fullmatch(value))
-    }
+    return {name: value for name, value in environment.items() if not _is_service_link(name, value)}
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    return name.endswith("_PORT") and _SERVICE_LINK.fullmatch(value) is not None
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Variables that begin as ours do and stand for no flag, but for those that the kubelet makes of Services."""
     known = {_variable(name) for name in _LISTS} | {flag.variable for flag in FLAGS}
-    ours = {name for name in environment if name.startswith(PREFIX)}
+    ours = {name for name in _without_service_links(environment) if name.startswith(PREFIX)}
     return sorted(name for name in ours - known if not _OF_A_SERVICE.fullmatch(name))
 
 

@@ -117,10 +117,8 @@ def test_variables_that_look_like_ours_and_stand_for_no_flag_are_named() -> None
     made |= {"FOREWARN_PORT_443_TCP_PORT": "443", "FOREWARN_METRICS_PORT": "tcp://10.96.0.18:80"}
     ours = {"FOREWARN_HOST": "::", "FOREWARN_CLUSTER": "live", "FOREWARN_CLIENT_NAME": "a", "FOREWARN_PORT": "1"}
     assert unknown_variables({**made, "PATH": "/bin"}) == []
-    assert unknown_variables({**made, **ours, "FOREWARN_MAX_INFLIGHT": "3", "FOREWARN_LOG": ""}) == [
-        "FOREWARN_LOG",
-        "FOREWARN_MAX_INFLIGHT",
-    ]
+    wrong = {"FOREWARN_MAX_INFLIGHT": "3", "FOREWARN_LOG": "", "FOREWARN_HELTH_PORT": "8081", "FOREWARN_TLS_PORT": ""}
+    assert unknown_variables({**made, **ours, **wrong}) == sorted(wrong)
 
 
 def test_the_configuration_and_the_api_servers_are_read_together(tmp_path: Path) -> None:
