@@ -146,7 +146,7 @@ def test_the_container_starts_with_its_arguments_and_the_variables_that_it_gets(
     settings = parse_settings(arguments, {**(kubelets_variables() if links else {}), **own})
     assert command == "serve"
     assert [settings.port, settings.health_port] == [port["containerPort"] for port in container["ports"]]
-    assert (settings.host, settings.namespace) == ("0.0.0.0", "forewarn")
+    assert (settings.host, settings.namespace) == ("::", "forewarn")
     assert settings.identity == "forewarn-5d8f-x7k2p"
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert settings.config is not None

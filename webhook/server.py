@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import signal
 import socket
 from threading import Thread, current_thread, main_thread
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from webhook.health import Health
 
 MAX_HEADER: Final = 64 * 1024
+ANY: Final = "::"
 _BACKLOG: Final = 2048
 _ENDS_WITHIN: Final = 2.0
 """Seconds that the health port gets to end."""
+_NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
 def _is_idle(cycle: RequestResponseCycle | None) -> bool:
@@ -195,11 +198,24 @@ class TlsServer(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening address; port 0 takes a free one. Raises OSError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    """A listening address; port 0 takes a free one. `::` is all of IPv4 too, and that alone where there is no IPv6.
+
+    Raises OSError.
+    """
+    try:
+        return _bind(socket.AF_INET6 if ":" in host else socket.AF_INET, host, port)
+    except OSError as error:
+        if host != ANY or error.errno not in _NO_IPV6:
+            raise
+        return _bind(socket.AF_INET, "0.0.0.0", port)
+
+
+def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if host == ANY:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         sock.bind((host, port))
         sock.listen(_BACKLOG)  # from here on nobody is refused, only kept waiting
     except OSError:

@@ -108,7 +108,7 @@ def _tls_version(text: str) -> ssl.TLSVersion:
 
 
 FLAGS: Final = (
-    _Flag("host", str, "127.0.0.1", "ADDRESS", "address to listen on; 0.0.0.0 or :: in a pod"),
+    _Flag("host", str, "127.0.0.1", "ADDRESS", "address to listen on; in a pod :: (IPv4 too)"),
     _Flag("port", _port, "8443", "PORT", "TLS port of /mutate and /validate; 0: a free one"),
     _Flag("health-port", _port, "8080", "PORT", "plain port of /livez, /readyz and /metrics; 0: a free one"),
     _Flag("tls-cert", Path, None, "FILE", "certificate chain in PEM, read again when it changes; without: self-signed"),
