@@ -122,6 +122,8 @@ class Decision:
     exemption: str = ""
     impact: Impact | None = None
     """What was predicted for `/validate`, whether or not it is worth a word."""
+    predicting: float = 0.0
+    """Seconds that the rules and their prediction took, the last time where it was worked out twice."""
     unassigned: bool = False
     """Whether `/mutate` would have given the pod a class that is not known."""
 
@@ -135,11 +137,13 @@ class Time(NamedTuple):
     """The wall clock's time (UTC), and whether the time for what takes long is used up.
 
     `late`: how long cluster state has been without news, in words, where that is too long.
+    `clock`: seconds from any beginning; without one nothing is timed.
     """
 
     now: datetime
     expired: Callable[[], bool]
     late: str = ""
+    clock: Callable[[], float] = lambda: 0.0
 
 
 def row_of(request: Request, config: Config) -> Row:
@@ -323,9 +327,11 @@ def _judge(
     uid: str, subject: Subject, cluster: ClusterSnapshot | None, config: Config, time: Time, confirm: Confirm | None
 ) -> Decision:
     impacts: list[Impact] = []
+    seconds = 0.0
 
     def found(cluster: ClusterSnapshot | None) -> tuple[Finding, ...]:
-        apply = Apply((subject,))
+        nonlocal seconds
+        apply, begun = Apply((subject,)), time.clock()
         findings = evaluate(
             apply,
             cluster,
@@ -335,6 +341,7 @@ def _judge(
             expired=time.expired,
             predicted=impacts.append,
         )
+        seconds = time.clock() - begun
         return tuple(doubted(finding) if time.late else finding for finding in findings)
 
     findings = found(cluster)
@@ -344,7 +351,8 @@ def _judge(
             findings = tuple(unproven(finding) for finding in findings)
         else:
             findings = found(replace(cluster, priority_classes=classes))
-    answered = replace(_answer(uid, findings, time.late), impact=impacts[-1] if impacts else None)
+    predicted = impacts[-1] if impacts else None
+    answered = replace(_answer(uid, findings, time.late), impact=predicted, predicting=seconds)
     said = several_defaults.said_of(subject, cluster, config) if cluster is not None else ""
     return _audited(answered, several_defaults.AUDIT_KEY, said)
 

@@ -184,17 +184,16 @@ class Endpoint:
         deadline = Deadline.after(call.received, parse_timeout(call.timeout))
 
         def decided(confirm: Confirm | None) -> Decision:
-            time = Time(datetime.now(UTC), deadline.expired, self.late())
+            time = Time(datetime.now(UTC), deadline.expired, self.late(), monotonic)
             return decide(request, call.hook, cluster, config, time, confirm, self.recall)
 
         claim = claim_of(request, call.hook, config) if self.reserve else None
 
         def later() -> Reply:
             try:
-                begun = monotonic()
                 decision = decided(self.confirm)
                 if decision.impact:
-                    self._predicted(decision.impact, monotonic() - begun)
+                    self._predicted(decision.impact, decision.predicting)
                 if claim and may_stand(decision):
                     decision = self._reserve(claim, request, decision, deadline)
                 return self._reply(call.hook, request, decision, started)
