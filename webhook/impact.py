@@ -77,8 +77,11 @@ class _Written(NamedTuple):
 
 
 class Memory:
-    """What was written on an object a moment ago. Where a later webhook changes it, the API server calls again with
-    what was written on it (reinvocation), and that stays though the cluster has moved on.
+    """What was written on an object a moment ago; it stays when that comes back, though the cluster has moved on.
+
+    The API server calls again in the same admission where an in-tree plugin changes what the webhooks left: Priority
+    does, when it reads the numbers of a class that was assigned (apiserver mutating/dispatcher.go, Dispatch). What else
+    a later webhook changed makes it another object, which is predicted anew.
 
     Each call has a uid of its own, and pods of one controller are alike to the byte: that an object comes back is known
     only by the annotation that it carries. One without it is new. Safe to use from any thread.
