@@ -217,7 +217,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn serve",
         description="Run the admission webhook. The environment stands in for flags, as FOREWARN_HOST for --host; a "
         "FOREWARN_PORT of the form tcp://… is the kubelet's, of a Service named forewarn, and says nothing.",
-        epilog="SIGTERM: not ready any more, what is in flight ends, exit status 0. 2: wrong usage, 3: cannot start.",
+        epilog="SIGTERM: not ready any more, but requests are answered for as long as --drain says; then what is in "
+        "flight ends, and others get a 503. A second SIGTERM cuts that short. Exit status 0; 2: wrong usage, 3: cannot "
+        "start.",
         allow_abbrev=False,
     )
     for name, (metavar, help_) in _LISTS.items():

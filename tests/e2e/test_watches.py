@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes")]
 
 BOUND = 20
-"""Seconds within which it has to know again: the longest pause between two attempts is 15."""
+"""Seconds within which it has to know again. Between two attempts there are at most 5."""
 
 
 @pytest.fixture(autouse=True)
