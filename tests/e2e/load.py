@@ -23,6 +23,9 @@ class Load:
     work: Callable[[int], str]
     faults: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+    elapsed: float = 0.0
+    """Seconds from the first request to the last answer, once it is over."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _turn: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -31,6 +34,11 @@ class Load:
     def done(self) -> int:
         """Requests that have been answered."""
         return len(self.seconds)
+
+    @property
+    def per_second(self) -> float:
+        """Requests that were answered a second, once it is over."""
+        return self.done / self.elapsed
 
     def quantile(self, share: float) -> float:
         """Seconds that so many requests took at most."""
@@ -69,6 +77,7 @@ def load(work: Callable[[int], str], per_second: float, threads: int) -> Iterato
         made.stop()
         for worker in workers:
             worker.join()
+        made.elapsed = time.monotonic() - made.started
 
 
 def creating(api: Api) -> Callable[[int], str]:
