@@ -142,6 +142,11 @@ class TlsServer(uvicorn.Server):
         self._context, self._gate, self._health, self._limits = context, gate, health, limits
         self._drained_at: float | None = None
 
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until told to stop. uvicorn alone takes signals only once its event loop runs."""
+        with self.capture_signals():
+            super().run(sockets)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen. uvicorn's own start leaves a silent handshake 60 seconds."""
         await self.lifespan.startup()

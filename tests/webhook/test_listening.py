@@ -1,15 +1,25 @@
-"""The addresses that the server listens on."""
+"""The addresses that the server listens on, and a signal before it does."""
 
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import socket
+from datetime import UTC, datetime
 from socket import create_connection
 from typing import Any
 
 import pytest
 
-from webhook.server import bind
+from tests.webhook.builders import endpoint
+from tests.webhook.running import QUICK
+from webhook.app import create_app
+from webhook.asgi import Routes
+from webhook.certificates import self_signed
+from webhook.health import Health
+from webhook.server import TlsServer, bind, from_wsgi
+from webhook.tls import SwappingContext
 
 
 def _reached(listening: socket.socket) -> list[str]:
@@ -58,3 +68,24 @@ def test_without_ipv6_it_is_that_of_ipv4_alone(stage: str, monkeypatch: pytest.M
 def test_a_port_that_is_taken_stays_an_error() -> None:
     with bind("::", 0) as listening, pytest.raises(OSError, match="in use"):
         bind("::", listening.getsockname()[1])
+
+
+def test_a_signal_before_the_event_loop_is_there_drains_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever was told of the port may send it at once; no handler that raises may get it then."""
+    health, given = Health(), endpoint()
+    context = SwappingContext(self_signed(datetime.now(UTC))).listening
+    server = TlsServer(Routes(given, from_wsgi(create_app(given)), health, QUICK), context, given.gate, health, QUICK)
+    loop_factory = server.config.get_loop_factory
+
+    def told() -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return loop_factory()
+
+    monkeypatch.setattr(server.config, "get_loop_factory", told)
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("the handler of before was called"))
+    try:
+        with bind("127.0.0.1", 0) as listening:
+            server.run([listening])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert health.draining
