@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
@@ -86,8 +86,12 @@ def test_a_sum_keeps_the_notation_of_its_first_operand_that_is_not_zero() -> Non
 @given(texts)
 @example("531.25Ki")
 def test_printing_loses_nothing(text: str) -> None:
-    """But for the notation: 531.25Ki prints as 544000, which has no suffix and reads as a decimal number."""
+    """But for the notation: 531.25Ki prints as 544000, which has no suffix and reads as a decimal number.
+
+    And but for a thousand E: there is no suffix above it, and upstream prints 1000E as 1.
+    """
     quantity = parse_quantity(text)
+    assume(quantity.nano < 10**30)
     again = parse_quantity(str(quantity))
     assert again == quantity
     assert str(parse_quantity(str(again))) == str(again)
