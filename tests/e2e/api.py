@@ -97,8 +97,8 @@ class Api:
                 text = response.read()
                 self._idle.append(connection)
                 break
-            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                connection.close()
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
+                connection.close()  # the API server has closed it while it was idle
             except BaseException:
                 connection.close()
                 raise

@@ -53,7 +53,10 @@ class Load:
                 self._turn += 1
                 turn = self._turn
             started = time.monotonic()
-            fault = self.work(turn)
+            try:
+                fault = self.work(turn)
+            except OSError as error:
+                fault = repr(error)
             self.seconds.append(time.monotonic() - started)
             if fault:
                 self.faults.append(fault)
