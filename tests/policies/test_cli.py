@@ -12,6 +12,7 @@ import pytest
 from policies.cli import COMMANDS, main
 
 HEAVY = {"flask", "numpy", "kubernetes", "cryptography", "uvicorn", "werkzeug", "webhook"}
+HEAVY |= {"policies.quantity", "policies.scheduling"}  # milliseconds of the start-up
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: gold}\n"
 
 
