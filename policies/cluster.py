@@ -46,8 +46,6 @@ class ClusterSnapshot:
     limit_ranges: Mapping[Key, LimitRange] = field(default_factory=FrozenTable)
     pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
-    quotas_by_namespace: Mapping[str, tuple[ResourceQuota, ...]] | None = None
-    """An index into `resource_quotas`; whoever replaces those leaves it out."""
     census: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
     """(class name, priority) -> how many pods that have not ended carry them."""
     coming_claims: frozenset[Key] = frozenset()
@@ -85,9 +83,7 @@ class ClusterSnapshot:
 
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
         """The quotas of a namespace, by name."""
-        if self.quotas_by_namespace is not None:
-            return list(self.quotas_by_namespace.get(namespace, ()))
-        return sorted((q for q in self.resource_quotas.values() if q.namespace == namespace), key=lambda q: q.name)
+        return sorted(_group(self.resource_quotas, namespace, 0).values(), key=lambda q: q.name)
 
     def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
         """The LimitRanges of a namespace, by name."""
@@ -111,10 +107,9 @@ class Cache:
     def __init__(self) -> None:
         self._classes: Mapping[str, PriorityClass] = _SYSTEM
         self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
-        self._tables |= {kind: GroupedTable(place=0) for kind in (_POD, _LIMIT_RANGE)}
+        self._tables |= {kind: GroupedTable(place=0) for kind in (_POD, _QUOTA, _LIMIT_RANGE)}
         self._tables[_WORKLOADS] = GroupedTable(place=1)
         self._pods_by_node = PodsByNode()
-        self._quotas: Table[str, tuple[ResourceQuota, ...]] = Table()
         self._census: dict[tuple[str, int | None], int] = {}
         self._census_is_shared = False
         self.skipped: Counter[str] = Counter()
@@ -169,7 +164,6 @@ class Cache:
             limit_ranges=self._tables[_LIMIT_RANGE].freeze(),
             pods=self._tables[_POD].freeze(),
             workloads=objects.workloads,
-            quotas_by_namespace=self._quotas.freeze(),
             _scheduling=self._pods_by_node.next_snapshot(objects),
         )
 
@@ -182,8 +176,6 @@ class Cache:
             self._count(view, 1)
         elif kind == "/Node":
             self._pods_by_node.change_node(key[1])
-        elif kind == _QUOTA:
-            self._put_quota(key, view)
         if view is None:
             table.pop(key)
         else:
@@ -201,16 +193,6 @@ class Cache:
             self._census[key] = count
         else:
             self._census.pop(key, None)
-
-    def _put_quota(self, key: Key, view: ResourceQuota | None) -> None:
-        """Keep the quotas of a namespace together, by name."""
-        namespace, name = key
-        others = [quota for quota in self._quotas.get(namespace) or () if quota.name != name]
-        here = sorted([*others, *([view] if view else [])], key=lambda quota: quota.name)
-        if here:
-            self._quotas.put(namespace, tuple(here))
-        else:
-            self._quotas.pop(namespace)
 
     def _objects(self) -> Objects:
         pods_by_node, nominated = self._pods_by_node.tables(self._tables["/PersistentVolumeClaim"].freeze())

@@ -106,4 +106,4 @@ def _after(subject: Subject, answer: Answer, cluster: ClusterSnapshot) -> Cluste
         charged[namespace, new.name] = replace(new, namespace=namespace, hard=hard, used=used)
     if not charged:
         return cluster
-    return replace(cluster, resource_quotas={**cluster.resource_quotas, **charged}, quotas_by_namespace=None)
+    return replace(cluster, resource_quotas={**cluster.resource_quotas, **charged})
