@@ -177,7 +177,7 @@ class Forecast:
             if predictions and self._expired():
                 return impact._replace(predictions=tuple(predictions), rest="unknown")
             prediction = Prediction(self._snapshot(), pod)
-            self._next = partial(_after, prediction)
+            self._next = prediction.afterwards
             predictions.append(prediction)
             if prediction.outcome == "pending" and _alike(arriving):
                 break
@@ -256,29 +256,19 @@ def _alike(pods: Sequence[Pod]) -> bool:
     )
 
 
-def _after(prediction: Prediction) -> Snapshot:
-    """The cluster with the pod in its place and its victims gone. Asked for only when another pod comes: which of many
-    nodes that fit is the best is a long question."""
-    snapshot = prediction.snapshot
-    node_info = snapshot.get(prediction.node)
-    if node_info is None:
-        return snapshot
-    return snapshot.with_pods([_bound(snapshot, prediction.pod, node_info.name)], prediction.victims)
-
-
 def _with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
-    """The cluster with pods in their places one after the other; they all fit."""
+    """The cluster with pods in their places one after the other."""
     from policies.scheduling.schedule_one import Prediction
 
     for pod in pods:
-        snapshot = _after(Prediction(snapshot, pod))
+        snapshot = Prediction(snapshot, pod).afterwards()
     return snapshot
 
 
 def _filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) -> Snapshot:
     """The cluster with as many pods on each node as fit there."""
     places = chain.from_iterable(repeat(node, count) for node, count in by_node.items())
-    return snapshot.with_pods([_bound(snapshot, pod, node) for pod, node in zip(pods, places, strict=True)], ())
+    return snapshot.with_pods([snapshot.bound(pod, node) for pod, node in zip(pods, places, strict=True)], ())
 
 
 def _with_daemons(
@@ -286,13 +276,9 @@ def _with_daemons(
 ) -> Snapshot:
     """The cluster with the daemons of these nodes, and those that push others out."""
     pushing = [p for p in predictions if p.outcome == "preempts"]
-    bound = [_bound(snapshot, pods.of(node), node) for node in nodes]
-    bound += [_bound(snapshot, p.pod, p.node) for p in pushing]
+    bound = [snapshot.bound(pods.of(node), node) for node in nodes]
+    bound += [snapshot.bound(p.pod, p.node) for p in pushing]
     return snapshot.with_pods(bound, [victim for p in pushing for victim in p.victims])
-
-
-def _bound(snapshot: Snapshot, pod: Pod, node: str) -> Pod:
-    return pod.bound_to(node, snapshot.node_infos[snapshot.rows[node]].node.labels)
 
 
 def reasons_of(predictions: Sequence[Prediction]) -> str:

@@ -173,6 +173,16 @@ class Prediction:
         own = self.pod.nominated_node_name
         return own if own in self.feasible else self.selected[0]
 
+    def afterwards(self) -> Snapshot:
+        """The cluster with the pod in its place and its victims gone.
+
+        Which of many nodes is the best is a long question: ask it only where something comes after.
+        """
+        node = self.node
+        if not node:
+            return self.snapshot
+        return self.snapshot.with_pods([self.snapshot.bound(self.pod, node)], self.victims)
+
     @property
     def outcome(self) -> str:
         """`fits`, `preempts`, `pending` or `not-predicted`."""
@@ -322,7 +332,4 @@ def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Predic
     for pod in pods:
         prediction = Prediction(snapshot, pod)
         yield prediction
-        node_info = snapshot.get(prediction.node)
-        if node_info is not None:
-            bound = pod.bound_to(node_info.name, node_info.node.labels)
-            snapshot = snapshot.with_pods([bound], prediction.victims)
+        snapshot = prediction.afterwards()

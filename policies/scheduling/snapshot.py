@@ -93,6 +93,10 @@ class Snapshot:
         objects = replace(self.objects, pods_by_node=pods_by_node)
         return self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
 
+    def bound(self, pod: Pod, node: str) -> Pod:
+        """The pod as it would be on a node of this snapshot."""
+        return pod.bound_to(node, self.node_infos[self.rows[node]].node.labels)
+
     def get(self, name: str) -> NodeInfo | None:
         """The node of this name."""
         row = self.rows.get(name)

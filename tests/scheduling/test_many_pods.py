@@ -13,7 +13,7 @@ import pytest
 import policies
 from policies.objects.subject import Subject
 from policies.options import POD_TEMPLATE_PATHS
-from policies.rules.impact import Forecast, Impact, _after
+from policies.rules.impact import Forecast, Impact
 from policies.scheduling.fast.room import room_for
 from policies.scheduling.schedule_one import Prediction
 from tests.builders import Made, cluster, make_node, make_pod
@@ -104,13 +104,13 @@ def test_what_an_earlier_object_brings_may_have_to_go_for_a_later_one() -> None:
 
 
 def test_places_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+    made, afterwards = list[str](), Prediction.afterwards
 
-    def after(prediction: Prediction) -> Snapshot:
+    def counted(prediction: Prediction) -> Snapshot:
         made.append(prediction.pod.name)
-        return _after(prediction)
+        return afterwards(prediction)
 
-    monkeypatch.setattr("policies.rules.impact._after", after)
+    monkeypatch.setattr(Prediction, "afterwards", counted)
     forecast = forecast_of(cluster(make_node("n1"), make_node("n2")))
     for _ in range(3):
         forecast.of(workload("Deployment", make_pod("p").obj, 5))
