@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
 _INT64: Final = range(-(2**63), 2**63)
+_INT64_DIGITS: Final = 19
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -117,6 +118,8 @@ def _int64(text: object) -> int | None:
     """A whole number as Go's ParseInt reads it, None where it is none."""
     if not isinstance(text, str) or _INTEGER.fullmatch(text) is None:
         return None
+    if len(text.lstrip("+-").lstrip("0")) > _INT64_DIGITS:
+        return None  # and int() refuses more than 4,300 digits
     number = int(text)
     return number if number in _INT64 else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
+    from policies.objects.fields import ApiObject
     from policies.rules.impact import Impact
 
 Confirm = Callable[[], Mapping[str, PriorityClass]]
@@ -199,9 +201,12 @@ def claim_of(request: Request, hook: Hook, config: Config) -> Claim | None:
     becomes = at(request.object, "globalDefault") is True and at(before, "globalDefault") is not True
     if not becomes or config.action(global_default_not_unique, About.PRIORITY_CLASS) is not Action.DENY:
         return None
-    uid, version = at(request.object, "metadata", "uid"), at(before, "metadata", "resourceVersion")
+    name = request.name or _text_at(request.object, "metadata", "name")
+    if not name:
+        return None  # the API server stores no class without a name
+    uid, version = _text_at(request.object, "metadata", "uid"), _text_at(before, "metadata", "resourceVersion")
     told = f"create {uid}" if request.operation is Operation.CREATE else f"update {uid} {version}" if version else ""
-    return Claim(request.name or at(request.object, "metadata", "name") or "", told if uid else "")
+    return Claim(name, told if uid else "")
 
 
 def may_stand(decision: Decision) -> bool:
@@ -218,6 +223,11 @@ def refuse_default(request: Request, decision: Decision, why: str) -> Decision:
     denied = _answer(request.uid, (*decision.findings, finding))
     audit = {**decision.response.audit, **denied.response.audit}
     return replace(denied, response=replace(denied.response, audit=audit))
+
+
+def _text_at(obj: ApiObject, *path: str) -> str:
+    value = at(obj, *path)
+    return value if isinstance(value, str) else ""
 
 
 _STORING: Final = (Operation.CREATE, Operation.UPDATE)
@@ -252,9 +262,9 @@ def _patch(
             unanswered = classes is None
             cluster = cluster if classes is None else replace(cluster, priority_classes=classes)
             mutation = mutate(request, cluster)
-        operations = (*mutation.patch, *_annotated(request, mutation.patch, cluster, config, time, recall))
     except InvalidObject:
-        mutation, operations = NO_MUTATION, ()  # not ours to say: the API server decodes and validates
+        mutation = NO_MUTATION  # not ours to say: the API server decodes and validates
+    operations = (*mutation.patch, *_annotated(request, mutation.patch, cluster, config, time, recall))
     findings = _missing_default(request, mutation.missing, config)
     answered = _answer(request.uid, tuple(map(unproven, findings)) if unanswered else findings)
     audit = dict(answered.response.audit)
@@ -282,15 +292,21 @@ def _annotated(
     recall: Recall,
 ) -> tuple[PatchOperation, ...]:
     """The annotation of the object as the patch makes it: set, taken away where there is nothing to say, or left."""
-    subject = request.subject._replace(object=apply_patch(request.object, patch))
-    if cluster is None or request.subresource or not impact.wanted(subject, config):
+    if request.operation not in _STORING or request.subresource:
         return ()
-    remembered = worked_out if request.dry_run else recall  # what a dry run was told must not outlive it
-    text = remembered(subject, lambda: impact.annotation(subject, cluster, config, time.expired, bool(time.late)))
-    if text is None or text == at(request.object, *impact.PATH):
-        return ()
+    subject, text = request.subject._replace(object=apply_patch(request.object, patch)), None
+    if cluster is not None and impact.wanted(subject, config):
+        remembered = worked_out if request.dry_run else recall  # what a dry run was told must not outlive it
+        with suppress(InvalidObject):
+            text = remembered(
+                subject, lambda: impact.annotation(subject, cluster, config, time.expired, bool(time.late))
+            )
+    if text is None:
+        text = impact.kept(subject, config)
     if not text:
         return tuple(drop(request.object, impact.PATH))
+    if text == at(request.object, *impact.PATH):
+        return ()
     return (set_value(request.object, impact.PATH, text),)
 
 

@@ -1,6 +1,7 @@
 """The annotation forewarn.dev/preemption-impact: what a new object does to running pods, for programs.
 
-Written on CREATE, and on UPDATE where new pods come or others than before; a no-op apply changes nothing.
+Written on CREATE, and on UPDATE where new pods come or others than before; a no-op apply changes nothing. What anybody
+else writes there does not stay: see `kept`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.config import Annotate
 from policies.evaluator import impact_of
-from policies.objects.fields import at
+from policies.objects.fields import NOTHING, at
 from policies.objects.subject import Operation
 
 if TYPE_CHECKING:
@@ -53,6 +54,19 @@ def wanted(subject: Subject, config: Config) -> bool:
         return False
     kind = "pods" if subject.object.get("kind") == "Pod" else "workloads"
     return config.annotate in (Annotate.ALL, kind)
+
+
+def kept(subject: Subject, config: Config) -> str:
+    """What an object may carry where nothing is worked out; empty: nothing. Only `/mutate` writes the annotation.
+
+    A new object has none, whatever it was sent with. A stored one keeps what it has; where its kind is not annotated,
+    that may be taken away.
+    """
+    if subject.operation is not Operation.UPDATE:
+        return ""
+    before = at(subject.old or NOTHING, *PATH)
+    taken_away = not wanted(subject, config) and at(subject.object, *PATH) is None
+    return before if isinstance(before, str) and not taken_away else ""
 
 
 def text_of(impact: Mapping[str, object], late: bool = False) -> str:

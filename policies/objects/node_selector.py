@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.objects.fields import ApiObject, at, int32, string_map
+from policies.objects.fields import ApiObject, at, int32, mapping, string_map
 from policies.objects.items import items, strings
 from policies.selectors import NODE_OPERATORS, InvalidSelector, Requirement, parse_requirement
 
@@ -109,7 +109,7 @@ def read_node_selector(obj: ApiObject, *path: str | int) -> NodeSelector:
 def _preferred(pod: ApiObject, path: tuple[str, ...]) -> list[PreferredSchedulingTerm]:
     terms = []
     for entry in items(pod, *path, "preferredDuringSchedulingIgnoredDuringExecution"):
-        term = _term(at(entry, "preference") or {})
+        term = _term(mapping(entry, "preference"))
         weight = int32(entry, "weight") or 0
         if weight and (term.expressions or term.fields or term.error):
             terms.append(PreferredSchedulingTerm(weight, term))

@@ -25,7 +25,12 @@ RESOURCES = {
     "ResourceQuota": ("", "resourcequotas"),
     "PriorityClass": ("scheduling.k8s.io", "priorityclasses"),
     "Deployment": ("apps", "deployments"),
+    "StatefulSet": ("apps", "statefulsets"),
+    "ReplicaSet": ("apps", "replicasets"),
+    "DaemonSet": ("apps", "daemonsets"),
+    "ReplicationController": ("", "replicationcontrollers"),
     "Job": ("batch", "jobs"),
+    "CronJob": ("batch", "cronjobs"),
     "ConfigMap": ("", "configmaps"),
     "Scale": ("apps", "deployments"),
 }

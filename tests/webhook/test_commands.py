@@ -228,6 +228,7 @@ def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_co
             until(lambda: server.health("/readyz") == lacking)
             assert "forewarn_cache_age_seconds +Inf" in server.health("/metrics")[1]
             assert server.health("/livez")[0] == 200
+            _answers_by_the_object_alone(server)
             api.scripts["list", "nodes"].clear()
             until(lambda: server.health("/readyz") == (200, "ok\n"), 20)
             connection = server.connect()
@@ -258,6 +259,19 @@ def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_co
         assert code == 0
         [told] = [line for line in log if line["message"] == "RBAC does not let forewarn list nodes"]
         assert (told["level"], told["verb"], told["resource"], told["group"]) == ("error", "list", "nodes", "")
+
+
+def _answers_by_the_object_alone(server: Started) -> None:
+    """Without any cluster state yet: nothing is patched, nothing is late, and what needs no cluster is still judged."""
+    connection = server.connect()
+    for hook, obj in (("mutate", pod("gold")), ("validate", pod("gold", 1000)), ("validate", deployment("nothing"))):
+        connection.request("POST", f"/{hook}", body(obj), JSON)
+        status, _, answer = answer_of(connection)
+        assert status == 200
+        assert json.loads(answer)["response"] == {"uid": json.loads(body(obj))["request"]["uid"], "allowed": True}
+    connection.request("POST", "/validate", body(priority_class("x", 5, preemptionPolicy="Sometimes")), JSON)
+    assert "preemption-policy-invalid" in json.loads(answer_of(connection)[2])["response"]["status"]["message"]
+    connection.close()
 
 
 def test_a_variable_that_does_nothing_is_told(cluster_file: Path) -> None:

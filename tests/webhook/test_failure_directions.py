@@ -38,6 +38,7 @@ from tests.webhook.builders import (
 )
 from tests.webhook.certificates import write_client
 from tests.webhook.running import QUICK, Running, answer_of, begin, is_status, read_answer, running
+from webhook import impact
 from webhook.admission import ROWS, Claim, Decision, Hook, Verdict
 from webhook.asgi import Limits
 from webhook.certificates import Authority, self_signed
@@ -126,6 +127,19 @@ def _(_: Running) -> None:
     given = review(pod("gold", 7), "UPDATE", oldObject=pod("gold", 1000))
     assert decided(Hook.MUTATE, given).response.patch == ()
     assert "priority-field-changed" in rules(decided(Hook.VALIDATE, given))
+
+
+@row("forged-impact")
+def _(_: Running) -> None:
+    forged = {**deployment(), "metadata": {**deployment()["metadata"], "annotations": {impact.ANNOTATION: "{}"}}}
+    removed = decided(Hook.MUTATE, review(forged)).response.patch
+    assert [operation.op for operation in removed] == ["remove"]
+    updated = review(forged, "UPDATE", oldObject=deployment())
+    assert decided(Hook.MUTATE, updated).response.patch == removed
+    assert decided(Hook.MUTATE, updated, state=None).response.patch == removed
+    passes(review(forged, "UPDATE", oldObject=forged))
+    taken_away = decided(Hook.MUTATE, review(deployment(), "UPDATE", oldObject=forged)).response.patch
+    assert [operation.value for operation in taken_away] == [{impact.ANNOTATION: "{}"}]
 
 
 @row("delete")

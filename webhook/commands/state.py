@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from functools import partial
-from math import ceil
+from math import ceil, isinf
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -85,9 +85,9 @@ def from_watches(context: str, max_age: float, metrics: Metrics) -> State:
 
     def late() -> str:
         age = informer.age()
-        return (
-            f"no news from the API server for {ceil(age)} s, which is more than {max_age:g} s" if age > max_age else ""
-        )
+        if age <= max_age or isinf(age):  # before the first lists are in there is nothing that could be late
+            return ""
+        return f"no news from the API server for {ceil(age)} s, which is more than {max_age:g} s"
 
     return State(
         cluster=informer.cluster,
