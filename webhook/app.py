@@ -26,7 +26,12 @@ def create_app(endpoint: Endpoint) -> Flask:
     for path, hook in PATHS.items():
         view = _view(endpoint, hook)
         app.add_url_rule(path, hook.value, view, methods=["POST"], provide_automatic_options=False)
-    app.register_error_handler(HTTPException, _status)
+
+    def refused(error: HTTPException) -> Response:
+        endpoint.metrics.refuse_by_status(error.code or 500)
+        return _status(error)
+
+    app.register_error_handler(HTTPException, refused)
     return app
 
 

@@ -18,7 +18,7 @@ from webhook.admission import Decision, Hook, Time, claim_of, decide, may_stand,
 from webhook.deadlines import Deadline, parse_timeout
 from webhook.impact import outcome_of
 from webhook.logs import LOGGER, say
-from webhook.metrics import KINDS, OTHER
+from webhook.metrics import KINDS, OTHER, Refusal
 from webhook.review import BadReview, Request, parse_review, status_body
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ NOT_RESERVED: Final = refusal(
     503, "the place of the global default cannot be reserved: the API server does not answer", (("retry-after", "1"),)
 )
 BROKEN: Final = refusal(500, "internal error; the webhook's log says more")
+_CLOSER: Final = {TOO_MANY: Refusal.OVERLOAD, STOPPING: Refusal.STOPPING, NOT_RESERVED: Refusal.RESERVATION}
+"""What is known of a refusal beyond its status."""
 
 
 class NotReserved(Exception):
@@ -156,6 +158,7 @@ class Endpoint:
         """Count and log an answer without an AdmissionReview."""
         verdict = str(reply.status)
         self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, verdict)
+        self.metrics.refuse(_CLOSER.get(reply) or Refusal.of(reply.status))
         say("request refused", {"phase": hook.value, "status": reply.status, **fields}, logging.WARNING)
         return reply
 

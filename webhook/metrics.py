@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import platform
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, exposition
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    exposition,
+)
+
+from policies.cli import KUBERNETES, VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from prometheus_client import Metric
 
 KINDS: Final = {
     "scheduling.k8s.io/PriorityClass": "PriorityClass",
@@ -26,7 +40,61 @@ KINDS: Final = {
 }
 """`group/Kind` to the value of the label kind; any other is `other`."""
 OTHER: Final = "other"
+OUTCOMES: Final = ("nobody goes", "preempts", "pending", "cut-short", "shed")
+"""Values of the label outcome of `forewarn_predictions_total`."""
+RESULTS: Final = ("matched", "explained", "wrong", "unknown")
+"""Values of the label result of `forewarn_prediction_results_total`."""
 _SECONDS: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class Refusal(StrEnum):
+    """Why a request got no AdmissionReview for an answer."""
+
+    MALFORMED = "malformed"
+    CLIENT = "client"
+    """The client's certificate is not that of an API server."""
+    PATH = "path"
+    METHOD = "method"
+    SLOW = "slow"
+    BODY_SIZE = "body-size"
+    MEDIA_TYPE = "media-type"
+    HEADER_SIZE = "header-size"
+    INTERNAL = "internal"
+    OVERLOAD = "overload"
+    """There is no room for it."""
+    STOPPING = "stopping"
+    RESERVATION = "reservation"
+    """The place of the global default could not be reserved."""
+    OTHER = "other"
+
+    @classmethod
+    def of(cls, status: int) -> Refusal:
+        """The reason that an HTTP status stands for, where nothing closer is known."""
+        return _REFUSALS.get(status, cls.OTHER)
+
+
+_REFUSALS: Final = {
+    400: Refusal.MALFORMED,
+    403: Refusal.CLIENT,
+    404: Refusal.PATH,
+    405: Refusal.METHOD,
+    408: Refusal.SLOW,
+    413: Refusal.BODY_SIZE,
+    415: Refusal.MEDIA_TYPE,
+    431: Refusal.HEADER_SIZE,
+    500: Refusal.INTERNAL,
+    503: Refusal.OVERLOAD,
+}
+
+
+class _OwnProcess(ProcessCollector):
+    """The usual `process_*`, whose help says of which process they are."""
+
+    def collect(self) -> Iterable[Metric]:
+        """What there is to say of this process; nothing where there is no /proc."""
+        for metric in super().collect():
+            metric.documentation += " The process that answers; those that predict are not counted in."
+            yield metric
 
 
 class Metrics:
@@ -36,6 +104,16 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         self._children: dict[tuple[Counter, tuple[str, ...]], Counter] = {}
+        _OwnProcess(registry=self._registry)
+        build = self._make(
+            Gauge,
+            "build_info",
+            "Always 1. The versions of forewarn, of Python, and of the Kubernetes whose scheduler predictions are of.",
+            "version",
+            "python",
+            "kubernetes",
+        )
+        build.labels(VERSION, platform.python_version(), KUBERNETES).set(1)
         self.requests = self._make(
             Counter, "admission_requests", "Requests, by how they came out.", "phase", "operation", "kind", "verdict"
         )
@@ -46,6 +124,9 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
+        self._refused = self._closed(
+            Counter, "requests_refused", "Requests that got no AdmissionReview, by why not.", "reason", [*Refusal]
+        )
         self.in_flight = self._make(Gauge, "in_flight", "Requests that have not been answered yet.")
         self.findings = self._make(Counter, "findings", "What rules said of requests.", "rule", "action")
         self.prediction_duration = Histogram(
@@ -54,8 +135,33 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self.predictions = self._make(
-            Counter, "predictions", "Predictions for /validate, by what came of them.", "outcome"
+        self.predictions = self._closed(
+            Counter,
+            "predictions",
+            "Predictions for /validate, by what came of them; shed: not begun, for want of a place in the queue.",
+            "outcome",
+            OUTCOMES,
+        )
+        self.prediction_queue = self._make(Gauge, "prediction_queue", "Predictions that wait for a process.")
+        self.prediction_queue_duration = Histogram(
+            "forewarn_prediction_queue_seconds",
+            "How long a prediction waited for a process.",
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self.prediction_results = self._closed(
+            Counter,
+            "prediction_results",
+            "Predictions by what kube-scheduler then did: as predicted (matched), something else after a change "
+            "(explained) or without one (wrong), or nothing that was seen (unknown).",
+            "result",
+            RESULTS,
+        )
+        self.disclose = self._make(
+            Gauge, "disclose", "1 for the mode in force: what users are told of other namespaces' pods.", "mode"
+        )
+        self.log_lines_dropped = self._make(
+            Counter, "log_lines_dropped", "Lines of the log that were given up because nobody reads it fast enough."
         )
         self.certificate_expiry = self._make(
             Gauge, "certificate_expiry_timestamp_seconds", "When the serving certificate ends, in seconds since 1970."
@@ -90,6 +196,25 @@ class Metrics:
 
     def _make(self, kind: Callable[..., Any], name: str, help_: str, *labels: str) -> Any:
         return kind(f"forewarn_{name}", help_, labels, registry=self._registry)
+
+    def _closed(self, kind: Callable[..., Any], name: str, help_: str, label: str, values: Iterable[str]) -> Any:
+        """A metric by one label whose values are all there from the start: nothing is missed that happens once."""
+        made = self._make(kind, name, help_, label)
+        for value in values:
+            made.labels(value)
+        return made
+
+    def refuse(self, reason: Refusal) -> None:
+        """Count a request that got no AdmissionReview."""
+        self.count(self._refused, reason)
+
+    def refuse_by_status(self, status: int) -> None:
+        """The same, where no more is known than the HTTP status."""
+        self.refuse(Refusal.of(status))
+
+    def shed(self) -> None:
+        """Count a prediction that was not begun."""
+        self.count(self.predictions, "shed")
 
     def count(self, counter: Counter, *labels: str) -> None:
         """Add one under these labels. Finding a counter's child is dear, so each is found once."""

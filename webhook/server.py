@@ -40,6 +40,10 @@ def _is_idle(cycle: RequestResponseCycle | None) -> bool:
     return cycle is None or cycle.response_complete
 
 
+def _nobody(_status: int) -> None:
+    """Nobody counts."""
+
+
 class Protocol(HttpToolsProtocol):
     """HTTP/1.1 with bounds that uvicorn lacks: on the header's time and size, and on connections never used."""
 
@@ -48,10 +52,12 @@ class Protocol(HttpToolsProtocol):
         *arguments: Any,
         header_seconds: float = DEFAULT_LIMITS.header,
         client_names: frozenset[str] = frozenset(),
+        refused: Callable[[int], None] = _nobody,
         **keywords: Any,
     ) -> None:
+        """`refused`: told the status of each request that is not handed on."""
         super().__init__(*arguments, **keywords)
-        self._header_seconds, self._client_names = header_seconds, client_names
+        self._header_seconds, self._client_names, self._refused = header_seconds, client_names, refused
         self._stranger = ""
         self._in_header = False
         self._header_size = 0
@@ -112,6 +118,7 @@ class Protocol(HttpToolsProtocol):
             self._refuse(408, "the header did not come in time")
 
     def _refuse(self, status: int, message: str) -> None:
+        self._refused(status)
         body = refusal(status, message).body
         head = (
             f"HTTP/1.1 {status} \r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"
@@ -136,9 +143,10 @@ class TlsServer(uvicorn.Server):
         health: Health,
         limits: Limits = DEFAULT_LIMITS,
         client_names: frozenset[str] = frozenset(),
+        refused: Callable[[int], None] = _nobody,
     ) -> None:
         super().__init__(_config(app, limits))
-        self._client_names = client_names
+        self._client_names, self._refused = client_names, refused
         self._context, self._gate, self._health, self._limits = context, gate, health, limits
         self._drained_at: float | None = None
 
@@ -167,7 +175,9 @@ class TlsServer(uvicorn.Server):
 
     def _protocol(self) -> Protocol:
         state = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
-        return Protocol(**state, header_seconds=self._limits.header, client_names=self._client_names)
+        return Protocol(
+            **state, header_seconds=self._limits.header, client_names=self._client_names, refused=self._refused
+        )
 
     async def on_tick(self, counter: int) -> bool:
         """A sign of life; true once it is time to stop."""

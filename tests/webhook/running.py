@@ -98,7 +98,8 @@ def running(
     sock = bind("127.0.0.1", 0)
     port = sock.getsockname()[1]
     routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits)
-    server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits, client_names)
+    refused = endpoint.metrics.refuse_by_status
+    server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits, client_names, refused)
     thread = Thread(target=server.run, args=([sock],), daemon=True)
     thread.start()
     served = Running(port, contexts, endpoint, routes, server, health, thread)

@@ -107,7 +107,7 @@ def _run(settings: Settings) -> int:
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
         routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits)
         names = frozenset(settings.client_names)
-        TlsServer(routes, certificates.listening, gate, health, limits, names).run([secure])
+        TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.refuse_by_status).run([secure])
         say("stopped", {"in_flight": gate.inside})
     return 0
 
