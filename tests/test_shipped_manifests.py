@@ -168,10 +168,21 @@ def test_alerts_and_panels_name_metrics_that_there_are() -> None:
     known = {name.removesuffix("_total") for name in families}
     monitoring = MANIFESTS / "components/monitoring"
     told = (monitoring / "rules.yaml").read_text() + (monitoring / "forewarn.json").read_text()
-    named = set(re.findall(r"forewarn_[a-z_]+", told))
+    named = set(re.findall(r"(?:forewarn|process)_[a-z_]+", told))
     assert {re.sub(r"_(total|bucket)$", "", name) for name in named} <= known
     panels = json.loads((monitoring / "forewarn.json").read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+def test_each_alert_is_tested_for_firing_and_for_keeping_silent() -> None:
+    """The tests themselves are run by promtool, in tests/e2e/test_alerts.py."""
+    (rules,) = documents(MANIFESTS / "components/monitoring/rules.yaml")
+    alerts = [rule["alert"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    assert len(set(alerts)) == len(alerts)
+    (tests,) = documents(Path(__file__).parent / "e2e/alerts.yaml")
+    tried = [alert for test in tests["tests"] for alert in test["alert_rule_test"]]
+    for fires in (True, False):
+        assert {alert["alertname"] for alert in tried if bool(alert["exp_alerts"]) == fires} == set(alerts)
 
 
 def test_the_script_takes_the_replicas_away_before_the_configurations_and_those_before_the_rest(tmp_path: Path) -> None:
