@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
     from policies.objects.namespace import Namespace
-    from policies.rules.context import Rule
+    from policies.rules.context import Recall, Rule
     from policies.rules.impact import Impact
 
 __all__ = ["Phase", "count_open", "evaluate", "impact_of"]
@@ -38,13 +38,14 @@ def evaluate(
     now: datetime,
     expired: Callable[[], bool] = lambda: False,
     predicted: Callable[[Impact], object] = lambda _: None,
+    recall: Recall | None = None,
 ) -> list[Finding]:
     """Everything there is to say about an apply, in the order of the report and each thing once.
 
     `cluster` None: not known. `expired`: whether the time for what takes long (predictions) is used up; rules that only
-    look things up always answer. `predicted` is told of every impact that was worked out.
+    look things up always answer. `predicted` is told of every impact that was worked out, or recalled.
     """
-    context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now))
+    context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now), recall)
     judged = (finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config))
     found = {finding.order: finding for finding in judged}
     for impact in context.impacts:
@@ -58,10 +59,15 @@ def _exempt(config: Config, now: datetime) -> Callable[[Namespace], bool]:
 
 
 def impact_of(
-    subject: Subject, cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool] = lambda: False
+    subject: Subject,
+    cluster: ClusterSnapshot,
+    config: Config,
+    expired: Callable[[], bool] = lambda: False,
+    recall: Recall | None = None,
 ) -> Impact | None:
     """What a subject's new pods would do to running ones; None where nothing new comes or no nodes are known."""
-    return Context(Apply((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired).impact(subject)
+    context = Context(Apply((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired, recall=recall)
+    return context.impact(subject)
 
 
 def count_open(apply: Apply, config: Config, cluster: ClusterSnapshot | None, now: datetime) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.evaluator import Phase, evaluate
+from policies.evaluator import Phase, evaluate, impact_of
 from policies.findings import Action, Finding, Severity
 from policies.objects.fields import NOTHING, InvalidObject, at
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, Namespace
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
     from policies.objects.fields import ApiObject
+    from policies.rules.context import Recall as Impacts
     from policies.rules.impact import Impact
+    from webhook.impact import Written
 
 Confirm = Callable[[], Mapping[str, PriorityClass]]
 """The classes that the API server has this moment, by name: one live GET. Raises OSError where it fails."""
@@ -66,6 +68,7 @@ class Claim(NamedTuple):
 
 
 Recall = Callable[[Subject, Callable[[], str | None]], str | None]
+"""Gives the annotation of an object: the one that was written a moment ago, or what is worked out now."""
 
 
 def worked_out(_: Subject, work_out: Callable[[], str | None]) -> str | None:
@@ -122,17 +125,25 @@ class Decision:
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
     exemption: str = ""
-    impact: Impact | None = None
-    """What was predicted for `/validate`, whether or not it is worth a word."""
+    outcome: str = ""
+    """What the prediction for `/validate` came to, whether or not it is worth a word; empty where there was none."""
     predicting: float = 0.0
     """Seconds that the rules and their prediction took, the last time where it was worked out twice."""
     unassigned: bool = False
     """Whether `/mutate` would have given the pod a class that is not known."""
+    written: Written | None = None
+    """The annotation that `/mutate` writes."""
+    is_cut_short: bool = False
+    """Whether there was no time for all that was asked."""
 
     @property
     def unconfirmed(self) -> bool:
         """Whether the cache alone stands for what is told, or left undone."""
         return self.unassigned or rests_on_the_cache(self.findings)
+
+    def plain(self) -> Decision:
+        """The same, of nothing but texts and numbers: to be sent from one process to another."""
+        return replace(self, findings=tuple(finding._replace(detail={}) for finding in self.findings))
 
 
 class Time(NamedTuple):
@@ -161,22 +172,31 @@ def decide(
     time: Time,
     confirm: Confirm | None = None,
     recall: Recall = worked_out,
+    impacts: Impacts | None = None,
 ) -> Decision:
     """Answer one request. With `confirm`, what rests on the cache is told only if the live classes agree.
 
     `recall` gives the annotation of an object that was annotated a moment ago, so that asking again changes nothing.
+    `impacts` gives those that are known by this state already.
     """
+    if (passed := let_pass(request, cluster, config, time.now)) is not None:
+        return passed
     direction = row_of(request, config).direction
-    if direction is Direction.PASS:
-        return Decision(Response(request.uid), Verdict.ALLOWED)
-    if reason := config.exemption(request.user, _namespace(request, cluster), time.now):
-        return Decision(Response(request.uid, audit={"exempt": reason}), Verdict.EXEMPT, exemption=reason)
     if hook is Hook.MUTATE:
-        return _marked(_patch(request, cluster, config, time, confirm, recall), cluster, time)
+        return _marked(_patch(request, cluster, config, time, confirm, recall, impacts), cluster, time)
     subject = _scaled(request, cluster, config) if direction is Direction.LOOK_UP else request.subject
     if subject is None:
         return Decision(Response(request.uid), Verdict.ALLOWED)
-    return _marked(_judge(request.uid, subject, cluster, config, time, confirm), cluster, time)
+    return _marked(_judge(request.uid, subject, cluster, config, time, confirm, impacts), cluster, time)
+
+
+def let_pass(request: Request, cluster: ClusterSnapshot | None, config: Config, now: datetime) -> Decision | None:
+    """The decision on a request whose object is not looked at: nobody's concern, or exempt; None for any other."""
+    if row_of(request, config).direction is Direction.PASS:
+        return Decision(Response(request.uid), Verdict.ALLOWED)
+    if reason := config.exemption(request.user, _namespace(request, cluster), now):
+        return Decision(Response(request.uid, audit={"exempt": reason}), Verdict.EXEMPT, exemption=reason)
+    return None
 
 
 def _marked(decision: Decision, cluster: ClusterSnapshot | None, time: Time) -> Decision:
@@ -253,6 +273,7 @@ def _patch(
     time: Time,
     confirm: Confirm | None,
     recall: Recall,
+    impacts: Impacts | None,
 ) -> Decision:
     unanswered = False
     try:
@@ -260,11 +281,12 @@ def _patch(
         if mutation.missing and confirm is not None and cluster is not None:
             classes = _asked(confirm, time)
             unanswered = classes is None
-            cluster = cluster if classes is None else replace(cluster, priority_classes=classes)
+            cluster = cluster if classes is None else _with_classes(cluster, classes)
             mutation = mutate(request, cluster)
     except InvalidObject:
         mutation = NO_MUTATION  # not ours to say: the API server decodes and validates
-    operations = (*mutation.patch, *_annotated(request, mutation.patch, cluster, config, time, recall))
+    annotated = _annotated(request, mutation.patch, cluster, config, time, recall, impacts)
+    operations = (*mutation.patch, *annotated.patch)
     findings = _missing_default(request, mutation.missing, config)
     answered = _answer(request.uid, tuple(map(unproven, findings)) if unanswered else findings)
     audit = dict(answered.response.audit)
@@ -272,7 +294,19 @@ def _patch(
         audit["assigned-priority-class"] = f"{mutation.assigned} by annotation of namespace {request.namespace}"
     response = replace(answered.response, patch=operations, audit=audit)
     verdict = Verdict.PATCHED if operations else answered.verdict
-    return replace(answered, response=response, verdict=verdict, unassigned=bool(mutation.missing))
+    return replace(
+        answered,
+        response=response,
+        verdict=verdict,
+        unassigned=bool(mutation.missing),
+        written=annotated.written,
+        is_cut_short=annotated.cut,
+    )
+
+
+def _with_classes(cluster: ClusterSnapshot, classes: Mapping[str, PriorityClass]) -> ClusterSnapshot:
+    """The cluster with the live classes; the same one where it has them."""
+    return cluster if classes == cluster.priority_classes else replace(cluster, priority_classes=classes)
 
 
 def _asked(confirm: Confirm, time: Time) -> Mapping[str, PriorityClass] | None:
@@ -283,6 +317,14 @@ def _asked(confirm: Confirm, time: Time) -> Mapping[str, PriorityClass] | None:
         return None
 
 
+class _Annotated(NamedTuple):
+    """What becomes of the annotation. `cut`: there was no time to say it all."""
+
+    patch: tuple[PatchOperation, ...] = ()
+    written: Written | None = None
+    cut: bool = False
+
+
 def _annotated(
     request: Request,
     patch: tuple[PatchOperation, ...],
@@ -290,24 +332,32 @@ def _annotated(
     config: Config,
     time: Time,
     recall: Recall,
-) -> tuple[PatchOperation, ...]:
+    impacts: Impacts | None,
+) -> _Annotated:
     """The annotation of the object as the patch makes it: set, taken away where there is nothing to say, or left."""
     if request.operation not in _STORING or request.subresource:
-        return ()
+        return _Annotated()
     subject, text = request.subject._replace(object=apply_patch(request.object, patch)), None
+    told: list[Impact | None] = []
+
+    def work_out() -> str | None:
+        assert cluster is not None
+        told.append(impact_of(subject, cluster, config, time.expired, impacts))
+        return impact.annotation(told[-1], bool(time.late))
+
     if cluster is not None and impact.wanted(subject, config):
         remembered = worked_out if request.dry_run else recall  # what a dry run was told must not outlive it
         with suppress(InvalidObject):
-            text = remembered(
-                subject, lambda: impact.annotation(subject, cluster, config, time.expired, bool(time.late))
-            )
+            text = remembered(subject, work_out)
+    cut = any(found.rest == "unknown" for found in told if found)
+    written = impact.written(subject, text) if told and text and not request.dry_run else None
     if text is None:
         text = impact.kept(subject, config)
     if not text:
-        return tuple(drop(request.object, impact.PATH))
+        return _Annotated(tuple(drop(request.object, impact.PATH)), None, cut)
     if text == at(request.object, *impact.PATH):
-        return ()
-    return (set_value(request.object, impact.PATH, text),)
+        return _Annotated((), written, cut)
+    return _Annotated((set_value(request.object, impact.PATH, text),), written, cut)
 
 
 def _missing_default(request: Request, name: str, config: Config) -> tuple[Finding, ...]:
@@ -340,9 +390,15 @@ def _scaled(request: Request, cluster: ClusterSnapshot | None, config: Config) -
 
 
 def _judge(
-    uid: str, subject: Subject, cluster: ClusterSnapshot | None, config: Config, time: Time, confirm: Confirm | None
+    uid: str,
+    subject: Subject,
+    cluster: ClusterSnapshot | None,
+    config: Config,
+    time: Time,
+    confirm: Confirm | None,
+    known: Impacts | None,
 ) -> Decision:
-    impacts: list[Impact] = []
+    told: list[Impact] = []
     seconds = 0.0
 
     def found(cluster: ClusterSnapshot | None) -> tuple[Finding, ...]:
@@ -355,7 +411,8 @@ def _judge(
             phase=Phase.VALIDATE,
             now=time.now,
             expired=time.expired,
-            predicted=impacts.append,
+            predicted=told.append,
+            recall=known,
         )
         seconds = time.clock() - begun
         return tuple(doubted(finding) if time.late else finding for finding in findings)
@@ -366,9 +423,14 @@ def _judge(
         if classes is None:
             findings = tuple(unproven(finding) for finding in findings)
         else:
-            findings = found(replace(cluster, priority_classes=classes))
-    predicted = impacts[-1] if impacts else None
-    answered = replace(_answer(uid, findings, time.late), impact=predicted, predicting=seconds)
+            live = _with_classes(cluster, classes)
+            findings = findings if live is cluster else found(live)
+    answered = replace(
+        _answer(uid, findings, time.late),
+        outcome=impact.outcome_of(told[-1]) if told else "",
+        predicting=seconds,
+        is_cut_short=any(found.rest == "unknown" for found in told),
+    )
     said = several_defaults.said_of(subject, cluster, config) if cluster is not None else ""
     return _audited(answered, several_defaults.AUDIT_KEY, said)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ from urllib.parse import parse_qsl
 
 from webhook.endpoint import MAX_BODY, PATHS, TOO_LARGE, TOO_MANY, TOO_SLOW, Call, Later, Reply
 from webhook.intake import Intake, NoRoom, Place
+from webhook.workers import Workers
 
 if TYPE_CHECKING:
     from webhook.admission import Hook
@@ -69,12 +69,12 @@ class Routes:
         rest: Application,
         health: Health,
         limits: Limits = DEFAULT_LIMITS,
-        workers: int = 4,
+        workers: Workers | None = None,
     ) -> None:
         self._endpoint, self._health, self._limits = endpoint, health, limits
         self._rest = rest
         self._intake = Intake(endpoint.gate, limits.room, limits.patience)
-        self._workers = ThreadPoolExecutor(workers, thread_name_prefix="worker")
+        self._workers = workers or Workers()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request."""
@@ -112,8 +112,14 @@ class Routes:
             return self._endpoint.refused(hook, body)
         call = Call(hook, body, received, _timeout(scope["query_string"]))
         answer = self._endpoint.answer(call)
-        if isinstance(answer, Later):
-            return await asyncio.get_running_loop().run_in_executor(self._workers, answer.run)
+        while isinstance(answer, Later):
+            future = self._workers.submit(answer)
+            if future is not None:
+                answer = await asyncio.wrap_future(future)
+            elif answer.otherwise is not None:
+                answer = answer.otherwise()
+            else:
+                return self._endpoint.refused(hook, TOO_MANY)
         return answer
 
     async def _body(self, receive: Receive, place: Place) -> bytes | Reply:

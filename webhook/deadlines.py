@@ -34,6 +34,10 @@ class Deadline(NamedTuple):
         """The deadline of a request that came at `received` and may take so many seconds."""
         return cls(received + seconds * (1 - _RESERVE))
 
+    def within(self, seconds: float) -> Deadline:
+        """This deadline, or so many seconds from now where that is earlier."""
+        return Deadline(min(self.at, monotonic() + seconds))
+
     def seconds(self) -> float:
         """What is left; never negative."""
         return max(0.0, self.at - monotonic())

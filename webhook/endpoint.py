@@ -7,28 +7,35 @@ internal error is a 500 and never `allowed: false`: only then does failurePolicy
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import Enum
+from functools import partial
 from http import HTTPStatus
+from math import inf
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webhook.admission import Decision, Hook, Time, claim_of, decide, may_stand, refuse_default, worked_out
+from webhook.admission import Decision, Hook, Time, claim_of, decide, let_pass, may_stand, refuse_default
+from webhook.answers import Answered, Answers, Key, key_of
 from webhook.deadlines import Deadline, parse_timeout
-from webhook.impact import outcome_of
+from webhook.impact import Impacts, Memory, cost_of
+from webhook.lanes import Cost
 from webhook.logs import LOGGER, say
 from webhook.metrics import KINDS, OTHER, Refusal
-from webhook.review import BadReview, Request, parse_review, status_body
+from webhook.prediction_process import Unanswered
+from webhook.review import BadReview, Request, parse_review, status_body, with_uid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
-    from policies.rules.impact import Impact
-    from webhook.admission import Claim, Confirm, Recall, Reserve
+    from policies.objects.priority_class import PriorityClass
+    from webhook.admission import Claim, Confirm, Reserve
     from webhook.metrics import Metrics
+    from webhook.prediction_process import Predictors
 
 MAX_BODY: Final = 7 * 1024 * 1024
 """Bytes: two objects of the API server's 3 MiB, and what is around them."""
@@ -48,6 +55,16 @@ _REASONS: Final = {
 }
 """metav1.StatusReason of the codes that are answered without an AdmissionReview."""
 _MILLISECONDS: Final = 1_000.0
+_ON_THE_LOOP: Final = 64 * 1024
+"""Bytes of a body that the event loop reads itself; what is larger is read by the thread that judges."""
+_ATTEMPT_SECONDS: Final = 0.004
+"""How long a prediction may keep the thread that judges; then it goes on in a process of its own."""
+_BEFORE_OTHERS: Final = 0.001
+"""How long, where something cheaper waits."""
+_LEAST_SECONDS: Final = 0.02
+"""With less time than that no process is asked."""
+_AT_MOST: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
+"""Seconds that are spent on a prediction, whatever the API server would wait: somebody waits for his apply."""
 
 
 class Reply(NamedTuple):
@@ -58,10 +75,29 @@ class Reply(NamedTuple):
     headers: tuple[tuple[str, str], ...] = JSON
 
 
-class Later(NamedTuple):
-    """An answer that takes long: `run` on a worker thread, never on the event loop."""
+class Where(Enum):
+    """What runs a piece of work that the event loop must not wait for."""
 
-    run: Callable[[], Reply]
+    JUDGE = "judge"
+    """The thread that judges, by cost: no request keeps it for longer than a few milliseconds."""
+    ASK = "ask"
+    """A thread that may wait for the API server."""
+    PREDICT = "predict"
+    """A process of its own, for a prediction that takes long."""
+
+
+class Later(NamedTuple):
+    """An answer that is not there yet: `run` it where it belongs, never on the event loop.
+
+    `within`: seconds in which its turn must come. `otherwise`: what is done at once where there is no room for it;
+    without it the request is told to come again.
+    """
+
+    run: Callable[[], Reply | Later]
+    where: Where = Where.JUDGE
+    cost: Cost = Cost.RULES
+    otherwise: Callable[[], Reply | Later] | None = None
+    within: float = inf
 
 
 class Call(NamedTuple):
@@ -125,13 +161,46 @@ class Gate:
             self._inside -= 1
 
 
+class Question(NamedTuple):
+    """What a prediction process is asked: one request, by the state that it was forked with.
+
+    `at`: the deadline; `carried`: the annotation that the object has from us; `classes`: the live ones, None where they
+    could not be had.
+    """
+
+    call: Call
+    at: float
+    late: str
+    carried: str | None
+    confirmed: bool = False
+    classes: Mapping[str, PriorityClass] | None = None
+
+
+class _Attempt:
+    """Time for a prediction on the thread that judges: little, and less where something cheaper waits."""
+
+    def __init__(self, deadline: Deadline, is_pressed: Callable[[], bool]) -> None:
+        now = monotonic()
+        self._until, self._pressed_from = min(deadline.at, now + _ATTEMPT_SECONDS), now + _BEFORE_OTHERS
+        self._is_pressed = is_pressed
+        self.used_up = False
+
+    def expired(self) -> bool:
+        """Whether the time is used up; from then on it is."""
+        if not self.used_up:
+            now = monotonic()
+            self.used_up = now >= self._until or (now >= self._pressed_from and self._is_pressed())
+        return self.used_up
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Answers admission requests. `config` and `cluster` give what is in force now.
 
     Where there is an API server to ask, `confirm` gives the live classes and `reserve` the place of the global default.
-    `takes_long`: whether judging a request may take long enough to hold up others; such requests are judged on a
-    worker. `late`: what answers say of cluster state that is older than it should be; empty while it is not.
+    `late`: what answers say of cluster state that is older than it should be; empty while it is not. `predictors`:
+    where predictions go that take long; without them each is worked out where it is asked. `is_pressed`: whether
+    something cheaper than this cost waits to be judged.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -140,9 +209,12 @@ class Endpoint:
     gate: Gate
     confirm: Confirm | None = None
     reserve: Reserve | None = None
-    takes_long: Callable[[Request, Hook], bool] = lambda _request, _hook: False
     late: Callable[[], str] = lambda: ""
-    recall: Recall = worked_out
+    memory: Memory = field(default_factory=lambda: Memory(monotonic))
+    predictors: Predictors | None = None
+    is_pressed: Callable[[Cost], bool] = lambda _: False
+    impacts: Impacts = field(default_factory=Impacts)
+    answers: Answers = field(default_factory=lambda: Answers(monotonic))
 
     def refuse(self, content_type: str, content_encoding: str, content_length: str) -> Reply | None:
         """What the headers alone are refused for; None where they are in order. No content type counts as JSON."""
@@ -178,28 +250,39 @@ class Endpoint:
     def answer_now(self, call: Call) -> Reply:
         """The answer, on this thread."""
         reply = self.answer(call)
-        return reply.run() if isinstance(reply, Later) else reply
+        while isinstance(reply, Later):
+            reply = reply.run()
+        return reply
 
     def _answer(self, call: Call) -> Reply | Later:
+        if len(call.body) > _ON_THE_LOOP:
+            return Later(self.guarded(call, lambda: self._read(call)), cost=Cost.PODS)
+        return self._read(call)
+
+    def _read(self, call: Call) -> Reply | Later:
+        """Answer what can be answered without a look at the cluster, or as the last time; judge the rest."""
         started = monotonic()
         request = parse_review(call.body)
-        config, cluster = self.config(), self.cluster()
+        config, cluster, late = self.config(), self.cluster(), self.late()
+        passed = let_pass(request, cluster, config, datetime.now(UTC))
+        if passed is not None:
+            return self._reply(call.hook, request, passed, started)
+        key = None if late else key_of(call.hook, request)
+        if key is not None and (known := self.answers.get(key, (cluster, config))) is not None:
+            return self.tell(call.hook, request, known, started)
         deadline = Deadline.after(call.received, parse_timeout(call.timeout))
+        cost = cost_of(request, cluster, config, len(call.body))
+        state = _State(self, call, request, started, deadline.within(_AT_MOST[cost]), cost, cluster, config, late, key)
+        return Later(self.guarded(call, state.judge), cost=cost)
 
-        def decided(confirm: Confirm | None) -> Decision:
-            time = Time(datetime.now(UTC), deadline.expired, self.late(), monotonic)
-            return decide(request, call.hook, cluster, config, time, confirm, self.recall)
+    def guarded(self, call: Call, run: Callable[[], Reply | Later]) -> Callable[[], Reply | Later]:
+        """The same, with an answer for whatever goes wrong."""
 
-        claim = claim_of(request, call.hook, config) if self.reserve else None
-
-        def later() -> Reply:
+        def guarded() -> Reply | Later:
             try:
-                decision = decided(self.confirm)
-                if decision.impact:
-                    self._predicted(decision.impact, decision.predicting)
-                if claim and may_stand(decision):
-                    decision = self._reserve(claim, request, decision, deadline)
-                return self._reply(call.hook, request, decision, started)
+                return run()
+            except BadReview as fault:
+                return self.refused(call.hook, refusal(400, str(fault)), why=str(fault))
             except NotReserved as fault:
                 return self.refused(call.hook, NOT_RESERVED, why=str(fault))
             except RecursionError:
@@ -207,18 +290,31 @@ class Endpoint:
             except Exception:
                 return self._broken(call)
 
-        if claim or self.takes_long(request, call.hook):
-            return Later(later)
-        decision = decided(None)
-        if decision.unconfirmed and self.confirm is not None:
-            return Later(later)
-        return self._reply(call.hook, request, decision, started)
+        return guarded
 
-    def _predicted(self, impact: Impact, seconds: float) -> None:
-        self.metrics.prediction_duration.observe(seconds)
-        self.metrics.count(self.metrics.predictions, outcome_of(impact))
+    def predict(self, question: Question) -> Decision | Reply:
+        """The decision on a request, with all the time that there is: what a prediction process answers."""
+        call = question.call
+        try:
+            request, deadline = parse_review(call.body), Deadline(question.at)
+            time = Time(datetime.now(UTC), deadline.expired, question.late, monotonic)
+            confirm = partial(_given, question.classes) if question.confirmed else None
 
-    def _reserve(self, claim: Claim, request: Request, decision: Decision, deadline: Deadline) -> Decision:
+            def recall(_: object, work_out: Callable[[], str | None]) -> str | None:
+                return question.carried or work_out()
+
+            decision = decide(request, call.hook, self.cluster(), self.config(), time, confirm, recall, self.impacts.of)
+            return decision.plain()
+        except RecursionError:
+            return TOO_DEEP
+
+    def count_prediction(self, decision: Decision) -> None:
+        """Count what was predicted, if anything was."""
+        if decision.outcome:
+            self.metrics.prediction_duration.observe(decision.predicting)
+            self.metrics.count(self.metrics.predictions, decision.outcome)
+
+    def take_place(self, claim: Claim, request: Request, decision: Decision, deadline: Deadline) -> Decision:
         """The decision once the place of the global default is reserved, or taken. Raises NotReserved."""
         assert self.reserve is not None
         try:
@@ -228,17 +324,19 @@ class Endpoint:
         return refuse_default(request, decision, why) if why else decision
 
     def _reply(self, hook: Hook, request: Request, decision: Decision, started: float) -> Reply:
-        body = decision.response.to_bytes()
+        return self.tell(hook, request, Answered.of(decision), started)
+
+    def tell(self, hook: Hook, request: Request, answered: Answered, started: float) -> Reply:
+        """Count it, log it, send it."""
         seconds = monotonic() - started
         kind = KINDS.get(request.kind.group_kind, OTHER)
-        labels = (hook.value, request.operation.value, kind, decision.verdict.value)
-        self.metrics.count(self.metrics.requests, *labels)
+        self.metrics.count(self.metrics.requests, hook.value, request.operation.value, kind, answered.verdict)
         self.metrics.duration.labels(hook.value).observe(seconds)
-        for finding in decision.findings:
-            self.metrics.count(self.metrics.findings, finding.rule, finding.action.value)
+        for rule, action in answered.findings:
+            self.metrics.count(self.metrics.findings, rule, action)
         if LOGGER.isEnabledFor(logging.INFO):
-            say("decision", {**_told(hook, request, decision), "milliseconds": round(seconds * _MILLISECONDS, 3)})
-        return Reply(200, body)
+            say("decision", {**answered.fields_of(hook, request), "milliseconds": round(seconds * _MILLISECONDS, 3)})
+        return Reply(200, with_uid(answered.body, request.uid))
 
     def _too_deep(self, call: Call) -> Reply:
         """What could be read, but not be looked through."""
@@ -249,23 +347,120 @@ class Endpoint:
         return self.refused(call.hook, BROKEN)
 
 
-def _told(hook: Hook, request: Request, decision: Decision) -> dict[str, object]:
-    """What the log says of a decision."""
-    told: dict[str, object] = {
-        "phase": hook.value,
-        "uid": request.uid,
-        "operation": request.operation.value,
-        "kind": request.kind.group_kind.removeprefix("/"),
-        "namespace": request.namespace,
-        "name": request.name,
-        "user": request.user.name,
-        "verdict": decision.verdict.value,
-        "rules": {finding.rule: finding.action.value for finding in decision.findings},
-    }
-    if request.subresource:
-        told["subresource"] = request.subresource
-    if request.dry_run:
-        told["dry_run"] = True
-    if decision.exemption:
-        told["exemption"] = decision.exemption
-    return told
+def _given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
+    """The live classes as they were asked for before. Raises OSError where they could not be had."""
+    if classes is None:
+        raise OSError("the API server could not be asked")
+    return classes
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """One request on its way through the lanes."""
+
+    endpoint: Endpoint
+    call: Call
+    request: Request
+    started: float
+    deadline: Deadline
+    cost: Cost
+    cluster: ClusterSnapshot | None
+    config: Config
+    late: str
+    key: Key | None
+    confirmed: bool = False
+    classes: Mapping[str, PriorityClass] | None = None
+
+    def judge(self) -> Reply | Later:
+        """On the thread that judges: the decision, or as much of it as there is time for here."""
+        endpoint = self.endpoint
+        if endpoint.predictors is None:
+            return self.decided(self._decide(self.deadline.expired))
+        attempt = _Attempt(self.deadline, lambda: endpoint.is_pressed(self.cost))
+        decision = self._decide(attempt.expired)
+        left, since = self.deadline.seconds(), monotonic()
+        if not attempt.used_up or left < _LEAST_SECONDS:
+            return self.decided(decision)
+        return Later(
+            self._guarded(lambda: self._predict(decision, since)),
+            Where.PREDICT,
+            self.cost,
+            self._guarded(lambda: self.decided(replace(decision, outcome=decision.outcome and "shed"))),
+            left,
+        )
+
+    def _decide(self, expired: Callable[[], bool]) -> Decision:
+        endpoint = self.endpoint
+        time = Time(datetime.now(UTC), expired, self.late, monotonic)
+        confirm = partial(_given, self.classes) if self.confirmed else None
+        return decide(
+            self.request,
+            self.call.hook,
+            self.cluster,
+            self.config,
+            time,
+            confirm,
+            endpoint.memory.recall,
+            endpoint.impacts.of,
+        )
+
+    def _predict(self, cut: Decision, since: float) -> Reply | Later:
+        """On a thread that asks a prediction process: its decision, or the one that was cut short.
+
+        `since`: when it began to wait for that.
+        """
+        endpoint = self.endpoint
+        assert endpoint.predictors is not None
+        endpoint.metrics.prediction_queue_duration.observe(monotonic() - since)
+        carried = endpoint.memory.recent(self.request.subject)
+        call = self.call
+        question = Question(call, self.deadline.at, self.late, carried, self.confirmed, self.classes)
+        try:
+            answer = endpoint.predictors.ask(
+                question, self.deadline.at, (self.cluster, self.config), _asked_of(endpoint, self.cluster, self.config)
+            )
+        except Unanswered as fault:
+            say("prediction given up", {"uid": self.request.uid, "why": str(fault)}, logging.WARNING)
+            return self.decided(cut)
+        return endpoint.refused(call.hook, answer) if isinstance(answer, Reply) else self.decided(answer)
+
+    def decided(self, decision: Decision) -> Reply | Later:
+        """Whatever still has to be asked of the API server, then the answer."""
+        endpoint = self.endpoint
+        if decision.unconfirmed and endpoint.confirm is not None and not self.confirmed:
+            return Later(self._guarded(self._confirm), Where.ASK)
+        claim = claim_of(self.request, self.call.hook, self.config) if endpoint.reserve else None
+        if claim and may_stand(decision):
+            return Later(self._guarded(lambda: self._reserved(claim, decision)), Where.ASK)
+        return self._finished(decision)
+
+    def _confirm(self) -> Later:
+        """Ask for the live classes, and judge by them."""
+        assert self.endpoint.confirm is not None
+        try:
+            classes = None if self.deadline.expired() else self.endpoint.confirm()
+        except OSError:
+            classes = None
+        again = replace(self, confirmed=True, classes=classes)
+        return Later(self._guarded(again.judge), cost=self.cost)
+
+    def _reserved(self, claim: Claim, decision: Decision) -> Reply:
+        return self._finished(self.endpoint.take_place(claim, self.request, decision, self.deadline))
+
+    def _finished(self, decision: Decision) -> Reply:
+        endpoint = self.endpoint
+        endpoint.count_prediction(decision)
+        if decision.written is not None:
+            endpoint.memory.note(decision.written)
+        answered = Answered.of(decision)
+        if self.key is not None and not (self.confirmed or decision.unconfirmed or decision.is_cut_short):
+            endpoint.answers.put(self.key, (self.cluster, self.config), answered)
+        return endpoint.tell(self.call.hook, self.request, answered, self.started)
+
+    def _guarded(self, run: Callable[[], Reply | Later]) -> Callable[[], Reply | Later]:
+        return self.endpoint.guarded(self.call, run)
+
+
+def _asked_of(endpoint: Endpoint, cluster: ClusterSnapshot | None, config: Config) -> Callable[[Question], object]:
+    """What a prediction process does: the endpoint's own work, by this state."""
+    return replace(endpoint, cluster=lambda: cluster, config=lambda: config).predict

@@ -13,10 +13,12 @@ from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import orjson
+
 from policies.config import Annotate
-from policies.evaluator import impact_of
 from policies.objects.fields import NOTHING, at
 from policies.objects.subject import Operation
+from webhook.lanes import Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,19 +28,56 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.objects.subject import Subject
     from policies.rules.impact import Impact
+    from webhook.review import Request
 
 ANNOTATION: Final = "forewarn.dev/preemption-impact"
 PATH: Final = ("metadata", "annotations", ANNOTATION)
 AUDIT_KEY: Final = "preemption-impact"
 RULES: Final = frozenset({"preempts-running-pods", "fits-nowhere", "rollout-preempts-itself"})
 """Whose findings carry the impact as their detail."""
+_ADDED: Final = ("managedFields", "uid", "creationTimestamp", "generation")
+"""What the API server writes into a new object between /mutate and /validate (rest.BeforeCreate)."""
 _REMEMBERED: Final = 512
+_IMPACTS: Final = 64
+_SMALL: Final = 32 * 1024
+"""Bytes of the review of a pod that is expected to be cheap."""
 
 
-def takes_long(cluster: ClusterSnapshot | None, kind: str, config: Config) -> bool:
-    """Whether an object of this `group/Kind` is predicted, which takes milliseconds: not a thing for the event loop."""
+def cost_of(request: Request, cluster: ClusterSnapshot | None, config: Config, size: int) -> Cost:
+    """What a request is expected to cost. `size`: bytes of its body."""
+    kind = request.kind.group_kind
     predicted = kind == "/Pod" or kind in config.options.pod_template_paths or kind == "autoscaling/Scale"
-    return predicted and cluster is not None and bool(cluster.objects.nodes)
+    if not predicted or cluster is None or not cluster.objects.nodes:
+        return Cost.RULES
+    return Cost.POD if kind == "/Pod" and size <= _SMALL and not _looks_at_others(request.object) else Cost.PODS
+
+
+def _looks_at_others(pod: ApiObject) -> bool:
+    spec = pod.get("spec")
+    return isinstance(spec, dict) and bool(spec.get("affinity") or spec.get("topologySpreadConstraints"))
+
+
+class Impacts:
+    """Impacts worked out for the cluster state of the moment: /validate asks what /mutate has asked already."""
+
+    def __init__(self) -> None:
+        self._of: tuple[ClusterSnapshot | None, OrderedDict[str, Impact | None]] = (None, OrderedDict())
+
+    def of(self, subject: Subject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /) -> Impact | None:
+        """The impact of an object on a state; worked out if it is not known. One that was cut short is not kept."""
+        state, known = self._of
+        if state is not cluster:
+            known = OrderedDict()
+            self._of = cluster, known
+        fingerprint = _fingerprint(subject)
+        if fingerprint in known:
+            return known[fingerprint]
+        impact = work_out()
+        if impact is None or impact.rest != "unknown":
+            known[fingerprint] = impact
+            while len(known) > _IMPACTS:
+                known.popitem(last=False)
+        return impact
 
 
 def outcome_of(impact: Impact) -> str:
@@ -75,14 +114,23 @@ def text_of(impact: Mapping[str, object], late: bool = False) -> str:
     return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
 
-def annotation(
-    subject: Subject, cluster: ClusterSnapshot, config: Config, expired: Callable[[], bool], late: bool = False
-) -> str | None:
+def annotation(impact: Impact | None, late: bool = False) -> str | None:
     """The annotation's text: empty where all fits, None where nothing new comes. `late`: the cache is old."""
-    impact = impact_of(subject, cluster, config, expired)
     if impact is None:
         return None
     return text_of(impact.to_dict(), late) if impact.preempting or impact.pending or impact.rest else ""
+
+
+class Written(NamedTuple):
+    """What is written on an object."""
+
+    fingerprint: str
+    text: str
+
+
+def written(subject: Subject, text: str) -> Written:
+    """This text on this object."""
+    return Written(_fingerprint(subject), text)
 
 
 class _Written(NamedTuple):
@@ -108,16 +156,19 @@ class Memory:
 
     def recall(self, subject: Subject, work_out: Callable[[], str | None]) -> str | None:
         """The text for this object: what it carries if that was written a moment ago, else what is worked out."""
+        return self.recent(subject) or work_out()
+
+    def recent(self, subject: Subject) -> str | None:
+        """What the object carries, if that was written a moment ago."""
         carried = at(subject.object, *PATH)
-        if carried and self._recently(subject) == carried:
-            return str(carried)
-        text = work_out()
-        if text:
-            with self._lock:
-                self._written[_fingerprint(subject)] = _Written(text, self._clock() + self._seconds)
-                while len(self._written) > _REMEMBERED:
-                    self._written.popitem(last=False)
-        return text
+        return str(carried) if carried and self._recently(subject) == carried else None
+
+    def note(self, written: Written) -> None:
+        """This is written now."""
+        with self._lock:
+            self._written[written.fingerprint] = _Written(written.text, self._clock() + self._seconds)
+            while len(self._written) > _REMEMBERED:
+                self._written.popitem(last=False)
 
     def _recently(self, subject: Subject) -> str | None:
         with self._lock:
@@ -128,7 +179,7 @@ class Memory:
 def _fingerprint(subject: Subject) -> str:
     """What tells objects apart, but for our own annotation and what the API server adds between two calls."""
     obj = subject.object
-    metadata = _without(at(obj, "metadata"), "managedFields")
+    metadata = _without(at(obj, "metadata"), *_ADDED)
     annotations = _without(metadata.pop("annotations", None), ANNOTATION)
     told = {
         "operation": subject.operation,
@@ -137,7 +188,14 @@ def _fingerprint(subject: Subject) -> str:
         "annotations": annotations,
         "old": at(subject.old or {}, "metadata", "resourceVersion"),
     }
-    return sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+    return sha256(_dumps(told)).hexdigest()
+
+
+def _dumps(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str)
+    except TypeError:
+        return json.dumps(value, sort_keys=True, default=str).encode()  # lone surrogates, numbers beyond 64 bits
 
 
 def _settled(obj: ApiObject) -> Any:

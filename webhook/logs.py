@@ -1,43 +1,188 @@
-"""Structured logs: one JSON object a line on stderr, uvicorn's and our own alike."""
+"""Structured logs: one JSON object a line on stderr, uvicorn's and our own alike.
+
+Nobody who answers a request waits for who reads the log: lines go through a bounded queue to a thread of their own, and
+what does not fit is dropped and counted.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
+from collections import deque
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from threading import Event, Thread
+from time import sleep, time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 LOGGER: Final = logging.getLogger("forewarn")
+MAX_WAITING: Final = 8192
+"""Lines that wait for the reader of stderr."""
+MAX_TEXT: Final = 1024
+"""Characters of one text in a line: names and user names come from requests."""
+MAX_TRACEBACK: Final = 16_384
+_GATHER_SECONDS: Final = 0.01
+"""How long the writer lets lines gather: one wake-up and one write for many."""
+_LAST_SECONDS: Final = 2.0
+"""How long the end of the process waits for the last lines to be read."""
+_WRITTEN: Final = 64 * 1024
+_NOT_JSON: Final = orjson.OPT_NON_STR_KEYS
 
 
-class JsonFormatter(logging.Formatter):
-    """A record as one line: time, level, message, what was given as `fields`, and the traceback where there is one."""
+class _Line(NamedTuple):
+    """`at`: seconds since 1970."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
-        line: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, separators=(",", ":"))
+    at: float
+    level: int
+    message: str
+    fields: Mapping[str, object]
+    traceback: str = ""
 
 
-def log_to_stderr(level: int = logging.INFO) -> None:
-    """Send the logs of this process to stderr. Called once, by a command."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
-    logging.basicConfig(handlers=[handler], level=level, force=True)
+class LogWriter:
+    """Writes lines to a file descriptor, on a thread of its own. `put` is safe from any thread and never waits.
+
+    A reader who stands still stops that thread alone; what comes past `most` lines is dropped, counted in `dropped`,
+    and told once there is room again.
+    """
+
+    def __init__(self, descriptor: int, most: int = MAX_WAITING) -> None:
+        self._descriptor, self._most = descriptor, most
+        self._lines: deque[_Line] = deque()
+        self._awake, self._stopping, self._done = Event(), Event(), Event()
+        self.dropped = 0
+        """Lines that were never written."""
+        self.when_dropped: Callable[[], object] = lambda: None
+        """Called for each of them."""
+        self._told = 0
+        Thread(target=self._run, name="log", daemon=True).start()
+
+    def put(self, line: _Line) -> None:
+        """Hand one line over, or drop it."""
+        if len(self._lines) >= self._most:
+            self.dropped += 1
+            self.when_dropped()
+            return
+        self._lines.append(line)
+        if not self._awake.is_set():
+            self._awake.set()
+
+    def stop(self, seconds: float = _LAST_SECONDS) -> None:
+        """Write what waits, within so many seconds."""
+        self._stopping.set()
+        self._awake.set()
+        self._done.wait(seconds)
+
+    def _run(self) -> None:
+        while not (self._stopping.is_set() and not self._lines):
+            self._awake.wait()
+            if not self._stopping.is_set():
+                sleep(_GATHER_SECONDS)
+            self._awake.clear()
+            try:
+                self._write()
+            except OSError:
+                self._lines.clear()  # nobody can be told that nobody listens
+        self._done.set()
+
+    def _write(self) -> None:
+        while self._lines:
+            if self.dropped > self._told:
+                lost, self._told = self.dropped - self._told, self.dropped
+                self._lines.appendleft(_Line(time(), logging.WARNING, "log lines dropped", {"lines": lost}))
+            text = bytearray()
+            while self._lines and len(text) < _WRITTEN:
+                text += encode(self._lines.popleft())
+            view = memoryview(text)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+
+
+def encode(line: _Line) -> bytes:
+    """The line as JSON in ASCII, with its end: no terminal acts on what is in it."""
+    told: dict[str, Any] = {
+        "time": _moment(line.at),
+        "level": logging.getLevelName(line.level).lower(),
+        "message": _short(line.message),
+        **{key: _short(value) for key, value in line.fields.items()},
+    }
+    if line.traceback:
+        told["traceback"] = line.traceback[-MAX_TRACEBACK:]
+    try:
+        text = orjson.dumps(told, default=str, option=_NOT_JSON)
+        if text.isascii() and b"\x7f" not in text:
+            return text + b"\n"
+    except TypeError:
+        pass  # lone surrogates, numbers beyond 64 bits
+    return json.dumps(told, separators=(",", ":"), default=str).replace("\x7f", "\\u007f").encode() + b"\n"
+
+
+_seconds: tuple[int, str] = (0, "")
+
+
+def _moment(at: float) -> str:
+    """ISO 8601 in UTC with milliseconds; the text of a second is made once."""
+    global _seconds
+    whole = int(at)
+    if _seconds[0] != whole:
+        _seconds = whole, datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{_seconds[1]}.{int((at - whole) * 1000):03d}+00:00"
+
+
+def _short(value: object) -> object:
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return f"{value[:MAX_TEXT]}… ({len(value)} characters)"
+    return value
+
+
+class _Handler(logging.Handler):
+    """What others log (uvicorn, libraries, tracebacks of ours), into the same queue."""
+
+    def __init__(self, writer: LogWriter) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand one record over."""
+        traceback = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
+        fields = getattr(record, "fields", {})
+        self._writer.put(_Line(record.created, record.levelno, record.getMessage(), fields, traceback))
+
+
+_writer: LogWriter | None = None
+
+
+def log_to_stderr(level: int = logging.INFO) -> Callable[[], None]:
+    """Send the logs of this process to stderr. Called once, by a command; returns what writes the last lines."""
+    global _writer
+    writer = _writer = LogWriter(sys.stderr.fileno())
+    logging.basicConfig(handlers=[_Handler(writer)], level=level, force=True)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    return writer.stop
+
+
+def count_dropped(count: Callable[[], object]) -> None:
+    """Call this for each line that is dropped."""
+    if _writer is not None:
+        _writer.when_dropped = count
+
+
+def silence() -> None:
+    """Log nothing any more: for a process that was forked, whose writer is not there."""
+    global _writer
+    _writer = None
+    logging.disable(logging.CRITICAL)
 
 
 def say(message: str, fields: Mapping[str, object], level: int = logging.INFO) -> None:
     """Log one event with its fields."""
-    LOGGER.log(level, message, extra={"fields": fields})
+    if _writer is None:
+        LOGGER.log(level, message, extra={"fields": fields})
+    elif LOGGER.isEnabledFor(level):
+        _writer.put(_Line(time(), level, message, fields))

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+import orjson
+
 from policies.objects.fields import NOTHING, json_type
 from policies.objects.subject import Operation, Subject, User
 
@@ -94,21 +96,26 @@ class Response:
 
     def to_json(self) -> dict[str, Any]:
         """The AdmissionReview that is sent: TypeMeta and the request's uid always, patch and patchType together."""
-        response: dict[str, Any] = {"uid": self.uid, "allowed": self.allowed}
-        if not self.allowed:
-            response["status"] = self._status()
-        elif self.patch:
-            patch = json.dumps([operation.to_json() for operation in self.patch], separators=(",", ":"))
-            response |= {"patchType": "JSONPatch", "patch": base64.b64encode(patch.encode()).decode()}
-        if self.warnings:
-            response["warnings"] = list(self.warnings)
-        if self.audit:
-            response["auditAnnotations"] = dict(self.audit)
-        return {"apiVersion": API_VERSION, "kind": KIND, "response": response}
+        review: dict[str, Any] = json.loads(self.to_bytes())
+        return review
 
     def to_bytes(self) -> bytes:
         """The body of the HTTP answer."""
-        return json.dumps(self.to_json(), separators=(",", ":")).encode()
+        return with_uid(self.without_uid(), self.uid)
+
+    def without_uid(self) -> bytes:
+        """The response alone, but for the uid: `with_uid` makes an answer of it."""
+        response: dict[str, Any] = {"allowed": self.allowed}
+        if not self.allowed:
+            response["status"] = self._status()
+        elif self.patch:
+            patch = orjson.dumps([operation.to_json() for operation in self.patch])
+            response |= {"patchType": "JSONPatch", "patch": base64.b64encode(patch).decode()}
+        if self.warnings:
+            response["warnings"] = self.warnings
+        if self.audit:
+            response["auditAnnotations"] = dict(self.audit)
+        return _dumps(response)
 
     def _status(self) -> dict[str, Any]:
         status: dict[str, Any] = {"status": "Failure", "message": self.message, "reason": self.reason}
@@ -116,6 +123,22 @@ class Response:
             causes = [{"reason": c.reason, "message": c.message, "field": c.field} for c in self.causes]
             status["details"] = {"causes": causes}
         return {**status, "code": self.code}
+
+
+_HEAD: Final = b'{"apiVersion":"%s","kind":"%s","response":{"uid":' % (API_VERSION.encode(), KIND.encode())
+
+
+def with_uid(body: bytes, uid: str) -> bytes:
+    """The whole AdmissionReview: what `Response.without_uid` gives, in answer to the request of this uid."""
+    return b"%s%s,%s}" % (_HEAD, _dumps(uid), body[1:])
+
+
+def _dumps(value: object) -> bytes:
+    """JSON; also of what orjson refuses: lone surrogates, numbers beyond 64 bits."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 def status_body(code: int, reason: str, message: str) -> bytes:
@@ -156,14 +179,22 @@ def parse_review(body: bytes) -> Request:
 
 def _load(body: bytes) -> ApiObject:
     try:
-        review = json.loads(body.decode("utf-8"), parse_constant=_no_number)
+        review = orjson.loads(body)
+    except ValueError:
+        review = _load_slowly(body)
+    if not isinstance(review, dict):
+        raise BadReview(f"the body must be an object, not {json_type(review)}")
+    return review
+
+
+def _load_slowly(body: bytes) -> Any:
+    """What orjson refuses: some of it is JSON all the same (lone surrogates), of the rest this says what is wrong."""
+    try:
+        return json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except RecursionError:
         raise BadReview("the body is nested too deeply") from None
     except ValueError as error:
         raise BadReview(f"the body is not JSON in UTF-8: {error}") from None
-    if not isinstance(review, dict):
-        raise BadReview(f"the body must be an object, not {json_type(review)}")
-    return review
 
 
 def _no_number(text: str) -> NoReturn:

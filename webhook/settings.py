@@ -44,6 +44,7 @@ class Settings:
     identity: str
     max_cache_age: float
     max_in_flight: int
+    prediction_processes: int
     keep_alive: int
     drain: float
 
@@ -91,6 +92,10 @@ def _in_flight(text: str) -> int:
     return _within(_whole(text), 1, 100_000)
 
 
+def _processes(text: str) -> int:
+    return _within(_whole(text), 0, 64)
+
+
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -130,6 +135,13 @@ FLAGS: Final = (
         "without news from the API server for longer, what goes by it says so, and denies less",
     ),
     _Flag("max-in-flight", _in_flight, "256", "N", "requests at a time; more are told to come again at once"),
+    _Flag(
+        "prediction-processes",
+        _processes,
+        "1",
+        "N",
+        "predictions that take long, each in a process of its own, at a time; 0: where requests are answered",
+    ),
     _Flag(
         "keep-alive", _keep_alive, "120", "SECONDS", f"how long an idle connection is kept, {LEAST_KEEP_ALIVE} or more"
     ),

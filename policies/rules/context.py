@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.findings import NOWHERE, Action, Location, Problem, Severity
@@ -60,10 +60,25 @@ class Defined(NamedTuple):
     location: Location
 
 
+class Recall(Protocol):
+    """Gives the impact of a subject on a cluster: one that is known already, or what is worked out now."""
+
+    def __call__(
+        self, subject: Subject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /
+    ) -> Impact | None:
+        """The impact; None where nothing new comes."""
+
+
+def worked_out(_: Subject, _cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /) -> Impact | None:
+    """The `recall` of who remembers nothing."""
+    return work_out()
+
+
 class Context:
     """One evaluation: the apply that the subject belongs to, and the cluster it comes to (None: not known).
 
-    `is_exempt`: whether the webhook lets everything in a namespace pass, and so gives its pods no class.
+    `is_exempt`: whether the webhook lets everything in a namespace pass, and so gives its pods no class. `recall`: for
+    an apply of one subject alone, as impacts depend on what comes before.
     """
 
     def __init__(
@@ -75,6 +90,7 @@ class Context:
         now: datetime,
         expired: Callable[[], bool],
         is_exempt: Callable[[Namespace], bool] = lambda _: False,
+        recall: Recall | None = None,
     ) -> None:
         self.apply: Final = apply
         self.cluster: Final = cluster
@@ -82,7 +98,7 @@ class Context:
         self.phase: Final = phase
         self.now: Final = now
         self.expired: Final = expired
-        self._is_exempt = is_exempt
+        self._is_exempt, self._recall = is_exempt, recall or worked_out
         self._impacts: dict[int, Impact | None] = {}
 
     @property
@@ -207,10 +223,13 @@ class Context:
             return None
         for other in self.apply.subjects:
             if id(other) not in self._impacts:
-                self._impacts[id(other)] = self._forecast.of(other)
+                self._impacts[id(other)] = self._recall(other, self.cluster, partial(self._forecast_of, other))
             if other is subject:
                 break
         return self._impacts.get(id(subject))
+
+    def _forecast_of(self, subject: Subject) -> Impact | None:
+        return self._forecast.of(subject)
 
     @property
     def impacts(self) -> tuple[Impact, ...]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from webhook.endpoint import Endpoint
+    from webhook.workers import Workers
 
 QUICK = Limits(handshake=1, goodbye=0.2, header=0.5, body=0.5, discard=2, drain=0, finish=10)
 JSON = {"Content-Type": "application/json"}
@@ -92,12 +93,13 @@ def running(
     limits: Limits = QUICK,
     demands: Demands = TLS_1_3,
     client_names: frozenset[str] = frozenset(),
+    workers: Workers | None = None,
 ) -> Iterator[Running]:
     endpoint = endpoint or make_endpoint()
     health, contexts = Health(), SwappingContext(self_signed(datetime.now(UTC)), demands)
     sock = bind("127.0.0.1", 0)
     port = sock.getsockname()[1]
-    routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits)
+    routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits, workers)
     refused = endpoint.metrics.refuse_by_status
     server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits, client_names, refused)
     thread = Thread(target=server.run, args=([sock],), daemon=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from threading import current_thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.webhook.builders import body, deployment, endpoint, patch_of, pod, priority_class
-from webhook.admission import Hook
+from webhook.admission import Hook, decide
 from webhook.app import create_app, create_health_app
 from webhook.asgi import Limits, Routes
 from webhook.endpoint import MAX_BODY, Call, Endpoint
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from policies.objects.priority_class import PriorityClass
-    from webhook.review import Request
 
 JSON = {"Content-Type": "application/json"}
 BODIES = {
@@ -77,18 +77,18 @@ def test_a_full_gate_and_a_stopping_one_answer_the_same_on_both_routes(by: Any) 
     assert full.gate.inside == 0
 
 
-@pytest.mark.parametrize("by", [by_flask, by_asgi])
-def test_what_takes_long_is_judged_on_a_worker_and_answers_the_same(by: Any) -> None:
-    seen: list[Request] = []
+def test_what_is_judged_is_never_judged_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
 
-    def takes_long(request: Request, _hook: object) -> bool:
-        seen.append(request)
-        return True
+    def decided(*given: Any) -> Any:
+        judged.append(current_thread().name)
+        return decide(*given)
 
-    slow, quick = endpoint(takes_long=takes_long), endpoint()
-    data = BODIES["a pod to patch"]
-    assert by(slow, "/mutate", data, JSON) == by(quick, "/mutate", data, JSON)
-    assert seen
+    monkeypatch.setattr("webhook.endpoint.decide", decided)
+    for data in (BODIES["a pod to patch"], body(deployment("nothing")), body(priority_class("a", 1))):
+        by_asgi(endpoint(), "/validate", data, JSON)
+    assert set(judged) == {"judge"}
+    assert len(judged) == 3
 
 
 def test_work_that_fails_on_a_worker_is_a_500() -> None:

@@ -12,7 +12,7 @@ from policies.config import Config, read_config
 from policies.objects.priority_class import PriorityClass
 from tests.webhook.builders import body, cluster, endpoint, pod, priority_class, review
 from webhook.admission import Claim, Hook, claim_of
-from webhook.endpoint import NOT_RESERVED, Call, Later, Reply
+from webhook.endpoint import NOT_RESERVED, Call, Later, Reply, Where
 from webhook.review import parse_review
 
 if TYPE_CHECKING:
@@ -68,8 +68,14 @@ class Reserving:
 
 def asked(reserve: Callable[[Claim, float], str], obj: dict[str, Any] = NEW, **more: Any) -> Reply:
     answer = endpoint(reserve=reserve, **more).answer(Call(Hook.VALIDATE, body(obj), monotonic(), "10s"))
-    assert isinstance(answer, Later)  # it asks the API server, which no event loop waits for
-    return answer.run()
+    ran: list[Where] = []
+    while isinstance(answer, Later):
+        ran.append(answer.where)
+        claims = len(reserve.claims) if isinstance(reserve, Reserving) else 0
+        answer = answer.run()
+        if isinstance(reserve, Reserving) and len(reserve.claims) > claims:
+            assert ran[-1] is Where.ASK  # no event loop waits for the API server, nor who judges
+    return answer
 
 
 def response(reply: Reply) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def carrying(obj: dict[str, Any], text: str | None) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def serving() -> Iterator[Running]:
-    with running(endpoint(lambda: STATE, recall=Memory(monotonic).recall)) as server:
+    with running(endpoint(lambda: STATE, memory=Memory(monotonic))) as server:
         yield server
 
 

@@ -16,6 +16,7 @@ from tests.webhook.builders import NOW, cluster, decided, deployment, endpoint, 
 from webhook.admission import Hook, Time, decide
 from webhook.endpoint import Call
 from webhook.impact import ANNOTATION, PATH, Memory, text_of
+from webhook.impact import written as written_on
 from webhook.json_patch import apply_patch
 from webhook.review import parse_review
 
@@ -217,7 +218,7 @@ def test_a_prediction_is_counted_once_and_as_what_it_came_to(
     obj: dict[str, Any], seconds: float, outcome: str | None, actions: str
 ) -> None:
     config = read_config(f"actions: {{preempts-running-pods: {actions}, fits-nowhere: {actions}}}", "c")
-    asked = endpoint(lambda: STATE, lambda: config, takes_long=lambda *_: True)
+    asked = endpoint(lambda: STATE, lambda: config)
     for hook in Hook:
         reply = asked.answer_now(Call(hook, json.dumps(review(obj)).encode(), monotonic() - seconds, "10s"))
         assert json.loads(reply.body)["response"]["allowed"]
@@ -247,7 +248,7 @@ def test_the_time_of_a_prediction_is_not_that_of_asking_the_api_server() -> None
 
 
 def test_what_brings_no_pod_counts_as_no_prediction() -> None:
-    asked = endpoint(lambda: STATE, takes_long=lambda *_: True)
+    asked = endpoint(lambda: STATE)
     obj = deployment()
     asked.answer_now(Call(Hook.VALIDATE, json.dumps(review(obj, "UPDATE", oldObject=obj)).encode(), monotonic()))
     told = asked.metrics.exposition("")[0].decode()
@@ -268,7 +269,11 @@ class Asked:
             **obj,
             "metadata": {**obj["metadata"], "annotations": {**obj["metadata"].get("annotations", {}), **carried}},
         }
-        return self._memory.recall(_subject(obj), self._work_out)
+        worked = self.worked
+        text = self._memory.recall(_subject(obj), self._work_out)
+        if text and self.worked > worked:
+            self._memory.note(written_on(_subject(obj), text))
+        return text
 
     def _work_out(self) -> str:
         self.worked += 1

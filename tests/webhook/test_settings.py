@@ -24,7 +24,7 @@ def test_defaults() -> None:
 
 def test_every_flag_may_come_from_the_environment() -> None:
     values = {"tls-min-version": "1.2", "port": "1", "health-port": "2", "max-in-flight": "3", "keep-alive": "100"}
-    values |= {"drain": "0.5", "write-ca": "", "max-cache-age": "7"}
+    values |= {"drain": "0.5", "write-ca": "", "max-cache-age": "7", "prediction-processes": "4"}
     environment = {flag.variable: values.get(flag.name, f"/{flag.name}") for flag in FLAGS}
     environment |= {"FOREWARN_CLUSTER": "a.json,b.yaml.gz", "FOREWARN_CLIENT_NAME": "kube-apiserver,x.example"}
     settings = parse_settings([], environment)
@@ -32,6 +32,7 @@ def test_every_flag_may_come_from_the_environment() -> None:
     assert (settings.client_ca, settings.client_names) == (Path("/client-ca"), ("kube-apiserver", "x.example"))
     assert (settings.port, settings.health_port, settings.max_in_flight) == (1, 2, 3)
     assert (settings.keep_alive, settings.drain, settings.max_cache_age) == (100, 0.5, 7)
+    assert settings.prediction_processes == 4
     assert settings.tls_min_version is ssl.TLSVersion.TLSv1_2
     assert (settings.host, settings.config) == ("/host", Path("/config"))
     assert (settings.tls_cert, settings.tls_key, settings.write_ca) == (Path("/tls-cert"), Path("/tls-key"), None)

@@ -9,7 +9,6 @@ import sys
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from threading import current_thread, main_thread
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from policies.config import Config, ConfigError
@@ -21,13 +20,13 @@ from webhook.commands.in_cluster import InCluster, in_cluster
 from webhook.commands.state import context_of, from_files, from_watches
 from webhook.endpoint import Endpoint, Gate
 from webhook.health import Health
-from webhook.impact import Memory, takes_long
-from webhook.logs import log_to_stderr, say
+from webhook.logs import count_dropped, log_to_stderr, say
 from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
 from webhook.server import TlsServer, bind, from_wsgi, serve_health
 from webhook.settings import configuration, parse_settings, unknown_variables
 from webhook.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate
+from webhook.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +50,7 @@ class CannotStart(Exception):
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
     settings = parse_settings(arguments, os.environ)
-    log_to_stderr()
+    write_last_lines = log_to_stderr()
     for name in unknown_variables(os.environ):
         say("unknown variable", {"variable": name, "why": "it stands for no flag and does nothing"}, logging.WARNING)
     try:
@@ -60,6 +59,8 @@ def main(arguments: Sequence[str]) -> int:
     except CannotStart as fault:
         print(f"forewarn serve: {fault}", file=sys.stderr)  # noqa: T201
         return fault.status
+    finally:
+        write_last_lines()
 
 
 @contextmanager
@@ -86,6 +87,10 @@ def _run(settings: Settings) -> int:
         own = _in_cluster(settings, state, certificates, metrics)
         stack.callback(own.stop)
         health = Health(faults=(state.fault, own.fault))
+        count_dropped(metrics.log_lines_dropped.inc)
+        workers = Workers(settings.prediction_processes)
+        metrics.prediction_queue.set_function(lambda: workers.predictions)
+        stack.callback(workers.stop)
         endpoint = Endpoint(
             cluster=state.cluster,
             config=config,
@@ -94,8 +99,8 @@ def _run(settings: Settings) -> int:
             confirm=state.confirm,
             reserve=own.reserve,
             late=state.late,
-            takes_long=lambda request, _: takes_long(state.cluster(), request.kind.group_kind, config()),
-            recall=Memory(monotonic).recall,
+            predictors=workers.predictors,
+            is_pressed=workers.is_pressed,
         )
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
@@ -105,7 +110,7 @@ def _run(settings: Settings) -> int:
         _announce("https", secure.getsockname(), "listening")
         _announce("http", plain.getsockname(), "health")
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
-        routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits)
+        routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits, workers)
         names = frozenset(settings.client_names)
         TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.refuse_by_status).run([secure])
         say("stopped", {"in_flight": gate.inside})

@@ -1,0 +1,126 @@
+"""Where work waits for its turn: one thread for what is judged, cheap before dear, and one for each forked process.
+
+An event loop runs nothing of this; it hands work over and is told of the result.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from enum import IntEnum
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from threading import Condition, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+_WEIGHT: Final = 0.25
+"""Of the last one in what the next one is expected to take."""
+
+
+class Cost(IntEnum):
+    """What a request is expected to cost; the cheaper goes first."""
+
+    RULES = 0
+    """Rules alone: classes, namespaces, quotas."""
+    POD = 1
+    """One pod."""
+    PODS = 2
+    """Many pods, or one with constraints that look at others."""
+
+
+def _nothing() -> None:
+    """Nothing to be done."""
+
+
+class Lane:
+    """Runs work on threads of its own, the cheapest first, the oldest of those first. Safe from any thread.
+
+    `most`: how much may wait; more is refused. `idle` is called on a thread that has had nothing to do for
+    `idle_seconds`, and when it ends.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        most: int,
+        threads: int = 1,
+        idle: Callable[[], None] = _nothing,
+        idle_seconds: float | None = None,
+    ) -> None:
+        self._most, self._threads, self._idle, self._idle_seconds = most, threads, idle, idle_seconds
+        self._seconds = 0.0
+        self._waiting: list[tuple[int, int, Future[Any], Callable[[], Any]]] = []
+        self._numbers = count()
+        self._changed = Condition()
+        self._stopped = False
+        for _ in range(threads):
+            Thread(target=self._run, name=name, daemon=True).start()
+
+    @property
+    def length(self) -> int:
+        """How much waits."""
+        return len(self._waiting)
+
+    def waits_before(self, cost: int) -> bool:
+        """Whether something cheaper waits."""
+        waiting = self._waiting  # the first is the cheapest; a look without the lock may be late by one
+        try:
+            return waiting[0][0] < cost
+        except IndexError:
+            return False
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long what comes now will have to wait, by what the last ones took."""
+        return len(self._waiting) * self._seconds / self._threads
+
+    def submit(self, cost: int, run: Callable[[], T], within: float = inf) -> Future[T] | None:
+        """Let it wait for its turn; None where too much waits already, or its turn would not come `within` seconds."""
+        future: Future[T] = Future()
+        with self._changed:
+            if len(self._waiting) >= self._most or self._stopped or self.wait_seconds > within:
+                return None
+            heappush(self._waiting, (cost, next(self._numbers), future, run))
+            self._changed.notify()
+        return future
+
+    def stop(self) -> None:
+        """Take nothing more; what waits is given up."""
+        with self._changed:
+            self._stopped = True
+            given_up, self._waiting = self._waiting, []
+            self._changed.notify_all()
+        for *_, future, _run in given_up:
+            future.cancel()
+
+    def _run(self) -> None:
+        while (work := self._next()) is not None:
+            future, run = work
+            if not future.set_running_or_notify_cancel():
+                continue  # its client went away
+            begun = monotonic()
+            try:
+                result = run()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            self._seconds += _WEIGHT * (monotonic() - begun - self._seconds)
+        self._idle()
+
+    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        with self._changed:
+            idle = self._idle_seconds
+            while not self._waiting and not self._stopped:
+                if not self._changed.wait(idle) and idle is not None:
+                    idle = None
+                    self._idle()
+            if self._stopped:
+                return None
+            *_, future, run = heappop(self._waiting)
+            return future, run
