@@ -8,10 +8,12 @@ set -eu
 cd "$(dirname "$0")"
 kubectl=${KUBECTL:-kubectl}
 
-if "$kubectl" "$@" --namespace forewarn get deployment forewarn >/dev/null 2>&1; then
-  "$kubectl" "$@" --namespace forewarn scale deployment forewarn --replicas=0
-  "$kubectl" "$@" --namespace forewarn wait --for=delete pod --selector app.kubernetes.io/name=forewarn --timeout=90s
-fi
+for name in forewarn-ca-injector forewarn; do
+  if "$kubectl" "$@" --namespace forewarn get deployment "$name" >/dev/null 2>&1; then
+    "$kubectl" "$@" --namespace forewarn scale deployment "$name" --replicas=0
+    "$kubectl" "$@" --namespace forewarn wait --for=delete pod --selector "app.kubernetes.io/name=$name" --timeout=90s
+  fi
+done
 for kind in validating mutating; do
   "$kubectl" "$@" delete --ignore-not-found "${kind}webhookconfiguration" forewarn
 done

@@ -30,6 +30,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "preempt": Command("policies.commands.preempt", "whom a pod would push out, and from which node"),
     "review": Command("webhook.commands.review", "answer an AdmissionReview as the webhook would"),
     "serve": Command("webhook.commands.serve", "run the admission webhook"),
+    "ca-injector": Command("webhook.commands.ca_injector", "issue the webhook's certificate and write caBundle"),
     "snapshot": Command("webhook.commands.snapshot", "write a running cluster to a file"),
     "demo": Command("webhook.commands.demo", "see it at work on a small sample cluster"),
 }

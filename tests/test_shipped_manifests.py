@@ -19,12 +19,13 @@ from policies.findings import Action
 from policies.rules import RULES
 from webhook.apiserver import RESOURCES
 from webhook.metrics import Metrics
+from webhook.place import Place
 from webhook.registration import NAME
 from webhook.settings import parse_settings
-from webhook.upkeep import Place
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 PLACE = Place("forewarn", "x")
+INJECTOR = "forewarn-ca-injector"
 READ = {"get", "list", "watch"}
 
 
@@ -32,7 +33,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
 
 
-BASE = [document for path in sorted((MANIFESTS / "base").glob("*.yaml")) for document in documents(path)]
+BASE = [document for path in sorted((MANIFESTS / "base").rglob("*.yaml")) for document in documents(path)]
 
 
 def one(kind: str, name: str = NAME, namespace: str | None = None) -> dict[str, Any]:
@@ -83,19 +84,59 @@ def test_every_kind_that_is_watched_may_be_listed_and_watched_and_nothing_else_m
         for resource in rule["resources"]
     }
     assert granted == {(resource.group, resource.plural) for resource in RESOURCES}
-    written = [rule for rule in rules if not set(rule["verbs"]) <= READ]
-    assert [(rule["resourceNames"], rule["verbs"]) for rule in written] == [([NAME], ["get", "update"])]
+    assert all(set(rule["verbs"]) <= READ for rule in rules)
 
 
-def test_what_is_written_is_shipped_empty_and_may_be_read_and_updated_by_name() -> None:
-    granted = {
-        name: rule["verbs"] for rule in one("Role", namespace="forewarn")["rules"] for name in rule["resourceNames"]
-    }
-    leases = [PLACE.lease(name).rpartition("/")[2] for name in ("writer", "global-default")]
-    secret = PLACE.secret.rpartition("/")[2]
-    assert granted == {name: ["get", "update"] for name in (secret, *leases)}
-    assert "data" not in one("Secret", secret)
-    assert all("spec" not in one("Lease", lease) for lease in leases)
+def test_the_ca_injector_may_update_the_configurations_by_name_and_a_policy_ends_that_at_the_bundle() -> None:
+    (rule,) = one("ClusterRole", INJECTOR)["rules"]
+    assert (rule["resourceNames"], rule["verbs"]) == ([NAME], ["get", "update"])
+    policy, binding = (
+        one("ValidatingAdmissionPolicy", INJECTOR)["spec"],
+        one("ValidatingAdmissionPolicyBinding", INJECTOR),
+    )
+    assert binding["spec"] == {"policyName": INJECTOR, "validationActions": ["Deny"]}
+    assert policy["failurePolicy"] == "Fail"
+    (condition,) = policy["matchConditions"]
+    assert f'"system:serviceaccount:forewarn:{INJECTOR}"' in condition["expression"]
+    (matched,) = policy["matchConstraints"]["resourceRules"]
+    assert set(matched["resources"]) == set(rule["resources"])
+
+
+def test_what_binds_a_role_binds_it_to_the_account_of_its_name() -> None:
+    bindings = [document for document in BASE if document["kind"] in ("RoleBinding", "ClusterRoleBinding")]
+    assert len(bindings) == 4
+    for binding in bindings:
+        name = binding["metadata"]["name"]
+        assert binding["roleRef"]["name"] == name
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": "forewarn"}]
+        assert one("Deployment", name)["spec"]["template"]["spec"]["serviceAccountName"] == name
+
+
+def last(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+@pytest.mark.parametrize(
+    ("account", "granted"),
+    [
+        (NAME, {last(PLACE.serving): ["get"], last(PLACE.default): ["get", "update"]}),
+        (INJECTOR, {last(path): ["get", "update"] for path in (PLACE.authorities, PLACE.serving, PLACE.election)}),
+    ],
+)
+def test_what_is_written_is_shipped_empty_and_may_be_read_and_updated_by_name(
+    account: str, granted: dict[str, list[str]]
+) -> None:
+    rules = one("Role", account, "forewarn")["rules"]
+    assert {name: rule["verbs"] for rule in rules for name in rule["resourceNames"]} == granted
+    for kind in ("Secret", "Lease"):
+        assert not any({"data", "spec"} & document.keys() for document in BASE if document["kind"] == kind)
+    shipped = {document["metadata"]["name"] for document in BASE if document["kind"] in ("Secret", "Lease")}
+    assert granted.keys() <= shipped
+
+
+def test_nobody_may_create_anything() -> None:
+    rules = [rule for document in BASE if document["kind"] in ("Role", "ClusterRole") for rule in document["rules"]]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch", "update"}
 
 
 def test_only_priority_classes_that_come_or_change_fail_closed() -> None:
@@ -121,8 +162,9 @@ def test_every_workload_is_judged_and_so_is_what_scales_one() -> None:
     assert judged >= {"daemonsets", "jobs", "cronjobs", "pods", "podtemplates", "namespaces", "resourcequotas"}
 
 
-def test_the_pod_is_a_restricted_one() -> None:
-    pod = one("Deployment")["spec"]["template"]["spec"]
+@pytest.mark.parametrize("name", [NAME, INJECTOR])
+def test_the_pods_are_restricted_ones(name: str) -> None:
+    pod = one("Deployment", name)["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -132,6 +174,12 @@ def test_the_pod_is_a_restricted_one() -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     assert one("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert pod["enableServiceLinks"] is False
+
+
+def test_there_is_time_to_drain() -> None:
+    pod = one("Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
     drain = next(float(e["value"]) for e in container["env"] if e["name"] == "FOREWARN_DRAIN")
     assert drain + 35 < pod["terminationGracePeriodSeconds"]
 
@@ -153,6 +201,18 @@ def test_the_container_starts_with_its_arguments_and_the_variables_that_it_gets(
     assert settings.config is not None
     assert str(settings.config.parent) in mounts
     assert settings.config.name in one("ConfigMap")["data"]
+
+
+def test_no_selector_of_the_serving_pods_takes_in_the_ca_injector() -> None:
+    labels = one("Deployment", INJECTOR)["spec"]["template"]["metadata"]["labels"]
+    selectors = [
+        one("Deployment")["spec"]["selector"]["matchLabels"],
+        one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        one("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        one("Service")["spec"]["selector"],
+    ]
+    assert selectors == [{"app.kubernetes.io/name": "forewarn"}] * 4, "a Deployment's cannot be changed by an upgrade"
+    assert all(labels[key] != value for selector in selectors for key, value in selector.items())
 
 
 def test_auditing_alone_lets_every_rule_do_no_more() -> None:

@@ -1,4 +1,4 @@
-"""forewarn as its own authority: CAs in one Secret that all replicas share, a short-lived leaf in each one's memory.
+"""forewarn as its own authority: CAs in a Secret that only the CA injector reads, the leaf in one that replicas read.
 
 A CA is announced before it signs, and is trusted until it ends: whatever API server and replica meet, the one trusts
 the other's certificate. States of a CA: coming (announced), current (signs), former (trusted).
@@ -7,7 +7,6 @@ the other's certificate. States of a CA: coming (announced), current (signs), fo
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from policies.objects.fields import at
 from webhook.api import Conflict
 from webhook.certificates import Authority, NoCertificate, certificates_in, validity_of
 from webhook.logs import say
+from webhook.serving import RENEWED_AT, Served, bad, decoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,17 +23,11 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from webhook.api import Api
     from webhook.metrics import Metrics
-    from webhook.tls import SwappingContext
 
-LEAF_LIFE: Final = timedelta(hours=24)
-RENEWED_AT: Final = 2 / 3
-"""The share of its life after which a certificate is succeeded: a leaf by another leaf, a CA by a coming one."""
+LEAF_LIFE: Final = timedelta(days=7)
+"""Renewed at two thirds: nobody may be there to sign for two days, and nothing ends."""
 ANNOUNCED_FOR: Final = timedelta(hours=1)
 """How long the webhook configurations have named a CA before it signs, so that every API server knows it by then."""
-
-
-class BadSecret(ValueError):
-    """The Secret holds something that is no CA: which key of it, and what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +47,9 @@ class Authorities:
         """Read a Secret. Raises BadSecret."""
         data = at(secret, "data") or {}
         try:
-            former = tuple(certificates_in(_decoded(data, "former.crt")))
+            former = tuple(certificates_in(decoded(data, "former.crt")))
         except NoCertificate as error:
-            raise _bad("former.crt", error) from None
+            raise bad("former.crt", error) from None
         return cls(_authority(data, "tls"), _authority(data, "next"), former, _moment(data, "next.announced"))
 
     def to_data(self) -> dict[str, str]:
@@ -91,56 +85,57 @@ class Authorities:
         return Authorities(current, coming, former, since)
 
 
-class Keeper:
-    """Keeps a certificate in force that the shared CA has signed. One thread calls it."""
+class Issuer:
+    """Keeps the CAs in one Secret, and in another one a certificate by the current one. One thread calls it.
+
+    `cas`, `leaf`: paths of the Secrets.
+    """
 
     def __init__(
         self,
         api: Api,
-        path: str,
+        cas: str,
+        leaf: str,
         names: Sequence[str],
-        contexts: SwappingContext,
         metrics: Metrics,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._api, self._path, self._names, self._contexts, self._now = api, path, tuple(names), contexts, now
+        self._api, self._cas, self._leaf, self._names, self._now = api, cas, leaf, tuple(names), now
         self.authorities = Authorities()
         metrics.authority_expiry.set_function(self._expiry)
 
-    def look(self, *, writer: bool, announced: Collection[bytes] = ()) -> None:
-        """Read the Secret, sign anew if need be. Any replica fills an empty one; only the writer changes another.
-
-        Raises ApiError, BadSecret.
-        """
-        self._read(writer, announced)
-        self.renew()
-
-    def _read(self, writer: bool, announced: Collection[bytes]) -> None:
-        secret = self._api.get(self._path)
+    def look(self, announced: Collection[bytes] = ()) -> None:
+        """Read the CAs, and make another one if need be. Raises ApiError, BadSecret."""
+        secret = self._api.get(self._cas)
         found = wanted = Authorities.from_secret(secret)
         if found.current is None and self.authorities.current:
             wanted = self.authorities  # somebody has emptied it: what API servers trust must not change for that
-        elif writer or found.current is None:
+        else:
             wanted = found.advanced(self._now(), announced)
         if wanted != found:
             try:
-                self._api.replace(self._path, {**secret, "data": wanted.to_data()})
+                self._api.replace(self._cas, {**secret, "data": wanted.to_data()})
             except Conflict:
-                return  # another replica was quicker; what it wrote is read at the next look
+                return  # somebody else was quicker; what was written is read at the next look
             say("authority", {"certificates": len(certificates_in(wanted.bundle()))})
         self.authorities = wanted
 
-    def renew(self) -> None:
-        """Sign anew if it is time. It takes no API server: the CA is in memory."""
-        current, leaf, now = self.authorities.current, self._contexts.certificate, self._now()
+    def issue(self) -> None:
+        """Sign a certificate if it is time. Raises ApiError, BadSecret."""
+        current, now = self.authorities.current, self._now()
         if current is None:
             return
-        life = validity_of(leaf.chain)
-        if leaf.ca == current.certificate and life.not_before <= now < life.part(RENEWED_AT):
+        secret = self._api.get(self._leaf)
+        found = Served.from_secret(secret)
+        if found.certificate and found.certificate.ca == current.certificate and not found.is_due(now):
             return
-        made = current.sign(now, self._names, LEAF_LIFE)
-        self._contexts.swap(made)
-        say("certificate", {"not_after": made.not_after.isoformat()})
+        made = Served(current.sign(now, self._names, LEAF_LIFE))
+        try:
+            self._api.replace(self._leaf, {**secret, "data": made.to_data()})
+        except Conflict:
+            return
+        assert made.certificate is not None
+        say("issued", {"not_after": made.certificate.not_after.isoformat()})
 
     def _expiry(self) -> float:
         current = self.authorities.current
@@ -148,17 +143,17 @@ class Keeper:
 
 
 def _authority(data: Mapping[str, str], name: str) -> Authority | None:
-    certificate, key = _decoded(data, f"{name}.crt"), _decoded(data, f"{name}.key")
+    certificate, key = decoded(data, f"{name}.crt"), decoded(data, f"{name}.key")
     if not certificate and not key:
         return None
     try:
         return Authority.read(certificate, key)
     except NoCertificate as error:
-        raise _bad(f"{name}.crt and {name}.key", error) from None
+        raise bad(f"{name}.crt and {name}.key", error) from None
 
 
 def _moment(data: Mapping[str, str], key: str) -> datetime | None:
-    text = _decoded(data, key).decode("utf-8", "replace")
+    text = decoded(data, key).decode("utf-8", "replace")
     if not text:
         return None
     try:
@@ -166,16 +161,5 @@ def _moment(data: Mapping[str, str], key: str) -> datetime | None:
     except ValueError:
         moment = datetime.min
     if moment.tzinfo is None:
-        raise _bad(key, f'"{text[:80]}" is no date with time and zone')
+        raise bad(key, f'"{text[:80]}" is no date with time and zone')
     return moment
-
-
-def _decoded(data: Mapping[str, str], key: str) -> bytes:
-    try:
-        return base64.b64decode(data.get(key) or "", validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise _bad(key, error) from None
-
-
-def _bad(key: str, why: object) -> BadSecret:
-    return BadSecret(f"the Secret's {key}: {why}; take everything out of its data, and a new CA is made")

@@ -180,7 +180,7 @@ class Metrics:
             Counter, "reservations", "Reservations of the place of the global default, by what came of them.", "outcome"
         )
         self.global_defaults = self._make(Gauge, "global_defaults", "Classes that are the global default; at most 1.")
-        self.writer = self._make(Gauge, "writer", "1 while this replica writes what only one writes.")
+        self.writer = self._make(Gauge, "writer", "1 while this CA injector is the one that is elected.")
         self.upkeep_failures = self._make(
             Counter, "upkeep_failures", "Regular tasks that failed and will be tried again.", "task"
         )

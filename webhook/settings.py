@@ -74,7 +74,8 @@ def _whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f'"{text}" is no whole number') from None
 
 
-def _port(text: str) -> int:
+def port(text: str) -> int:
+    """A port; 0 takes a free one. Raises argparse.ArgumentTypeError."""
     return _within(_whole(text), 0, 65_535)
 
 
@@ -114,8 +115,8 @@ def _tls_version(text: str) -> ssl.TLSVersion:
 
 FLAGS: Final = (
     _Flag("host", str, "127.0.0.1", "ADDRESS", "address to listen on; in a pod :: (IPv4 too)"),
-    _Flag("port", _port, "8443", "PORT", "TLS port of /mutate and /validate; 0: a free one"),
-    _Flag("health-port", _port, "8080", "PORT", "plain port of /livez, /readyz and /metrics; 0: a free one"),
+    _Flag("port", port, "8443", "PORT", "TLS port of /mutate and /validate; 0: a free one"),
+    _Flag("health-port", port, "8080", "PORT", "plain port of /livez, /readyz and /metrics; 0: a free one"),
     _Flag("tls-cert", Path, None, "FILE", "certificate chain in PEM, read again when it changes; without: self-signed"),
     _Flag("tls-key", Path, None, "FILE", "its key"),
     _Flag("tls-min-version", _tls_version, "1.3", "1.2|1.3", "least TLS version"),
@@ -123,9 +124,7 @@ FLAGS: Final = (
     _Flag("client-ca", Path, None, "FILE", "CAs in PEM: only clients with a certificate by one of them are answered"),
     _Flag("config", Path, None, "FILE", "configuration, read again when it changes"),
     _Flag("admission-config", Path, None, "FILE", "kube-apiserver's AdmissionConfiguration, read again likewise"),
-    _Flag(
-        "namespace", str, "", "NAME", "where forewarn's Secret and Leases are; without it there is no upkeep of them"
-    ),
+    _Flag("namespace", str, "", "NAME", "where forewarn's Secret and Lease are; without it they are not asked for"),
     _Flag("identity", str, "", "NAME", "of this replica among the others; without it the host's name"),
     _Flag(
         "max-cache-age",

@@ -37,6 +37,10 @@ USERS = {
         "system:serviceaccount:forewarn:forewarn",
         "system:serviceaccounts,system:serviceaccounts:forewarn",
     ),
+    "ca-injector": (
+        "system:serviceaccount:forewarn:forewarn-ca-injector",
+        "system:serviceaccounts,system:serviceaccounts:forewarn",
+    ),
     "developer": ("alice", "developers"),
 }
 """Token's owner -> user name, groups."""

@@ -64,9 +64,9 @@ class Installation:
             webhook["failurePolicy"] = failure_policy or webhook["failurePolicy"]
         return found
 
-    def changed(self, port: int, label: str) -> str:
+    def changed(self, port: int, label: str, failure_policy: str = "") -> str:
         """All manifests as the next version might have them: each with a label more."""
-        items = [*json.loads(json.dumps(self._rest))["items"], *self.configurations(port)]
+        items = [*json.loads(json.dumps(self._rest))["items"], *self.configurations(port, failure_policy)]
         for item in items:
             item["metadata"].setdefault("labels", {})["next"] = label
         return json.dumps({**self._rest, "items": items})

@@ -30,8 +30,8 @@ pytestmark = pytest.mark.e2e
 SECRET = identity("Secret", "forewarn-ca", "forewarn")
 KEPT = 50
 """Requests a second of the hundred that are asked for, which a slow machine keeps too."""
-LOOKS = 60
-"""Seconds between two looks of a replica at the Secret."""
+LOOKS = 10
+"""Seconds between two looks of a replica, or of the CA injector, at the Secrets."""
 
 
 def shown(webhook: Webhook) -> set[bytes]:

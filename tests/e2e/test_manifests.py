@@ -25,6 +25,7 @@ DEFINITIONS = {
     ("cert-manager.io", "Certificate"): "certificates",
     ("cert-manager.io", "Issuer"): "issuers",
     ("monitoring.coreos.com", "ServiceMonitor"): "servicemonitors",
+    ("monitoring.coreos.com", "PodMonitor"): "podmonitors",
     ("monitoring.coreos.com", "PrometheusRule"): "prometheusrules",
 }
 """Kinds of others that overlays use. Their fields are not checked here, only that there is such a kind."""

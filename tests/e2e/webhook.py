@@ -91,12 +91,32 @@ class Replica:
 
     def resident(self) -> int:
         """Bytes of memory it holds."""
-        status = Path(f"/proc/{self.plane.processes.pid(self.name)}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+        return resident(self.plane, self.name)
+
+
+class CaInjector:
+    """One process of `forewarn ca-injector`."""
+
+    def __init__(self, plane: ControlPlane, name: str) -> None:
+        self.plane, self.name = plane, name
+        (self.health_port,) = free_ports(1)
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "policies.cli", "ca-injector", "--health-port", str(self.health_port)]
+        environment = {"KUBECONFIG": str(self.plane.kubeconfig("ca-injector")), "FOREWARN_IDENTITY": self.name}
+        self.plane.processes.start(self.name, command, environment)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Stop it; returns its exit status."""
+        return self.plane.processes.stop(self.name, how)
+
+    def resident(self) -> int:
+        """Bytes of memory it holds."""
+        return resident(self.plane, self.name)
 
 
 class Webhook:
-    """Replicas behind one address, and their registration."""
+    """Replicas behind one address, the CA injector, and their registration."""
 
     def __init__(
         self, plane: ControlPlane, installed: Installation, count: int = 1, flags: tuple[str, ...] = QUICK
@@ -110,9 +130,13 @@ class Webhook:
         group = f"forewarn-{time.monotonic_ns()}"
         self.replicas = [Replica(plane, f"{group}-{i}", list(flags), kubeconfig) for i in range(count)]
         self.in_service = [*self.replicas]
+        self.injector = CaInjector(plane, f"{group}-ca-injector")
+        self.issued = "--tls-cert" not in flags
         self.proxy = Proxy(lambda: [replica.port for replica in self.in_service])
 
     def start(self, patience: float = 60) -> None:
+        if self.issued:
+            self.injector.start()
         for replica in self.replicas:
             replica.start(patience)
 
@@ -203,8 +227,16 @@ class Webhook:
         for replica in self.replicas:
             if self.plane.processes.runs(replica.name):
                 replica.stop()
+        if self.plane.processes.runs(self.injector.name):
+            self.injector.stop()
         self.proxy.close()
         self.to_api.close()
+
+
+def resident(plane: ControlPlane, name: str) -> int:
+    """Bytes of memory that a process holds."""
+    status = Path(f"/proc/{plane.processes.pid(name)}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
 def _knows(replica: Replica, counts: dict[str, float]) -> bool:

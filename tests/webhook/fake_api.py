@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-global-default"
-WRITER = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-writer"
+WRITER = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-ca-injector"
 
 
 class FakeApi:

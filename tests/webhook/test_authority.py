@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.webhook.fake_api import FakeApi, unreachable
-from webhook.api import ApiError
-from webhook.authority import ANNOUNCED_FOR, LEAF_LIFE, Authorities, BadSecret, Keeper
+from webhook.api import ApiError, Forbidden
+from webhook.authority import ANNOUNCED_FOR, LEAF_LIFE, Authorities, Issuer
 from webhook.certificates import LIFE, Authority, Certificate, NoCertificate, certificates_in, self_signed, validity_of
 from webhook.metrics import Metrics
 from webhook.registration import PATHS, Registration
+from webhook.serving import BadSecret, Served, Serving
 from webhook.tls import SwappingContext
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SECRET = "/api/v1/namespaces/forewarn/secrets/forewarn-ca"
+LEAF = "/api/v1/namespaces/forewarn/secrets/forewarn-serving-cert"
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 
 
@@ -48,28 +50,60 @@ class Clock:
 
 
 @dataclass
+class Issuing:
+    """A CA injector that is elected."""
+
+    api: FakeApi
+    clock: Clock
+    issuer: Issuer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.issuer = Issuer(self.api, SECRET, LEAF, ("forewarn.forewarn.svc",), Metrics(), self.clock)
+
+    def look(self) -> None:
+        """As webhook.injector does it."""
+        registration = Registration(self.api)
+        self.issuer.look(registration.look() or ())
+        current = self.issuer.authorities.current
+        if current and current.certificate in (registration.look(self.issuer.authorities.bundle()) or ()):
+            self.issuer.issue()
+
+
+@dataclass
 class Replica:
     api: FakeApi
     clock: Clock
     contexts: Contexts = field(default_factory=Contexts)
-    keeper: Keeper = field(init=False)
+    serving: Serving = field(init=False)
 
     def __post_init__(self) -> None:
-        self.keeper = Keeper(self.api, SECRET, ("forewarn.forewarn.svc",), self.contexts, Metrics(), self.clock)
+        self.serving = Serving(self.api, LEAF, self.contexts, Metrics(), self.clock)
 
-    def look(self, *, writer: bool = False) -> None:
-        """As upkeep does it."""
-        registration = Registration(self.api)
-        try:
-            self.keeper.look(writer=writer, announced=registration.look() or ())
-            if writer:
-                registration.look(self.keeper.authorities.bundle())
-        finally:
-            self.keeper.renew()
+    def look(self) -> Certificate:
+        self.serving.look()
+        return self.contexts.certificate
+
+
+@dataclass
+class Installed:
+    """The API server with the configurations, a CA injector and a replica; time goes by."""
+
+    api: FakeApi = field(default_factory=lambda: cluster())
+    clock: Clock = field(default_factory=Clock)
+    injector: Issuing = field(init=False)
+    replica: Replica = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.injector, self.replica = Issuing(self.api, self.clock), Replica(self.api, self.clock)
+
+    def look(self) -> Certificate:
+        """Both look, the injector first."""
+        self.injector.look()
+        return self.replica.look()
 
 
 def cluster() -> FakeApi:
-    api = FakeApi(SECRET)
+    api = FakeApi(SECRET, LEAF)
     for path in PATHS:
         api.put(path, {"webhooks": [{"name": "a", "clientConfig": {"service": {"name": "forewarn"}}}]})
     return api
@@ -96,83 +130,118 @@ def signed(leaf: x509.Certificate, ca: bytes, now: datetime) -> bool:
     return validity_of(ca).covers(now)
 
 
-def test_the_first_replica_fills_the_empty_secret_and_the_second_signs_with_the_same_ca() -> None:
-    api, clock = cluster(), Clock()
-    first, second = Replica(api, clock), Replica(api, clock)
-    first.look(writer=True)
-    second.look()
-    assert first.contexts.certificate.ca == second.contexts.certificate.ca
-    assert first.contexts.certificate.key != second.contexts.certificate.key
-    assert trusts(api, second.contexts.certificate, NOW)
-    assert api.objects[SECRET]["data"].keys() == {"tls.crt", "tls.key"}
+def test_the_injector_fills_the_empty_secrets_and_all_replicas_serve_the_same() -> None:
+    installed = Installed()
+    served = installed.look()
+    assert Replica(installed.api, installed.clock).look() == served
+    assert trusts(installed.api, served, NOW)
+    assert installed.api.objects[SECRET]["data"].keys() == {"tls.crt", "tls.key"}
+    assert installed.api.objects[LEAF]["data"].keys() == {"tls.crt", "tls.key", "ca.crt"}
 
 
-def test_the_leafs_key_is_nowhere_but_in_memory() -> None:
-    api = cluster()
-    replica = Replica(api, Clock())
-    replica.look(writer=True)
-    assert base64.b64encode(replica.contexts.certificate.key).decode() not in str(api.objects)
+def test_the_cas_key_is_in_its_own_secret_alone() -> None:
+    installed = Installed()
+    installed.look()
+    key = installed.api.objects[SECRET]["data"]["tls.key"]
+    assert key not in str([obj for path, obj in installed.api.objects.items() if path != SECRET])
+    assert installed.injector.issuer.authorities.current
+    assert installed.injector.issuer.authorities.current.key != installed.replica.contexts.certificate.key
 
 
-def test_two_that_fill_the_secret_at_once_end_with_one_ca() -> None:
-    api, clock = cluster(), Clock()
-    first, second = Replica(api, clock), Replica(api, clock)
+def test_a_replica_asks_for_no_more_than_the_secret_with_its_certificate() -> None:
+    installed = Installed()
+    installed.injector.look()
+    installed.api.calls.clear()
+    installed.replica.look()
+    assert installed.api.calls == [("get", LEAF)]
+
+
+def test_two_injectors_that_fill_the_secret_at_once_end_with_one_ca() -> None:
+    installed = Installed()
+    second = Issuing(installed.api, installed.clock)
 
     def second_is_quicker(verb: str, path: str) -> None:
         if (verb, path) == ("replace", SECRET):
-            api.before = lambda _verb, _path: None
+            installed.api.before = lambda _verb, _path: None
             second.look()
 
-    api.before = second_is_quicker
-    first.look()
-    first.look()
-    assert first.contexts.certificate.ca == second.contexts.certificate.ca
+    installed.api.before = second_is_quicker
+    installed.injector.look()
+    assert trusts(installed.api, installed.look(), NOW)
+    assert installed.injector.issuer.authorities == second.issuer.authorities
 
 
-def test_a_leaf_lives_a_day_and_is_renewed_at_two_thirds_by_the_wall_clock() -> None:
-    api, clock = cluster(), Clock()
-    replica = Replica(api, clock)
-    replica.look(writer=True)
-    first = replica.contexts.certificate
-    assert first.not_after == NOW + LEAF_LIFE
-    clock.now = NOW + timedelta(hours=15)
-    replica.look(writer=True)
-    assert replica.contexts.certificate == first
-    clock.now = NOW + timedelta(hours=16)
-    replica.look(writer=True)
-    assert replica.contexts.certificate.not_after == clock.now + LEAF_LIFE
-    assert replica.contexts.certificate.ca == first.ca
+def test_a_leaf_lives_a_week_and_is_renewed_at_two_thirds_by_the_wall_clock() -> None:
+    installed = Installed()
+    first = installed.look()
+    assert first.not_after == NOW + LEAF_LIFE == NOW + 7 * DAY
+    installed.clock.now = NOW + 4.6 * DAY
+    assert installed.look() == first
+    installed.clock.now = NOW + 4.7 * DAY
+    second = installed.look()
+    assert second.not_after == installed.clock.now + LEAF_LIFE
+    assert second.ca == first.ca
 
 
-def test_a_machine_that_slept_renews_at_its_first_look() -> None:
-    api, clock = cluster(), Clock()
-    replica = Replica(api, clock)
-    replica.look(writer=True)
-    clock.now = NOW + 5 * DAY
-    assert not trusts(api, replica.contexts.certificate, clock.now)
-    replica.look()
-    assert trusts(api, replica.contexts.certificate, clock.now)
+def test_a_machine_that_slept_has_another_certificate_after_the_first_looks() -> None:
+    installed = Installed()
+    first = installed.look()
+    installed.clock.now = NOW + 50 * DAY
+    assert not trusts(installed.api, first, installed.clock.now)
+    assert trusts(installed.api, installed.look(), installed.clock.now)
 
 
 def test_a_clock_that_was_ahead_and_goes_back_gets_a_certificate_that_holds() -> None:
-    api, clock = cluster(), Clock(NOW + DAY)
-    replica = Replica(api, clock)
-    replica.look(writer=True)
-    clock.now = NOW
-    replica.look()
-    assert validity_of(replica.contexts.certificate.chain).covers(NOW)
+    installed = Installed(clock=Clock(NOW + DAY))
+    installed.look()
+    installed.clock.now = NOW
+    assert validity_of(installed.look().chain).covers(NOW)
 
 
-def test_without_the_api_server_the_leaf_is_renewed_all_the_same() -> None:
-    api, clock = cluster(), Clock()
-    replica = Replica(api, clock)
-    replica.look(writer=True)
-    api.before = unreachable
-    clock.now = NOW + 2 * DAY
-    with pytest.raises(ApiError):
-        replica.look()
-    api.before = lambda _verb, _path: None
-    assert trusts(api, replica.contexts.certificate, clock.now)
+def test_a_certificate_is_not_put_out_before_the_configurations_name_its_ca() -> None:
+    """Nor does it matter that they could not be written: what is served stays trusted."""
+    installed = Installed()
+    served = installed.look()
+    installed.clock.now = NOW + 5 * DAY
+    installed.api.put(SECRET, {"data": Authorities(Authority.make(installed.clock.now)).to_data()})
+
+    def read_only(verb: str, path: str) -> None:
+        if verb == "replace" and path in PATHS:
+            raise Forbidden(path)
+
+    installed.api.before = read_only
+    with pytest.raises(Forbidden):
+        installed.injector.look()
+    installed.api.before = lambda _verb, _path: None
+    assert installed.replica.look() == served
+    assert trusts(installed.api, served, installed.clock.now)
+    assert trusts(installed.api, installed.look(), installed.clock.now)
+
+
+def test_what_is_served_is_not_given_up_for_nothing_or_for_what_has_ended() -> None:
+    installed = Installed()
+    served = installed.look()
+    installed.api.put(LEAF, {})
+    assert installed.replica.look() == served
+    old = Authority.make(NOW - 30 * DAY)
+    ended = Served(old.sign(NOW - 20 * DAY, ("forewarn.forewarn.svc",), LEAF_LIFE))
+    installed.api.put(LEAF, {"data": ended.to_data()})
+    with pytest.raises(BadSecret, match=r"tls.crt: it ended 2029-12-19T.* an older one is served"):
+        installed.replica.look()
+    assert installed.replica.contexts.certificate == served
+    assert installed.look() != served, "the injector puts out a good one"
+
+
+@pytest.mark.parametrize("key", ["tls.crt", "tls.key", "ca.crt"])
+def test_a_secret_without_a_certificate_or_with_another_ones_key_is_refused_and_named(key: str) -> None:
+    installed = Installed()
+    served = installed.look()
+    data = installed.api.objects[LEAF]["data"]
+    other = Authority.make(NOW).sign(NOW).key if key == "tls.key" else b"nonsense"
+    installed.api.put(LEAF, {"data": {**data, key: base64.b64encode(other).decode()}})
+    with pytest.raises(BadSecret, match=r"tls.crt, tls.key and ca.crt: .*take everything out of its data"):
+        installed.replica.look()
+    assert installed.replica.contexts.certificate == served
 
 
 def test_a_leaf_never_outlives_its_ca() -> None:
@@ -203,21 +272,22 @@ def test_the_ca_is_succeeded_by_one_that_was_announced_for_an_hour_and_trusted_u
 
 
 def test_the_hour_begins_when_the_configurations_name_the_coming_ca_and_not_when_it_was_made() -> None:
-    api, clock = cluster(), Clock()
-    Replica(api, clock).look(writer=True)
+    installed = Installed()
+    installed.look()
+    api, clock = installed.api, installed.clock
     first, clock.now = api.objects[SECRET]["data"]["tls.crt"], NOW + LIFE * 0.7
     kept = {path: api.objects[path] for path in PATHS}
-    Replica(api, clock).look(writer=True)  # makes the coming one, and then cannot announce it
+    Issuing(api, clock).look()  # makes the coming one, and then cannot announce it
     for path in PATHS:
         api.put(path, kept[path])
     clock.now += 2 * HOUR
-    Replica(api, clock).look(writer=True)
+    Issuing(api, clock).look()
     clock.now += MINUTE
     seen = clock.now
 
     def signs() -> bool:
-        """The writer has looked; each time it is another replica, which knows what is in the Secret."""
-        Replica(api, clock).look(writer=True)
+        """The injector has looked; each time it is another one, which knows what is in the Secret."""
+        Issuing(api, clock).look()
         return bool(api.objects[SECRET]["data"]["tls.crt"] != first)
 
     assert not signs()
@@ -240,22 +310,32 @@ def test_a_clock_that_was_ahead_does_not_put_the_coming_ca_off_for_longer_than_a
 
 
 def test_a_ca_that_ended_while_everything_was_off_is_replaced_at_once() -> None:
-    api, clock = cluster(), Clock()
-    Replica(api, clock).look(writer=True)
-    clock.now = NOW + 2 * LIFE
-    replica = Replica(api, clock)
-    replica.look(writer=True)
-    assert trusts(api, replica.contexts.certificate, clock.now)
+    installed = Installed()
+    installed.look()
+    installed.clock.now = NOW + 2 * LIFE
+    assert trusts(installed.api, installed.look(), installed.clock.now)
 
 
 def test_an_emptied_secret_is_filled_with_what_api_servers_trust() -> None:
-    api, clock = cluster(), Clock()
-    replica = Replica(api, clock)
-    replica.look(writer=True)
-    before = api.objects[SECRET]["data"]
-    api.put(SECRET, {})
-    replica.look()
-    assert api.objects[SECRET]["data"] == before
+    installed = Installed()
+    installed.look()
+    before = installed.api.objects[SECRET]["data"]
+    installed.api.put(SECRET, {})
+    installed.look()
+    assert installed.api.objects[SECRET]["data"] == before
+
+
+def test_both_secrets_emptied_while_no_injector_ran_lead_to_a_new_ca() -> None:
+    """docs/install.md: a new CA at once."""
+    installed = Installed()
+    old = installed.look()
+    for secret in (SECRET, LEAF):
+        installed.api.put(secret, {})
+    installed.injector = Issuing(installed.api, installed.clock)
+    new = installed.look()
+    assert new.ca != old.ca
+    assert not trusts(installed.api, old, NOW)
+    assert trusts(installed.api, new, NOW)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +355,7 @@ def test_a_secret_that_holds_something_else_is_left_alone_and_named(data: dict[s
     api = cluster()
     api.put(SECRET, {"data": data})
     with pytest.raises(BadSecret, match=says):
-        Replica(api, Clock()).look(writer=True)
+        Issuing(api, Clock()).look()
     assert api.objects[SECRET]["data"] == data
 
 
@@ -297,7 +377,7 @@ def test_what_was_written_is_read() -> None:
 
 
 steps = st.sampled_from([MINUTE, HOUR, 8 * HOUR, 10 * DAY, 100 * DAY])
-acts = st.tuples(st.integers(0, 2), st.sampled_from(["look", "look", "write", "restart", "away"]))
+acts = st.tuples(st.integers(0, 2), st.sampled_from(["look", "look", "write", "restart", "away", "cut"]))
 
 
 @settings(max_examples=60, deadline=None)
@@ -305,23 +385,38 @@ acts = st.tuples(st.integers(0, 2), st.sampled_from(["look", "look", "write", "r
 def test_api_servers_trust_every_replica_that_looks(
     history: list[tuple[timedelta, list[tuple[int, str]]]],
 ) -> None:
-    """Whatever the steps of the writer and of restarts; the API server may be away for single looks."""
-    api, clock = cluster(), Clock()
-    replicas = [Replica(api, clock) for _ in range(3)]
-    replicas[0].look(writer=True)
+    """Whatever the steps of injectors (two may think that they are elected), of restarts and of lost connections."""
+    installed = Installed()
+    installed.look()
+    api, clock = installed.api, installed.clock
+    replicas, injectors = [Replica(api, clock) for _ in range(3)], [installed.injector, Issuing(api, clock)]
     for step, happens in history:
         clock.now += step
         for number, act in happens:
             if act == "restart":
                 replicas[number] = Replica(api, clock)
-            api.before = unreachable if act == "away" else lambda _verb, _path: None
-            _quietly(lambda number=number, act=act: replicas[number].look(writer=act == "write"))  # type: ignore[misc]
+                injectors[number % 2] = Issuing(api, clock)
+            writes = number % 2 if act in ("write", "away", "cut") else None
+            api.before = {"away": unreachable, "cut": after(number + 2)}.get(act, lambda _verb, _path: None)
+            _quietly(replicas[number].look if writes is None else injectors[writes].look)
         api.before = lambda _verb, _path: None
-        for number in range(3):
-            replicas[number].look(writer=number == 0)
-        assert all(trusts(api, replica.contexts.certificate, clock.now) for replica in replicas)
+        injectors[0].look()
+        injectors[0].look()  # the second one, where two were at it at once
+        assert all(trusts(api, replica.look(), clock.now) for replica in replicas)
 
 
-def _quietly(run: Callable[[], None]) -> None:
+def after(requests: int) -> Callable[[str, str], None]:
+    """The API server is away after so many requests."""
+    left = [requests]
+
+    def before(verb: str, path: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            unreachable(verb, path)
+
+    return before
+
+
+def _quietly(run: Callable[[], object]) -> None:
     with contextlib.suppress(ApiError):
         run()

@@ -1,9 +1,10 @@
-"""What is looked after in a cluster, all together."""
+"""What is looked after in a cluster, all together: by replicas and by the CA injector."""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,13 +14,15 @@ from tests.webhook.builders import cluster, priority_class
 from tests.webhook.fake_api import LEASE, WRITER, FakeApi, unreachable
 from tests.webhook.test_reloading import value_of
 from webhook.admission import Claim
-from webhook.certificates import certificates_in, self_signed
-from webhook.global_defaults import EVENTS, GlobalDefaults
+from webhook.certificates import self_signed
+from webhook.global_defaults import GlobalDefaults
+from webhook.injector import Injector
 from webhook.metrics import Metrics
+from webhook.place import Place
 from webhook.registration import PATHS, Registration
 from webhook.reservation import CLASSES
 from webhook.tls import SwappingContext
-from webhook.upkeep import Place, Upkeep
+from webhook.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
@@ -35,71 +38,148 @@ class Clock:
 
 
 class Replica:
-    def __init__(self, api: FakeApi, identity: str = "replica-0", state: ClusterSnapshot | None = None) -> None:
+    def __init__(self, api: FakeApi, state: ClusterSnapshot | None = None) -> None:
         self.contexts, self.clock, self.metrics = SwappingContext(self_signed(datetime.now(UTC))), Clock(), Metrics()
-        place = Place("forewarn", identity)
-        self.upkeep = Upkeep(api, place, self.metrics, self.contexts, lambda: state, self.clock)
+        self.upkeep = Upkeep(api, PLACE, self.metrics, self.contexts, lambda: state, self.clock)
+
+    def value(self, name: str) -> str:
+        return value_of(self.metrics, name)
+
+
+class Injecting:
+    """A CA injector."""
+
+    def __init__(self, api: FakeApi, identity: str = "ca-injector-0") -> None:
+        self.clock, self.metrics, self.beats = Clock(), Metrics(), 0
+        self.injector = Injector(api, Place("forewarn", identity), self.metrics, self._beat, self.clock)
+
+    def _beat(self) -> None:
+        self.beats += 1
 
     def value(self, name: str) -> str:
         return value_of(self.metrics, name)
 
 
 def installed() -> FakeApi:
-    api = FakeApi(LEASE, WRITER, PLACE.secret)
+    api = FakeApi(LEASE, WRITER, PLACE.authorities, PLACE.serving)
     for path in PATHS:
         api.put(path, {"webhooks": [{"name": "a", "clientConfig": {}}]})
     return api
 
 
+def reachable(_verb: str, _path: str) -> None:
+    """As always."""
+
+
 def test_a_replica_is_ready_once_api_servers_trust_it_and_not_before() -> None:
     api = installed()
-    first, second = Replica(api), Replica(api, "replica-1")
+    first, second = Replica(api), Replica(api)
     assert "not trust the certificate yet: not looked yet" in first.upkeep.fault()
     api.before = unreachable
     first.upkeep.look()
     assert "connection refused" in first.upkeep.fault()
-    api.before = lambda _verb, _path: None
+    api.before = reachable
+    first.upkeep.look()
+    assert "forewarn-serving-cert is empty; forewarn-ca-injector fills it" in first.upkeep.fault()
+    Injecting(api).injector.look()
     for replica in (first, second):
         replica.upkeep.look()
         assert replica.upkeep.fault() == ""
         assert replica.contexts.certificate.ca in (Registration(api).look() or ())
-    assert (first.value("forewarn_writer"), second.value("forewarn_writer")) == ("1.0", "0.0")
+    assert first.contexts.certificate == second.contexts.certificate
     assert float(first.value("forewarn_authority_expiry_timestamp_seconds")) > time.time()
 
 
-def test_a_replica_that_is_no_writer_waits_for_the_writer() -> None:
+def test_a_replica_whose_ca_is_not_in_the_configurations_says_so() -> None:
     api = installed()
-    api.put(WRITER, {"spec": {"holderIdentity": "somebody"}})
+    Injecting(api).injector.look()
+    api.put(PATHS[1], {"webhooks": [{"name": "a", "clientConfig": {}}]})
     replica = Replica(api)
     replica.upkeep.look()
-    assert "the writer has not written" in replica.upkeep.fault()
-    assert api.objects[PATHS[0]]["webhooks"][0]["clientConfig"] == {}
-    replica.clock.now += 31
+    assert "do not name its CA" in replica.upkeep.fault()
+
+
+def test_a_replica_writes_nothing_but_the_lease_of_the_default() -> None:
+    api = installed()
+    Injecting(api).injector.look()
+    api.calls.clear()
+    replica = Replica(api, cluster(*(priority_class(n, 1, globalDefault=True) for n in "ab")))
+    assert replica.upkeep.reservations.reserve(Claim("normal", "create u"), 3) == ""
+    replica.upkeep.look()
+    assert {path for verb, path in api.calls if verb != "get"} == {LEASE}
+
+
+def test_a_ready_replica_stays_ready_while_the_injector_and_the_api_server_are_away() -> None:
+    api = installed()
+    Injecting(api).injector.look()
+    replica = Replica(api)
+    replica.upkeep.look()
+    api.before = unreachable
+    replica.clock.now += 11
     replica.upkeep.look()
     assert replica.upkeep.fault() == ""
+    assert replica.value('forewarn_upkeep_failures_total{task="certificate"}') == "1.0"
 
 
-def test_a_bundle_that_somebody_overwrites_is_written_again_within_a_minute() -> None:
+def test_of_two_injectors_one_is_elected_and_the_other_takes_over_after_silence() -> None:
     api = installed()
-    replica = Replica(api)
-    replica.upkeep.look()
+    first, second = Injecting(api), Injecting(api, "ca-injector-1")
+    assert first.injector.fault() == "not looked yet"
+    first.injector.look()
+    api.calls.clear()
+    second.injector.look()
+    assert {path for _, path in api.calls} == {WRITER}
+    assert (first.value("forewarn_writer"), second.value("forewarn_writer")) == ("1.0", "0.0")
+    assert first.injector.fault() == second.injector.fault() == ""
+    second.clock.now += 31
+    second.injector.look()
+    assert second.value("forewarn_writer") == "1.0"
+    assert first.beats == 2
+
+
+def test_a_bundle_that_somebody_overwrites_is_written_again_at_the_next_look() -> None:
+    api = installed()
+    injecting = Injecting(api)
+    injecting.injector.look()
+    before = Registration(api).look()
     api.put(PATHS[1], {"webhooks": [{"name": "a", "clientConfig": {}}, {"name": "b", "clientConfig": {}}]})
-    for _ in range(13):
-        replica.clock.now += 5
-        replica.upkeep.look()
-    trusted = Registration(api).look()
-    assert trusted == frozenset(certificates_in(replica.contexts.certificate.ca))
+    injecting.clock.now += 5
+    injecting.injector.look()
+    assert Registration(api).look() == before != frozenset()
+
+
+def test_an_injector_that_is_told_to_stop_resigns() -> None:
+    api, stop = installed(), Event()
+    injecting = Injecting(api)
+    thread = Thread(target=injecting.injector.run, args=(stop,))
+    thread.start()
+    _until(lambda: "holderIdentity" in api.objects[WRITER].get("spec", {}))
+    stop.set()
+    thread.join(5)
+    assert "holderIdentity" not in api.objects[WRITER]["spec"]
+
+
+def test_what_an_injector_cannot_do_is_said_and_ends() -> None:
+    api = installed()
+    kept = api.put(PLACE.authorities, {"data": {"tls.crt": "!"}})
+    injecting = Injecting(api)
+    injecting.injector.look()
+    assert "certificates: the Secret's tls.crt: " in injecting.injector.fault()
+    assert injecting.value('forewarn_upkeep_failures_total{task="certificates"}') == "1.0"
+    api.put(PLACE.authorities, {**kept, "data": {}})
+    injecting.injector.look()
+    assert injecting.injector.fault() == ""
 
 
 def test_one_task_that_fails_does_not_keep_others_from_being_done() -> None:
     api = installed()
-    api.delete(WRITER)
-    api.put(PLACE.secret, {"data": {"tls.crt": "!"}})
+    api.delete(LEASE)
+    api.put(PLACE.serving, {"data": {"tls.crt": "!"}})
     replica = Replica(api, state=cluster(priority_class("a", 1, globalDefault=True)))
     replica.upkeep.look()
     assert "take everything out of its data" in replica.upkeep.fault()
-    assert replica.value('forewarn_upkeep_failures_total{task="election"}') == "1.0"
-    assert replica.value('forewarn_upkeep_failures_total{task="certificates"}') == "1.0"
+    assert replica.value('forewarn_upkeep_failures_total{task="global default"}') == "1.0"
+    assert replica.value('forewarn_upkeep_failures_total{task="certificate"}') == "1.0"
     assert replica.value("forewarn_global_defaults") == "1.0"
 
 
@@ -117,15 +197,16 @@ def test_a_defect_in_a_task_is_logged_with_its_traceback(caplog: pytest.LogCaptu
 
 
 def test_where_certificates_are_somebody_elses_matter_no_secret_is_read() -> None:
-    api = FakeApi(LEASE, WRITER)
+    api = FakeApi(LEASE)
     upkeep = Upkeep(api, PLACE, Metrics(), None, lambda: None, Clock())
     upkeep.look()
     assert upkeep.fault() == ""
-    assert {path for _, path in api.calls} == {LEASE, WRITER}
+    assert {path for _, path in api.calls} == {LEASE}
 
 
-def test_the_thread_frees_the_place_soon_after_the_class_came_by_the_watch_and_resigns_at_the_end() -> None:
+def test_the_thread_frees_the_place_soon_after_the_class_came_by_the_watch() -> None:
     api = installed()
+    Injecting(api).injector.look()
     upkeep = Replica(api).upkeep
     end = upkeep.start()
     try:
@@ -136,7 +217,6 @@ def test_the_thread_frees_the_place_soon_after_the_class_came_by_the_watch_and_r
         _until(lambda: "holderIdentity" not in api.objects[LEASE]["spec"], 0.9)
     finally:
         end()
-    assert "holderIdentity" not in api.objects[WRITER]["spec"]
 
 
 def _until(condition: object, seconds: float = 5) -> None:
@@ -147,23 +227,15 @@ def _until(condition: object, seconds: float = 5) -> None:
         time.sleep(0.01)
 
 
-def test_two_defaults_are_counted_and_told_once_with_an_event_on_each() -> None:
-    api, metrics = FakeApi(f"{CLASSES}/a", f"{CLASSES}/b"), Metrics()
+def test_two_defaults_are_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    metrics, told = Metrics(), "several global defaults"
     two = {name: PriorityClass(name, value, True) for name, value in (("a", 5), ("b", 3))}
-    looks = GlobalDefaults(api, metrics)
+    looks = GlobalDefaults(metrics)
     for _ in range(2):
-        looks.look(two, writer=True)
+        looks.look(two)
     assert value_of(metrics, "forewarn_global_defaults") == "2.0"
-    events = [obj for path, obj in api.objects.items() if path.startswith(EVENTS)]
-    assert [event["involvedObject"]["name"] for event in events] == ["a", "b"]
-    assert all(event["involvedObject"]["uid"] and event["reason"] == "TwoGlobalDefaults" for event in events)
-    assert "a, b are all marked as the global default; b counts" in events[0]["message"]
-    looks.look({"a": two["a"]}, writer=True)
-    looks.look(two, writer=True)
-    assert len([path for path in api.objects if path.startswith(EVENTS)]) == 4
-
-
-def test_only_the_writer_makes_events() -> None:
-    api = FakeApi(f"{CLASSES}/a", f"{CLASSES}/b")
-    GlobalDefaults(api, Metrics()).look({n: PriorityClass(n, 1, True) for n in "ab"}, writer=False)
-    assert api.calls == []
+    (record,) = [record for record in caplog.records if told in record.getMessage()]
+    assert record.levelname == "ERROR"
+    looks.look({"a": two["a"]})
+    looks.look(two)
+    assert len([record for record in caplog.records if told in record.getMessage()]) == 2

@@ -33,8 +33,9 @@ def in_cluster(settings: Settings, state: State, contexts: SwappingContext, metr
         return InCluster()
     if state.api is None:
         raise ValueError("--namespace is for a cluster that is watched: leave it out, or --cluster with files")
+    from webhook.place import Place
     from webhook.typed_api import TypedApi
-    from webhook.upkeep import Place, Upkeep
+    from webhook.upkeep import Upkeep
 
     place = Place(settings.namespace, settings.identity or socket.gethostname())
     own = contexts if settings.tls_cert is None else None

@@ -1,0 +1,108 @@
+"""`forewarn ca-injector`: issues the webhook's certificate, and writes its CA into the webhook configurations."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import sys
+from contextlib import contextmanager
+from functools import partial
+from threading import Event, current_thread, main_thread
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from policies.terminal import columns
+from webhook.apiserver import ApiError, ApiServer, connect
+from webhook.app import create_health_app
+from webhook.health import Health
+from webhook.injector import Injector
+from webhook.logs import log_to_stderr, say
+from webhook.metrics import Metrics
+from webhook.place import Place
+from webhook.server import bind, serve_health
+from webhook.settings import port
+from webhook.typed_api import TypedApi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+DONE, FAILED = 0, 3
+_ENVIRONMENT: Final = {
+    "namespace": "FOREWARN_NAMESPACE",
+    "identity": "FOREWARN_IDENTITY",
+    "host": "FOREWARN_HOST",
+    "health_port": "FOREWARN_HEALTH_PORT",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command until it is told to stop; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    log_to_stderr()
+    place = Place(options.namespace, options.identity or socket.gethostname())
+    metrics, health = Metrics(), Health(listening=True)
+
+    def beat() -> None:
+        health.beat = monotonic()
+
+    try:
+        api = ApiServer(partial(connect, options.context)).open()
+        listening = bind(options.host, options.health_port)
+    except (ApiError, OSError) as fault:
+        print(f"forewarn ca-injector: {fault}", file=sys.stderr)  # noqa: T201
+        return FAILED
+    with listening, _stop_when_told() as stop:
+        injector = Injector(TypedApi(api), place, metrics, beat)
+        health.faults = (injector.fault,)
+        end = serve_health(listening, create_health_app(health, metrics))
+        print(f"health on http://{options.host}:{listening.getsockname()[1]}", flush=True)  # noqa: T201
+        try:
+            injector.run(stop)
+        finally:
+            end()
+    say("stopped", {})
+    return DONE
+
+
+@contextmanager
+def _stop_when_told() -> Iterator[Event]:
+    """An event that SIGTERM and SIGINT set."""
+    stop = Event()
+    if current_thread() is not main_thread():
+        yield stop
+        return
+    told = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda _number, _frame: stop.set()) for number in told]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(told, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn ca-injector",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Keep the webhook's CAs in the Secret forewarn-ca, sign the certificate in the Secret "
+        "forewarn-serving-cert, and write caBundle into the webhook configurations named forewarn. Of several that "
+        "run, one is elected by the Lease forewarn-ca-injector.",
+        epilog="FOREWARN_NAMESPACE, FOREWARN_IDENTITY, FOREWARN_HOST and FOREWARN_HEALTH_PORT stand in for flags. "
+        "Exit status: 0 told to stop, 2 wrong usage, 3 cannot start.",
+        allow_abbrev=False,
+    )
+    given = {key: os.environ.get(variable) for key, variable in _ENVIRONMENT.items()}
+    add = parser.add_argument
+    add("--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)")
+    add(
+        "--namespace", default=given["namespace"] or "forewarn", metavar="NAME", help="where the Secrets and Leases are"
+    )
+    add(
+        "--identity", default=given["identity"] or "", metavar="NAME", help="of this process (default: the host's name)"
+    )
+    add("--host", default=given["host"] or "127.0.0.1", metavar="ADDRESS", help="address to listen on; in a pod ::")
+    help_ = "plain port of /livez, /readyz and /metrics (default: 8080); 0: a free one"
+    add("--health-port", type=port, default=given["health_port"] or "8080", metavar="PORT", help=help_)
+    return parser

@@ -1,0 +1,84 @@
+"""What the CA injector looks after: the CAs, the certificate that replicas serve, and caBundle."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from webhook.authority import Issuer
+from webhook.lease import RENEWAL_SECONDS, Election
+from webhook.logs import say
+from webhook.registration import Registration
+from webhook.tasks import Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import Event
+
+    from webhook.api import Api
+    from webhook.metrics import Metrics
+    from webhook.place import Place
+
+LOOK_SECONDS: Final = 5.0
+"""How often the Secrets and the webhook configurations are read, by whom is elected. Ends of certificates are read off
+the wall clock: a machine that slept sees at once."""
+_CERTIFICATES: Final = "certificates"
+
+
+class Injector:
+    """Does what is due, again and again. `beat` is called before each task: who waits for longer is stuck."""
+
+    def __init__(
+        self,
+        api: Api,
+        place: Place,
+        metrics: Metrics,
+        beat: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._beat = beat
+        self._tasks = Tasks(metrics, clock)
+        self._election = Election(api, place.election, place.identity, clock)
+        self._registration = Registration(api)
+        self._issuer = Issuer(api, place.authorities, place.serving, place.names, metrics)
+        self._looked = False
+        metrics.writer.set_function(lambda: float(self._election.won))
+
+    def fault(self) -> str:
+        """What does not work; empty where all does. One that is not elected has nothing to do, which is no fault."""
+        if not self._looked:
+            return "not looked yet"
+        return "; ".join(f"{task}: {why}" for task, why in self._tasks.faults.items())
+
+    def run(self, stop: Event) -> None:
+        """Look after it all until the event is set."""
+        while not stop.is_set():
+            self.look()
+            stop.wait(LOOK_SECONDS)
+        self._attempt("resignation", 0, self._election.resign)
+
+    def look(self) -> None:
+        """Do everything that is due. Raises nothing."""
+        self._attempt("election", RENEWAL_SECONDS, self._elect)
+        if self._election.won:
+            self._attempt(_CERTIFICATES, 0, self._certificates)
+        self._looked = True
+
+    def _attempt(self, task: str, seconds: float, run: Callable[[], object]) -> None:
+        self._beat()
+        self._tasks.attempt(task, seconds, run)
+
+    def _elect(self) -> None:
+        before = self._election.won
+        if self._election.look() is not before:
+            say("election", {"writer": not before})
+
+    def _certificates(self) -> None:
+        """Announce the CAs, then let a coming one sign; what it signs is put out once all configurations name it."""
+        self._issuer.look(self._registration.look() or frozenset())
+        authorities = self._issuer.authorities
+        if authorities.current is None:
+            return
+        trusted = self._registration.look(authorities.bundle())
+        if trusted is None or authorities.current.certificate in trusted:
+            self._issuer.issue()
