@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
 
 _DEFAULT_SURGE: Final = "25%"
+_MOST_DIGITS: Final = 18
+"""Of a percentage: what upstream's Atoi reads in 64 bits."""
 
 
 class Arrivals(NamedTuple):
@@ -89,7 +91,8 @@ def _scaled(value: Any, total: int, obj: ApiObject, strategy: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return max(value, 0)
     number = value.removesuffix("%") if isinstance(value, str) and value.endswith("%") else ""
-    if not (number.isascii() and number.isdigit()):
+    number = number.lstrip("0") or number[:1]
+    if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
         path = ("spec", strategy, "rollingUpdate", "maxSurge")
         raise InvalidObject("must be a whole number or a percentage", path, ref_of(obj))
     return -(-int(number) * total // 100)

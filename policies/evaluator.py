@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, field_path
+from policies.metering import CutShort, metered, never
 from policies.objects.fields import NOTHING, InvalidObject, group_kind
 from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import RULES, class_not_allowed, parse_error
@@ -24,6 +25,7 @@ __all__ = ["Phase", "count_open", "evaluate", "impact_of"]
 
 _FILES: Final = Subject(NOTHING)
 _NEVER: Final = datetime.min
+_NOT_JUDGED: Final = "not judged by this rule: {}"
 _RULES_ABOUT: Final[Mapping[About, tuple[Rule, ...]]] = {
     about: tuple(rule for rule in RULES if about in rule.ABOUT) for about in About
 }
@@ -36,7 +38,7 @@ def evaluate(
     *,
     phase: Phase,
     now: datetime,
-    expired: Callable[[], bool] = lambda: False,
+    expired: Callable[[], bool] = never,
     predicted: Callable[[Impact], object] = lambda _: None,
     recall: Recall | None = None,
 ) -> list[Finding]:
@@ -46,8 +48,9 @@ def evaluate(
     look things up always answer. `predicted` is told of every impact that was worked out, or recalled.
     """
     context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now), recall)
-    judged = (finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config))
-    found = {finding.order: finding for finding in judged}
+    with metered(expired):
+        judged = (finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config))
+        found = {finding.order: finding for finding in judged}
     for impact in context.impacts:
         predicted(impact)
     return [found[key] for key in sorted(found)]
@@ -62,12 +65,13 @@ def impact_of(
     subject: Subject,
     cluster: ClusterSnapshot,
     config: Config,
-    expired: Callable[[], bool] = lambda: False,
+    expired: Callable[[], bool] = never,
     recall: Recall | None = None,
 ) -> Impact | None:
     """What a subject's new pods would do to running ones; None where nothing new comes or no nodes are known."""
     context = Context(Apply((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired, recall=recall)
-    return context.impact(subject)
+    with metered(expired):
+        return context.impact(subject)
 
 
 def count_open(apply: Apply, config: Config, cluster: ClusterSnapshot | None, now: datetime) -> int:
@@ -100,11 +104,18 @@ def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:
             findings += (_finding(subject, p, rule.ID, severity, action) for p in rule.check(subject, context))
         except InvalidObject as fault:
             faults.append(fault)
+        except CutShort as why:
+            findings.append(_finding(subject, Problem(_NOT_JUDGED.format(why)), rule.ID, severity, _softened(action)))
     named = {finding.path for finding in findings}
     findings += (
         f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
     )
     return findings
+
+
+def _softened(action: Action) -> Action:
+    """Nobody is denied anything because it took too long to judge."""
+    return Action.WARN if action is Action.DENY else action
 
 
 def _in_force(about: About, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from policies.cluster import admitted
+from policies.metering import charge
 from policies.objects.fields import (
     ApiObject,
     InvalidObject,
@@ -32,7 +33,7 @@ from policies.options import POD_TEMPLATE_PATHS
 from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.workload import Workload
@@ -62,6 +63,10 @@ _NOT_READY: Final = tuple(
 
 NO_HASH: Final = "new"
 """The pod-template-hash of a ReplicaSet that is not there yet: none of upstream's has an `e` in it."""
+
+
+MOST_IN_TURN: Final = 5_000
+"""Pods of one object that are looked at one after the other; what is beyond them is said to be unknown."""
 
 
 class NewPods(NamedTuple):
@@ -107,6 +112,85 @@ class DaemonPods(Sequence[Pod]):
         return replace(pod, name=pod.name + node, spec=spec)
 
 
+class NumberedPods(Sequence[Pod]):
+    """The pods `stem-0`, `stem-1`… of a workload, less those that are there; each made when it is looked at.
+
+    `finish`: what makes a pod of its name differ from `like`; None where nothing does, so that all are alike.
+    """
+
+    def __init__(
+        self, like: Pod, numbers: FreeNumbers, indexes: range, finish: Callable[[Pod], Pod] | None = None
+    ) -> None:
+        self.like, self.numbers, self._indexes, self._finish = like, numbers, indexes, finish
+
+    @property
+    def alike(self) -> bool:
+        """Whether they differ in their names alone."""
+        return self._finish is None
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    @overload
+    def __getitem__(self, index: int, /) -> Pod: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> NumberedPods: ...
+
+    def __getitem__(self, index: int | slice, /) -> Pod | NumberedPods:
+        if isinstance(index, slice):
+            return NumberedPods(self.like, self.numbers, self._indexes[index], self._finish)
+        pod = replace(self.like, name=self.numbers.name(self._indexes[index]))
+        return pod if self._finish is None else self._finish(pod)
+
+
+class Same(Sequence[Pod]):
+    """One pod, so many times."""
+
+    def __init__(self, pod: Pod, count: int) -> None:
+        self._pod, self._places = pod, range(min(count, 2**31))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int, /) -> Pod: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> Same: ...
+
+    def __getitem__(self, index: int | slice, /) -> Pod | Same:
+        if isinstance(index, slice):
+            return Same(self._pod, len(self._places[index]))
+        self._places[index]  # raises IndexError
+        return self._pod
+
+
+class FreeNumbers:
+    """The names `stem-first`, `stem-first+1`… that nobody has yet."""
+
+    def __init__(self, stem: str, first: int, present: Iterable[str]) -> None:
+        self._stem, self._first = stem, first
+        taken = sorted(number for name in present if (number := _number_in(name, stem)) is not None and number >= first)
+        self._before = [number - place for place, number in enumerate(taken)]
+
+    def name(self, index: int) -> str:
+        """The name of this place, counted from 0."""
+        least = self._first + index
+        return f"{self._stem}-{least + bisect_right(self._before, least)}"
+
+
+def _number_in(name: str, stem: str) -> int | None:
+    """The number that a pod of a workload has in its name; None where it has none, or another form of it."""
+    text = name[len(stem) + 1 :]
+    if not name.startswith(f"{stem}-") or not (text.isascii() and text.isdigit()) or len(text) > _DIGITS:
+        return None
+    return int(text) if text == "0" or text[0] != "0" else None
+
+
+_DIGITS: Final = 12
+
+
 def new_pods(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, replicas: int | None = None) -> NewPods:
     """The pods that are missing, in the order they would come; `replicas` stands in for the object's own number.
 
@@ -118,12 +202,11 @@ def new_pods(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, repl
     present = {pod.name for pod in pods_of(cluster, obj)}
     missing = max(wanted - len(present), 0)
     first = int32(obj, "spec", "ordinals", "start") or 0  # of a StatefulSet
-    names = (f"{ref_of(obj).name}-{number}" for number in range(first, first + wanted + len(present)))
-    free = list(islice((name for name in names if name not in present), missing))
-    if not free:
+    if not missing:
         return NewPods(wanted, ())
-    one = _pod(cluster, obj, template, free[0], _owner(cluster, obj, template))
-    return _with_claims(cluster, obj, wanted, [replace(one, name=name) for name in free])
+    numbers = FreeNumbers(ref_of(obj).name, first, present)
+    one = _pod(cluster, obj, template, numbers.name(0), _owner(cluster, obj, template))
+    return _with_claims(cluster, obj, wanted, NumberedPods(one, numbers, range(missing)))
 
 
 def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> NewPods:
@@ -142,6 +225,7 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     ref = ref_of(obj, "default")
     here = cluster.within(ref.namespace)
     owners = {(ref.kind, ref.name), *((w.ref.kind, w.ref.name) for w in _owned(cluster, obj))}
+    charge(len(here.pods) + len(here.workloads))
     pods = [p for p in here.pods.values() if not p.terminal and not p.terminating]
     found = [p for p in pods if p.owner is not None and (p.owner.kind, p.owner.name) in owners]
     selector = _selector(obj)
@@ -164,7 +248,7 @@ def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
     return pod if volumes == pod.spec.volumes else replace(pod, spec=replace(pod.spec, volumes=volumes))
 
 
-def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: list[Pod]) -> NewPods:
+def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: NumberedPods) -> NewPods:
     """The pods with the claims of a StatefulSet that exist, and without those that do not.
 
     A claim takes the place of the template's volume of its name. Source: pkg/controller/statefulset, `updateStorage`.
@@ -173,17 +257,36 @@ def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: li
         str(at(t, "metadata", "name") or "")
         for t in (items(obj, "spec", "volumeClaimTemplates") if group_kind(obj) == "apps/StatefulSet" else ())
     ]
-    made, missing = [], False
-    for pod in pods:
+    if not templates and not any(volume.ephemeral for volume in pods.like.spec.volumes):
+        whole = without_missing_claims(pods.like, cluster)
+        return NewPods(wanted, NumberedPods(whole, pods.numbers, range(len(pods))), whole is not pods.like)
+    volumes = tuple(volume for volume in pods.like.spec.volumes if volume.name not in templates)
+    bare = replace(pods.like, spec=replace(pods.like.spec, volumes=volumes)) if templates else pods.like
+    latest = bare.spec
+
+    def claims_of(pod: Pod) -> tuple[Volume, ...]:
+        charge(len(templates))
         names = {template: f"{template}-{pod.name}" for template in templates}
         there = {t: name for t, name in names.items() if (pod.namespace, name) in cluster.objects.claims}
-        claims = tuple(Volume(template, claim_name=name) for template, name in there.items())
-        volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in names)
-        bare = replace(pod, spec=replace(pod.spec, volumes=volumes)) if volumes != pod.spec.volumes else pod
-        whole = without_missing_claims(bare, cluster)
-        missing = missing or len(there) < len(names) or whole is not bare
-        made.append(replace(whole, spec=replace(whole.spec, volumes=whole.spec.volumes + claims)) if claims else whole)
-    return NewPods(wanted, tuple(made), missing)
+        return tuple(Volume(template, claim_name=name) for template, name in there.items())
+
+    def finish(pod: Pod) -> Pod:
+        nonlocal latest
+        charge(len(volumes))
+        whole = without_missing_claims(pod, cluster)
+        volumes_of_it = whole.spec.volumes + claims_of(pod)
+        if volumes_of_it != latest.volumes:  # pods whose volumes are the same have one spec
+            latest = replace(bare.spec, volumes=volumes_of_it)
+        return pod if latest is pod.spec else replace(pod, spec=latest)
+
+    every = {*templates}
+
+    def lacks(pod: Pod) -> bool:
+        return len(claims_of(pod)) < len(every) or without_missing_claims(pod, cluster) is not pod
+
+    made = NumberedPods(bare, pods.numbers, range(len(pods)))
+    missing = any(map(lacks, made[:MOST_IN_TURN]))
+    return NewPods(wanted, NumberedPods(bare, pods.numbers, range(len(pods)), finish), missing)
 
 
 def _owned(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:

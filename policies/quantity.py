@@ -21,13 +21,15 @@ _MAX_BINARY: Final = (2**63 - 1) * NANO
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
-_SYNTAX: Final = re.compile(r"([+-]?)0*([0-9]*)(\.[0-9]*)?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
+_SYNTAX: Final = re.compile(r"([+-]?+)0*+([0-9]*+)(\.[0-9]*+)?+([eEinumkKMGTP]*+[+-]?+[0-9]*+)", re.ASCII)
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
 # What strings.TrimSpace takes off and a JSON string can hold unescaped; escapes are not undone before parsing.
 _SPACE: Final = (
     " \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 _MOST_DIGITS: Final = 1000  # beyond any amount that means something; keeps hostile input from allocating gigabytes
+_KEPT: Final = 64
+"""Characters of a quantity that is kept as it was read."""
 _FORMAT_WRONG: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _NUMERIC: Final = "unable to parse numeric part of quantity"
 _SUFFIX: Final = "unable to parse quantity's suffix"
@@ -118,8 +120,13 @@ def parse_quantity(text: object) -> Quantity:
     return _parse(_number_text(text))
 
 
-@lru_cache(maxsize=65536)
 def _parse(text: str) -> Quantity:
+    """As `_read`; what is long is not kept."""
+    return _read(text) if len(text) <= _KEPT else _read.__wrapped__(text)
+
+
+@lru_cache(maxsize=65536)
+def _read(text: str) -> Quantity:
     match = _SYNTAX.fullmatch(text)
     if not text or match is None:
         raise InvalidQuantity(_FORMAT_WRONG)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from policies.cluster import admitted
-from policies.new_pods import NewPods, new_pods, without_missing_claims
+from policies.new_pods import MOST_IN_TURN, NewPods, Same, new_pods, without_missing_claims
 from policies.objects.fields import InvalidObject, ref_of
 from policies.objects.workload import pod_template_of
 from policies.options import POD_TEMPLATE_PATHS
@@ -35,11 +35,15 @@ class Placement:
     wanted: int = 1
     existing: int = 0
     without_claims: bool = False
+    left_out: int = 0
+    """New pods beyond those that are looked at."""
 
     @property
     def standing(self) -> tuple[str, ...]:
         """What the placement as a whole rests on, beside what each prediction says."""
-        notes = ((self.without_claims, WITHOUT_CLAIMS), (len(self.predictions) > 1, IN_TURN))
+        beyond = f"only the first {len(self.predictions)} new pods are placed, {self.left_out} more are left out"
+        in_turn = len(self.predictions) > 1
+        notes = ((self.without_claims, WITHOUT_CLAIMS), (in_turn, IN_TURN), (self.left_out > 0, beyond))
         return tuple(note for holds, note in notes if holds)
 
 
@@ -56,8 +60,9 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
         new = new_pods(cluster, obj, template.object, replicas)
     else:
         new = _single(cluster, admitted(obj, cluster), 1 if replicas is None else replicas)
-    existing = max(new.wanted - len(new.pods), 0)
-    return Placement(str(ref), place_pods(cluster, new.pods), new.wanted, existing, new.without_claims)
+    existing, left_out = max(new.wanted - len(new.pods), 0), max(len(new.pods) - MOST_IN_TURN, 0)
+    predictions = place_pods(cluster, new.pods[:MOST_IN_TURN])
+    return Placement(str(ref), predictions, new.wanted, existing, new.without_claims, left_out)
 
 
 def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
@@ -65,10 +70,10 @@ def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
     present = cluster.pods.get((pod.namespace, pod.name))
     if present is not None and not present.terminal:
         if cluster.node_of(present):
-            return NewPods(max(count, 1), (pod,) * max(count - 1, 0))
+            return NewPods(max(count, 1), Same(pod, max(count - 1, 0)))
         pod = replace(pod, uid=present.uid, nominated_node_name=present.nominated_node_name)
     whole = without_missing_claims(pod, cluster)
-    return NewPods(count, (whole,) * count, whole is not pod)
+    return NewPods(count, Same(whole, max(count, 0)), whole is not pod)
 
 
 def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Prediction, ...]:

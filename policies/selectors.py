@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
+from policies.metering import charge, each
+
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
 _INT64: Final = range(-(2**63), 2**63)
@@ -62,7 +64,7 @@ class LabelSelector(NamedTuple):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether every requirement holds for these labels."""
-        return all(requirement.matches(labels) for requirement in self.requirements)
+        return all(requirement.matches(labels) for requirement in each(self.requirements))
 
 
 def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | None:
@@ -74,13 +76,13 @@ def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | 
         return None
     if not isinstance(selector, Mapping):
         raise InvalidSelector("a selector must be an object")
-    requirements = [
-        Requirement(_key(k), "In", frozenset([_value(v)])) for k, v in _mapping(selector, "matchLabels").items()
-    ]
+    labels = _mapping(selector, "matchLabels")
+    charge(2 * len(labels))
+    requirements = [Requirement(_key(k), "In", frozenset([_value(v)])) for k, v in labels.items()]
     expressions = selector.get("matchExpressions") or ()
     if not isinstance(expressions, list | tuple):
         raise InvalidSelector("matchExpressions must be a list")
-    requirements += [parse_requirement(expression) for expression in expressions]
+    requirements += [parse_requirement(expression) for expression in each(expressions, 2)]
     return LabelSelector(tuple(sorted(requirements, key=lambda r: r.key)))
 
 
@@ -111,7 +113,7 @@ def parse_requirement(expression: Any, operators: tuple[str, ...] = LABEL_OPERAT
         raise InvalidSelector(f"values: for operator {operator} there must be none")
     if operator in ("Gt", "Lt") and (len(values) != 1 or _int64(values[0]) is None):
         raise InvalidSelector(f"values: for operator {operator} there must be exactly one integer")
-    return Requirement(_key(key), operator, frozenset(map(_value, values)))
+    return Requirement(_key(key), operator, frozenset(map(_value, each(values, 0.5))))
 
 
 def _int64(text: object) -> int | None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from policies.findings import ObjectRef, Path, field_path
+from policies.metering import FEW, charge
 
 ApiObject = Mapping[str, Any]
 """An API object, or a part of one, as JSON holds it. Never changed by whoever reads it."""
@@ -95,6 +96,8 @@ def sequence(obj: ApiObject, *path: str | int) -> Sequence[Any]:
 def string_map(obj: ApiObject, *path: str | int) -> Mapping[str, str]:
     """Labels, annotations, nodeSelector: strings to strings. Raises InvalidObject."""
     entries = mapping(obj, *path)
+    if len(entries) > FEW:
+        charge(len(entries) // 8)
     for key, value in entries.items():
         if not isinstance(value, str):
             raise InvalidObject(f"must be a string, not {json_type(value)}", (*path, key), ref_of(obj))

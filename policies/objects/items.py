@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from policies.metering import each
 from policies.objects.fields import InvalidObject, json_type, ref_of, sequence
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def items(obj: ApiObject, *path: str | int) -> Iterator[ApiObject]:
     """The objects of a list field, in order; absent and null read as empty. Raises InvalidObject."""
-    for index, item in enumerate(sequence(obj, *path)):
+    for index, item in enumerate(each(sequence(obj, *path), 1)):
         if not isinstance(item, Mapping):
             raise InvalidObject(f"must be an object, not {json_type(item)}", (*path, index), ref_of(obj))
         yield item
@@ -25,7 +26,7 @@ def items(obj: ApiObject, *path: str | int) -> Iterator[ApiObject]:
 def strings(obj: ApiObject, *path: str | int) -> tuple[str, ...]:
     """A list of strings; absent and null read as empty. Raises InvalidObject."""
     values: Sequence[Any] = sequence(obj, *path)
-    for index, value in enumerate(values):
+    for index, value in enumerate(each(values, 0.1)):
         if not isinstance(value, str):
             raise InvalidObject(f"must be a string, not {json_type(value)}", (*path, index), ref_of(obj))
     return tuple(values)

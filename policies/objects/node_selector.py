@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from policies.metering import FEW, charge, each
 from policies.objects.fields import ApiObject, at, int32, mapping, string_map
 from policies.objects.items import items, strings
 from policies.selectors import NODE_OPERATORS, InvalidSelector, Requirement, parse_requirement
@@ -45,8 +46,8 @@ class NodeSelectorTerm:
         """Whether it matches a node. Without a name only labels are looked at (persistent volumes)."""
         if self.error:
             return False
-        return all(e.matches(labels) for e in self.expressions) and (
-            not name or all(f.matches(name) for f in self.fields)
+        return all(e.matches(labels) for e in each(self.expressions)) and (
+            not name or all(f.matches(name) for f in each(self.fields))
         )
 
 
@@ -58,7 +59,7 @@ class NodeSelector:
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         """Whether any term matches."""
-        return any((t.expressions or t.fields) and t.matches(labels, name) for t in self.terms)
+        return any((t.expressions or t.fields) and t.matches(labels, name) for t in each(self.terms, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,10 @@ class NodeAffinity:
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         """Upstream `RequiredNodeAffinity.Match`."""
-        for key, value in (self.node_selector or {}).items():
+        wanted = self.node_selector or {}
+        if len(wanted) > FEW:
+            charge(len(wanted) // 32)  # mostly the first one decides
+        for key, value in wanted.items():
             if labels.get(key) != value:
                 return False
         return self.required is None or self.required.matches(labels, name)

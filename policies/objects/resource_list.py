@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from policies.metering import FEW, charge, meter
 from policies.objects.fields import ApiObject, InvalidObject, mapping, ref_of
 from policies.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
 
@@ -22,11 +23,18 @@ def resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
 
 def exact_resource_list(obj: ApiObject, *path: str | int) -> dict[str, Quantity]:
     """The amounts at a path as they were written, before the API's rounding. Raises InvalidObject."""
-    return {name: _amount(obj, value, (*path, name)) for name, value in mapping(obj, *path).items()}
+    work = meter()
+    found = {}
+    for name, value in mapping(obj, *path).items():
+        work.charge(2)
+        found[name] = _amount(obj, value, (*path, name))
+    return found
 
 
 def rounded(resources: ResourceList) -> dict[str, Quantity]:
     """In thousandths, as the API server keeps amounts (`SetDefaults_ResourceList`)."""
+    if len(resources) > FEW:
+        charge(len(resources) // 4)
     return {name: quantity.round_up_to_milli() for name, quantity in resources.items()}
 
 
@@ -39,14 +47,21 @@ def _amount(obj: ApiObject, value: object, path: Path) -> Quantity:
 
 def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
     """The sum, name by name (`Add`)."""
+    _charge(first, second)
     total = dict(first)
     for name, quantity in second.items():
         total[name] = total[name] + quantity if name in total else quantity
     return total
 
 
+def _charge(first: ResourceList, second: ResourceList) -> None:
+    if len(first) + len(second) > FEW:
+        charge(len(first) // 32 + len(second) // 2)
+
+
 def greatest(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
     """The greater amount, name by name (`maxResourceList`)."""
+    _charge(first, second)
     result = dict(first)
     for name, quantity in second.items():
         if name not in result or result[name] < quantity:
@@ -56,6 +71,7 @@ def greatest(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
 
 def subtract_to_zero(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
     """What is left of the first, never less than nothing (`SubtractWithNonNegativeResult`)."""
+    _charge(second, first)
     rest = {name: quantity - second.get(name, ZERO) for name, quantity in first.items()}
     return {name: quantity if quantity.nano > 0 else ZERO for name, quantity in rest.items()}
 

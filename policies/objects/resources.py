@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from policies.metering import FEW, charge, meter
 from policies.objects.fields import InvalidObject, mapping, ref_of
 from policies.quantity import NANO, InvalidQuantity, parse_quantity
 
@@ -135,6 +136,8 @@ def pod_resource(requests: PodRequests) -> PodResource:
 
 def as_resource(amounts: ResourceList) -> Resource:
     """The amounts that the scheduler looks at, in its units. Source: upstream `Resource.Add`."""
+    if len(amounts) > FEW:
+        charge(len(amounts))
     return Resource(
         milli_cpu=_milli(amounts.get(CPU, 0)),
         memory=_units(amounts.get(MEMORY, 0)),
@@ -154,7 +157,9 @@ def is_scalar_resource_name(name: str) -> bool:
 def read_resource_list(obj: ApiObject, path: Path, root: ApiObject, base: Path = ()) -> ResourceList:
     """Quantities by resource name at `path` in `obj`; errors name `root` and `base` + `path`. Raises InvalidObject."""
     amounts: ResourceList = {}
+    work = meter()
     for name, value in mapping(obj, *path).items():
+        work.charge(2)
         try:
             quantity = parse_quantity(value)
         except InvalidQuantity as error:
@@ -167,6 +172,8 @@ def read_resource_list(obj: ApiObject, path: Path, root: ApiObject, base: Path =
 
 def raise_to(amounts: ResourceList, least: ResourceList) -> None:
     """Make every amount at least what `least` says. Source: component-helpers `maxResourceList`."""
+    if len(least) > FEW:
+        charge(len(least) // 8)
     for name, amount in least.items():
         if name not in amounts or amount > amounts[name]:
             amounts[name] = amount
@@ -181,6 +188,8 @@ def largest_of(lists: Iterable[ResourceList]) -> ResourceList:
 
 
 def _add(amounts: ResourceList, more: ResourceList) -> None:
+    if len(more) > FEW:
+        charge(len(more) // 8)
     for name, amount in more.items():
         amounts[name] = amounts.get(name, 0) + amount
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.metering import each
 from policies.objects.fields import sequence, text
 from policies.objects.items import items
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from policies.objects.fields import ApiObject
 
@@ -47,9 +48,9 @@ class Toleration(NamedTuple):
         return self.operator == "Exists"
 
 
-def tolerations_tolerate_taint(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+def tolerations_tolerate_taint(tolerations: Sequence[Toleration], taint: Taint) -> bool:
     """Whether any of them tolerates the taint."""
-    return any(toleration.tolerates(taint) for toleration in tolerations)
+    return any(toleration.tolerates(taint) for toleration in each(tolerations, 0.2))
 
 
 def untolerated_taint(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:

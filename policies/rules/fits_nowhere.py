@@ -69,6 +69,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
+from policies.metering import CutShort
 from policies.rules.context import About, Context
 from policies.rules.impact import node_of, of_new_pods, reasons_of
 
@@ -76,6 +77,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.objects.subject import Subject
+    from policies.objects.workload import PodTemplate
+    from policies.rules.impact import Impact
 
 ID: Final = "fits-nowhere"
 ABOUT: Final = (About.POD, About.TEMPLATE)
@@ -83,6 +86,7 @@ SEVERITY: Final = Severity.WARNING
 _LOOKED_AT: Final = 100
 """Of so many pods that have a node each, the reasons are looked at."""
 ACTION: Final = Action.WARN
+_FIX: Final = "forewarn preempt says what each node lacks"
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
@@ -90,9 +94,22 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     impact, template = context.impact(subject), context.template(subject)
     if impact is None or template is None or not impact.pending:
         return
+    try:
+        yield _told(subject, impact, template)
+    except CutShort:
+        what = "would fit on none of the nodes known now; why was not worked out in the time there was"
+        yield Problem(f"{_who(subject, impact)} {what}", template.at("containers"), _FIX, detail=impact.to_dict())
+
+
+def _who(subject: Subject, impact: Impact) -> str:
+    return f"{subject.ref.name} (priority {impact.priority}): {of_new_pods(impact.pending, impact)}"
+
+
+def _told(subject: Subject, impact: Impact, template: PodTemplate) -> Problem:
+    """With the reasons. Raises CutShort."""
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
     stuck, reasons = pending[0], reasons_of(pending[:_LOOKED_AT])
-    who = f"{subject.ref.name} (priority {impact.priority}): {of_new_pods(impact.pending, impact)}"
+    who = _who(subject, impact)
     if stuck.pre_filter is not None:
         what, fix = f"would fit on no node, whatever is free: {reasons}", ""
     else:
@@ -104,5 +121,5 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
         if node_of(stuck.pod):
             nodes, later = f"not fit on {'its node' if impact.pending == 1 else 'their nodes'}", ""
         what = f"would {nodes}{'' if reason else ', even after preemption'}.{never} {reasons}{later}"
-        fix = "forewarn preempt says what each node lacks"
-    yield Problem(f"{who} {what}{impact.cut_short}", template.at("containers"), fix, detail=impact.to_dict())
+        fix = _FIX
+    return Problem(f"{who} {what}{impact.cut_short}", template.at("containers"), fix, detail=impact.to_dict())

@@ -8,6 +8,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
+from policies.metering import CutShort, charge, meter
 from policies.objects.fields import InvalidObject, at, group_kind, mapping
 from policies.objects.subject import Operation
 from policies.objects.workload import holds, pod_template_of
@@ -29,17 +30,25 @@ _SHOWN: Final = 10
 """Preemptions, and names in each, that programs are told: an object's annotations hold 256 KiB in all."""
 
 
+MOST_PLACED: Final = 20_000
+"""Pods of one object that are put in their places at once, for what comes after them."""
+_BINDING: Final = 12
+"""Units that it costs to make a pod and bind it."""
+
+
 class Impact(NamedTuple):
     """What becomes of the `new` pods that a subject brings.
 
     `predictions`: one by one, in order, of those of which more is known than that they fit; `fitting`: how many others
     fit; `own`: identities of the workload's pods that run now; `rest`: what becomes of those that are left: the same
-    as of the last, because that one stays pending (`"pending"`), or not known because time was up (`"unknown"`).
+    as of the last, because that one stays pending (`"pending"`), or not known because time was up or there is too much
+    to work out (`"unknown"`). `new` is what the object asks for, however many: nothing grows with it. `priority` None:
+    not worked out.
     """
 
     predictions: tuple[Prediction, ...]
     new: int
-    priority: int
+    priority: int | None
     own: frozenset[str] = frozenset()
     rest: str = ""
     fitting: int = 0
@@ -62,7 +71,8 @@ class Impact(NamedTuple):
 
     def to_dict(self) -> dict[str, object]:
         """For programs, compact: the annotation forewarn.dev/preemption-impact."""
-        told: dict[str, object] = {"priority": self.priority, "newPods": self.new, "predicted": self.predicted}
+        told: dict[str, object] = {} if self.priority is None else {"priority": self.priority}
+        told |= {"newPods": self.new, "predicted": self.predicted}
         if preempting := self.preempting:
             told["preemptions"] = [_told(prediction) for prediction in preempting[:_SHOWN]]
             told |= _more("Preemptions", len(preempting))
@@ -124,13 +134,18 @@ class Forecast:
             arriving, own = arrivals(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
         except InvalidObject:
             return None  # other rules say what is wrong with it
+        except CutShort:
+            return _not_looked_at(subject, self._paths)
         if not arriving or not_predicted(arriving[0]):
             return None
         impact = Impact((), len(arriving), arriving[0].effective_priority, frozenset(p.identity for p in own))
         if self._expired():
             return impact._replace(rest="unknown")
-        found = self._at_once(arriving, impact)
-        return self._in_turn(arriving, impact) if found is None else found
+        try:
+            found = self._at_once(arriving, impact)
+            return self._in_turn(arriving, impact) if found is None else found
+        except CutShort:
+            return impact._replace(rest="unknown")
 
     def _at_once(self, arriving: Sequence[Pod], impact: Impact) -> Impact | None:
         """Without looking at pods one by one: all fit, or each has a node of its own. None where that cannot tell."""
@@ -149,6 +164,8 @@ class Forecast:
             self._next = partial(_with_all, self._snapshot(), arriving)
             return impact._replace(fitting=len(arriving))
         assert room.by_node is not None
+        if room.total > MOST_PLACED:
+            return impact._replace(fitting=room.total, rest="unknown")
         self._next = partial(_filled, self._snapshot(), arriving[: room.total], room.by_node)
         return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total))
 
@@ -158,11 +175,14 @@ class Forecast:
         from policies.scheduling.schedule_one import Prediction
 
         snapshot, predictions, placed = self._snapshot(), [], []
+        work = meter()
         for node in arriving.nodes:
+            work.charge()
             if node in found.fits:
                 placed.append(node)
                 continue
             candidate = found.candidates.get(node)
+            work.charge(_BINDING)
             known = FastAnswer([], [node] if candidate else [], candidate)
             predictions.append(Prediction(snapshot, arriving.of(node), known))
         self._next = partial(_with_daemons, snapshot, arriving, placed, predictions)
@@ -170,19 +190,41 @@ class Forecast:
 
     def _in_turn(self, arriving: Sequence[Pod], impact: Impact) -> Impact:
         """Each pod after those before it."""
+        from policies.new_pods import MOST_IN_TURN
         from policies.scheduling.schedule_one import Prediction
 
         predictions: list[Prediction] = []
-        for pod in arriving:
-            if predictions and self._expired():
-                return impact._replace(predictions=tuple(predictions), rest="unknown")
-            prediction = Prediction(self._snapshot(), pod)
-            self._next = prediction.afterwards
-            predictions.append(prediction)
-            if prediction.outcome == "pending" and _alike(arriving):
-                break
-        rest = "pending" if len(predictions) < len(arriving) else ""
+        try:
+            for pod in arriving[:MOST_IN_TURN]:
+                if predictions and self._expired():
+                    return impact._replace(predictions=tuple(predictions), rest="unknown")
+                prediction = Prediction(self._snapshot(), pod)
+                if prediction.outcome == "preempts":
+                    prediction.selected  # noqa: B018  (worked out while there is time: it is told)
+                self._next = prediction.afterwards
+                predictions.append(prediction)
+                if prediction.outcome == "pending" and _alike(arriving):
+                    return impact._replace(
+                        predictions=tuple(predictions), rest="pending" if len(predictions) < len(arriving) else ""
+                    )
+        except CutShort:
+            return impact._replace(predictions=tuple(predictions), rest="unknown")
+        rest = "unknown" if len(predictions) < len(arriving) else ""
         return impact._replace(predictions=tuple(predictions), rest=rest)
+
+
+def _not_looked_at(subject: Subject, paths: Mapping[str, tuple[str, ...]]) -> Impact | None:
+    """The impact of an object that was too much to read; None where it brings no pods."""
+    from policies.new_pods import replicas_of
+
+    try:
+        template = pod_template_of(subject.object, paths)
+        if template is None:
+            return None
+        new = replicas_of(subject.object) if template.is_template else 1
+    except InvalidObject:
+        return None
+    return Impact((), new, None, rest="unknown") if new else None
 
 
 def arrivals(
@@ -249,6 +291,12 @@ def _stored(subject: Subject, cluster: ClusterSnapshot) -> ApiObject | None:
 
 def _alike(pods: Sequence[Pod]) -> bool:
     """Whether what holds for one of these pods holds for the next: the scheduler does not tell them apart."""
+    from policies.new_pods import MOST_IN_TURN, NumberedPods
+
+    if isinstance(pods, NumberedPods) and pods.alike:
+        return True
+    if len(pods) > MOST_IN_TURN:
+        return False
     first = pods[0]
     return all(
         (pod.spec, pod.occupies, pod.labels, pod.priority) == (first.spec, first.occupies, first.labels, first.priority)
@@ -260,6 +308,8 @@ def _with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
     """The cluster with pods in their places one after the other."""
     from policies.scheduling.schedule_one import Prediction
 
+    if len(pods) > MOST_PLACED:
+        raise CutShort("too many pods to put in their places")
     for pod in pods:
         snapshot = Prediction(snapshot, pod).afterwards()
     return snapshot
@@ -268,6 +318,7 @@ def _with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
 def _filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) -> Snapshot:
     """The cluster with as many pods on each node as fit there."""
     places = chain.from_iterable(repeat(node, count) for node, count in by_node.items())
+    charge(_BINDING * len(pods))
     return snapshot.with_pods([snapshot.bound(pod, node) for pod, node in zip(pods, places, strict=True)], ())
 
 
@@ -276,6 +327,7 @@ def _with_daemons(
 ) -> Snapshot:
     """The cluster with the daemons of these nodes, and those that push others out."""
     pushing = [p for p in predictions if p.outcome == "preempts"]
+    charge(_BINDING * (len(nodes) + len(pushing)))
     bound = [snapshot.bound(pods.of(node), node) for node in nodes]
     bound += [snapshot.bound(p.pod, p.node) for p in pushing]
     return snapshot.with_pods(bound, [victim for p in pushing for victim in p.victims])

@@ -116,8 +116,9 @@ def _not_known(subject: Subject, impact: Impact, template: PodTemplate) -> Probl
     if not impact.predicted:
         pods = "its pod" if impact.new == 1 else f"any of {impact.new} new pods"
         told = f"no time was left to predict whether {pods} would push others out"
+    priority = "" if impact.priority is None else f" (priority {impact.priority})"
     return Problem(
-        f"{subject.ref.name} (priority {impact.priority}): {told}",
+        f"{subject.ref.name}{priority}: {told}",
         template.at("priorityClassName"),
         "ask `forewarn preempt`",
         detail=impact.to_dict(),

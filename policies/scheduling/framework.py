@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
+from policies.metering import charge, meter
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from policies.scheduling.snapshot import Snapshot
 
 MAX_NODE_SCORE: Final = 100
+FILTERS: Final = 6
+"""Units that the filters of one node cost, less what grows with the pod: each plugin charges that itself."""
 
 
 class Code(StrEnum):
@@ -248,6 +252,7 @@ class Framework:
         nominated = self._ge_nominated_pods(pod, node_info)
         if nominated:
             state_out, node_info_out = state.clone(), node_info.clone()
+            charge(len(nominated) * FILTERS)
             for other in nominated:
                 node_info_out.add_pod(other)
                 self.run_add_pod(state_out, pod, other, node_info_out)
@@ -291,12 +296,16 @@ class Framework:
 
     def run_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
         """Weighted scores by node and plugin, and their `total`. Source: upstream `RunScorePlugins`."""
+        work = meter()
         table: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
         normalizers = {plugin.name: plugin for plugin in self.normalizers}
         for plugin in self.scores:
             if plugin.name in state.skip_score:
                 continue
-            scores = {node.name: plugin.score(state, pod, node) for node in nodes}
+            scores = {}
+            for node in nodes:
+                work.charge(1)
+                scores[node.name] = plugin.score(state, pod, node)
             if plugin.name in normalizers:
                 normalizers[plugin.name].normalize_score(state, pod, scores)
             for name, score in scores.items():

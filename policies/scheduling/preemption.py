@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from policies.metering import meter
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.scheduling.disruption import filter_pods_with_pdb_violation
-from policies.scheduling.framework import Code, failed, unresolvable
+from policies.scheduling.framework import FILTERS, Code, failed, unresolvable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +72,9 @@ def preempt(handle: Handle, state: CycleState, pod: Pod, statuses: NodeToStatus)
     potential = statuses.nodes_with(Code.UNSCHEDULABLE, handle.snapshot.node_infos)
     candidates: list[Candidate] = []
     dropped: dict[str, Status] = {}
+    work = meter()
     for node_info in potential:
+        work.charge(FILTERS)
         found = select_victims_on_node(handle, state, pod, node_info)
         if isinstance(found, Candidate):
             candidates.append(found)
@@ -101,6 +104,8 @@ def select_victims_on_node(handle: Handle, state: CycleState, pod: Pod, node_inf
     lower = potential_victims(pod, node_info)
     if not lower:
         return NO_VICTIMS
+    work = meter()
+    work.charge(10 + 3 * len(lower))
     node_info, state = node_info.clone(), state.clone()
     for other in lower:
         node_info.remove_pod(other)
@@ -113,6 +118,7 @@ def select_victims_on_node(handle: Handle, state: CycleState, pod: Pod, node_inf
     victims: list[Pod] = []
 
     def reprieve(other: Pod) -> bool:
+        work.charge(FILTERS)
         node_info.add_pod(other)
         framework.run_add_pod(state, pod, other, node_info)
         if framework.run_filter_plugins_with_nominated_pods(state, pod, node_info) is None:

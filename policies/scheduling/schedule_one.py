@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.metering import meter
 from policies.scheduling.cache import DEFAULT_SCHEDULER
 from policies.scheduling.columns import BASE_RESOURCES
 from policies.scheduling.fast.answer import FastAnswer, fast_answer
 from policies.scheduling.fast.tables import tables_of
-from policies.scheduling.framework import Code, CycleState, Handle, NodeToStatus, Status, unresolvable
+from policies.scheduling.framework import FILTERS, Code, CycleState, Handle, NodeToStatus, Status, unresolvable
 from policies.scheduling.odds import odds
 from policies.scheduling.plugins.registry import DEFAULT_PROFILE
 from policies.scheduling.preemption import (
@@ -260,8 +261,9 @@ def find_nodes_that_fit_pod(handle: Handle, state: CycleState, pod: Pod) -> _Fil
     if result.names is not None:
         statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")
         node_infos = [info for info in node_infos if info.name in result.names]
-    feasible = []
+    feasible, work = [], meter()
     for node_info in node_infos:
+        work.charge(FILTERS)
         status = framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
         if status is None:
             feasible.append(node_info)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections import ChainMap
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from policies.metering import VECTOR, charge, held, meter
 from policies.scheduling.columns import Columns
 from policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
     from policies.objects.disruption_budget import PodDisruptionBudget
     from policies.objects.pod import Pod
     from policies.objects.storage import PersistentVolume, VolumeAttachment
     from policies.scheduling.objects import Objects
+
+
+_CLONING: Final = 8
+"""Units that a copy of a node costs, and its place in the tables."""
 
 
 class Shelf:
@@ -33,6 +39,12 @@ class Shelf:
     def __init__(self) -> None:
         self.lock = RLock()
         self.tables: Any = None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """With the lock; what is metered meanwhile knows that others wait for it."""
+        with self.lock, held():
+            yield
 
 
 class Snapshot:
@@ -72,6 +84,7 @@ class Snapshot:
         node_infos = list(self.node_infos)
         for row, info in changed.items():
             node_infos[row] = info
+        charge(self.columns.requested.size // VECTOR + len(changed) * (4 + len(self.columns.resources) // 4))
         columns = self.columns.updated(changed.items()) or Columns.build(node_infos)
         return Snapshot(objects, node_infos, columns, self)
 
@@ -84,9 +97,12 @@ class Snapshot:
     def with_pods(self, bound: Iterable[Pod], gone: Iterable[Pod]) -> Snapshot:
         """As it would be with these pods on their nodes, and those away."""
         changed: dict[str, NodeInfo] = {}
+        work = meter()
         for pods, change in ((gone, NodeInfo.remove_pod), (bound, NodeInfo.add_pod)):
             for pod in pods:
+                work.charge(2)
                 if pod.node_name not in changed:
+                    work.charge(_CLONING)
                     changed[pod.node_name] = self.node_infos[self.rows[pod.node_name]].clone()
                 change(changed[pod.node_name], pod)
         pods_by_node = ChainMap({name: tuple(info.pods) for name, info in changed.items()}, *_maps(self.objects))

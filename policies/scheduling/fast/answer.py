@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from policies.metering import VECTOR, charge, meter
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.scheduling.fast.constraints import Constraint, NotValid, constraints_of
 from policies.scheduling.fast.cutoff import Cutoff, cutoff_of
@@ -42,7 +43,7 @@ def fast_answer(snapshot: Snapshot, pod: Pod) -> FastAnswer | None:
     Valid for pods without required affinity to pods, claims, disks and required node features; nominated pods may be
     anywhere. All that pods on a node take up then only gets less when one goes, and nothing else depends on them.
     """
-    with snapshot.shelf.lock:
+    with snapshot.shelf.taken():
         tables = tables_of(snapshot)
         try:
             question = Question(snapshot, pod, tables)
@@ -66,6 +67,8 @@ class Question:
     def __init__(self, snapshot: Snapshot, pod: Pod, tables: Tables) -> None:
         self.snapshot, self.pod, self.tables = snapshot, pod, tables
         columns = snapshot.columns
+        self._row = len(columns.serials) // VECTOR
+        """Units that a few operations on one number a node cost."""
         if columns.requested.max(initial=0) >= MOST:
             raise NotValid
         self._nominated = _nominated(snapshot, pod, tables)
@@ -93,6 +96,7 @@ class Question:
         }
         demands = []
         for resource, amount in wanted.items():
+            charge(1 + self._row)
             if amount >= MOST:
                 raise NotValid
             if not amount:
@@ -120,6 +124,7 @@ class Question:
 
     def answer(self) -> FastAnswer:
         """Over every node."""
+        charge(len(self.demands) * self._row)
         full = np.zeros(len(self._possible), np.bool_)
         for demand in self.demands:
             full |= demand.present > demand.limit
@@ -150,7 +155,9 @@ class Question:
             return
         goes = victims_on(rows, nodes, cutoff)
         violations = (goes & cutoff.violates[: len(goes), nodes]).sum(axis=0)
+        work = meter()
         for column, place in enumerate(nodes.tolist()):
+            work.charge(10)
             victims = self._victims(cutoff, place, np.flatnonzero(goes[:, column]))
             yield Candidate(self.snapshot.node_infos[place].name, victims, int(violations[column]))
 
@@ -171,6 +178,7 @@ class Question:
         rows = []
         for demand in self.demands:
             bounds = None
+            charge(cutoff.kind.size // VECTOR)
             if demand.constraint is None:
                 amounts = cutoff.amounts(demand.resource, self.tables)
                 if len(cutoff.levels):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from policies.metering import VECTOR, charge, each
 from policies.objects.taints import untolerated_taint
 from policies.scheduling.fast.kinds import PerKind
 from policies.scheduling.plugins.inter_pod_affinity import NO_LABELS, merge_namespaces
@@ -87,6 +88,7 @@ def _kept(tables: Tables, key: Hashable, keep: object, of: Callable[[Pod], int])
 
 def _present(tables: Tables, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
     """The sum over the pods of every node."""
+    charge(tables.kind.size // VECTOR)
     if not per_kind.any():
         return np.zeros(tables.kind.shape[1], np.int64)
     total: NDArray[np.int64] = per_kind.astype(np.int16)[tables.kind].sum(axis=0, dtype=np.int64)
@@ -104,13 +106,14 @@ def _anti_affinity(pod: Pod, tables: Tables, snapshot: Snapshot) -> Iterator[Con
     keep = pod.labels, pod.spec, snapshot.objects.namespaces
     found = []
     for key in dict.fromkeys([*(t.topology_key for t in own), *theirs]):
+        charge(1 + len(own) // 8)
         terms = [t for t in own if t.topology_key == key]
 
         def hits(other: Pod, key: str = key, terms: list[AffinityTerm] = terms) -> int:
-            mine = sum(t.matches(pod.namespace, other.namespace, other.labels, NO_LABELS) for t in terms)
+            mine = sum(t.matches(pod.namespace, other.namespace, other.labels, NO_LABELS) for t in each(terms, 1))
             return mine + sum(
                 t.topology_key == key and t.matches(other.namespace, pod.namespace, pod.labels, namespace_labels)
-                for t in other.spec.pod_affinity.required_anti_affinity
+                for t in each(other.spec.pod_affinity.required_anti_affinity)
             )
 
         per_kind = _kept(tables, ("anti-affinity", *about, key), keep, hits)

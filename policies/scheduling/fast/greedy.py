@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from policies.metering import VECTOR, charge
 from policies.scheduling.fast.cutoff import LOWEST, Amounts, Bounds
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def cheapest(
 ) -> Found | None:
     """The best of these nodes, each of which has pods of lower priority and does not fit; None where none helps."""
     for row in rows:
+        charge(len(row.limit) // VECTOR)
         nodes = nodes[row.base[nodes] <= row.limit[nodes]]
     if not len(nodes):
         return None
@@ -126,6 +128,7 @@ def victims_on(rows: Sequence[Row], nodes: NDArray[np.intp], cutoff: Cutoff) -> 
     # The most important pods mostly stay on all nodes: as far as that goes their sums tell.
     together = 0 if every else _ranks_that_stay(used, tables, limits)
     for rank in range(together, ranks):
+        charge(len(rows) * len(nodes) // VECTOR)
         goes = victims[rank]
         tried = [u + table[rank] for u, table in zip(used, tables, strict=True)]
         for amount, limit in zip(tried, limits, strict=True):
@@ -141,8 +144,12 @@ def _ranks_that_stay(
     used: list[NDArray[np.int64]], tables: list[NDArray[np.int64]], limits: list[NDArray[np.int64]]
 ) -> int:
     """How many ranks stay on every node; `used` counts them afterwards."""
-    sums = [table.cumsum(axis=0) for table in tables]
-    over = [(total + u > limit).any(axis=1) for total, u, limit in zip(sums, used, limits, strict=True)]
+    sums, over = [], []
+    for table, amount, limit in zip(tables, used, limits, strict=True):
+        charge(2 * table.size // VECTOR)
+        total = table.cumsum(axis=0)
+        sums.append(total)
+        over.append((total + amount > limit).any(axis=1))
     together = int(np.argmax(np.logical_or.reduce(over))) if over else 0
     if together:
         for u, total in zip(used, sums, strict=True):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policies.metering import each
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -65,7 +67,7 @@ class PerKind:
                 grown = np.zeros(2 * len(members), np.int64)
                 grown[: self._filled] = self._values[: self._filled]
                 self._values = grown
-            new = [self._of(pod) for pod in members[self._filled :] if pod is not None]
+            new = [self._of(pod) for pod in each(members[self._filled :], 0.5) if pod is not None]
             self._values[self._filled : len(members)] = new
             self._filled = len(members)
         return self._values

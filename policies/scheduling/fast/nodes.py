@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from policies.metering import each
 from policies.objects.taints import tolerations_tolerate_taint, untolerated_taint
 from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,9 +26,9 @@ KEPT: Final = 128
 class Mask:
     """For every node whether something holds, kept up while nodes change."""
 
-    def __init__(self, nodes: Iterable[Node], holds: Callable[[Node], bool], keep: object) -> None:
+    def __init__(self, nodes: Sequence[Node], holds: Callable[[Node], bool], keep: object) -> None:
         self._holds, self.keep = holds, keep
-        self.values: NDArray[np.bool_] = np.fromiter(map(holds, nodes), np.bool_)
+        self.values: NDArray[np.bool_] = np.fromiter(map(holds, each(nodes, 0.7)), np.bool_)
 
     def set(self, row: int, node: Node) -> None:
         """Another node is in this place."""
@@ -37,10 +38,10 @@ class Mask:
 class Topology:
     """For every node the number of its value of a label, -1 where it has none."""
 
-    def __init__(self, nodes: Iterable[Node], key: str) -> None:
+    def __init__(self, nodes: Sequence[Node], key: str) -> None:
         self._key = key
         self._numbers: dict[str, int] = {}
-        self.values: NDArray[np.int64] = np.fromiter(map(self._number, nodes), np.int64)
+        self.values: NDArray[np.int64] = np.fromiter(map(self._number, each(nodes)), np.int64)
 
     def _number(self, node: Node) -> int:
         value = node.labels.get(self._key)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from policies.metering import VECTOR, charge
 from policies.objects.pod import TOPOLOGY_LABELS
 from policies.scheduling.fast.answer import Question
 from policies.scheduling.fast.constraints import NotValid
@@ -50,7 +51,7 @@ def room_for(snapshot: Snapshot, pod: Pod) -> Room | None:
     Every pod takes the same from whatever node or domain it is put on, and nothing from others: where one is put never
     shuts a place for those after it elsewhere, so that the order does not matter.
     """
-    with snapshot.shelf.lock:
+    with snapshot.shelf.taken():
         tables = tables_of(snapshot)
         own = tables.kinds.number(pod)
         try:
@@ -66,6 +67,7 @@ def _room(question: Question, own: int) -> Room:
     """Raises NotValid."""
     by_node, shared = np.where(question.open, _PLENTY, 0), None
     for demand in question.demands:
+        charge(4 * len(by_node) // VECTOR)
         constraint = demand.constraint
         counts = constraint is not None and bool(constraint.per_kind[own])
         if constraint is None or not counts or constraint.skew is None:
@@ -146,7 +148,7 @@ def on_each_node(snapshot: Snapshot, pod: Pod) -> OnEachNode | None:
 
     Valid where only what is on the node itself decides: resources and ports.
     """
-    with snapshot.shelf.lock:
+    with snapshot.shelf.taken():
         try:
             question = Question(snapshot, pod, tables_of(snapshot))
         except NotValid:

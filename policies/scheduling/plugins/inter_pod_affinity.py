@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from policies.metering import charge, each, meter
 from policies.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
@@ -17,7 +18,7 @@ from policies.scheduling.framework import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from policies.objects.pod import Pod
     from policies.objects.pod_affinity import AffinityTerm, WeightedAffinityTerm
@@ -47,6 +48,7 @@ class _FilterState:
     namespace_labels: Mapping[str, str]
 
     def clone(self) -> _FilterState:
+        charge((len(self.existing_anti_affinity) + len(self.affinity) + len(self.anti_affinity)) // 32)
         return replace(
             self,
             existing_anti_affinity=dict(self.existing_anti_affinity),
@@ -57,13 +59,13 @@ class _FilterState:
     def update_with_pod(self, other: Pod, labels: Mapping[str, str], delta: int) -> None:
         """Another pod comes to, or goes from, a node with these labels. Source: upstream `updateWithPod`."""
         pod = self.pod
-        for term in other.spec.pod_affinity.required_anti_affinity:
+        for term in each(other.spec.pod_affinity.required_anti_affinity, 1):
             if term.matches(other.namespace, pod.namespace, pod.labels, self.namespace_labels):
                 _update(self.existing_anti_affinity, term.topology_key, labels, delta)
         if self.affinity_terms and matches_all(self.affinity_terms, pod, other):
-            for term in self.affinity_terms:
+            for term in each(self.affinity_terms):
                 _update(self.affinity, term.topology_key, labels, delta)
-        for term in self.anti_affinity_terms:
+        for term in each(self.anti_affinity_terms, 1):
             if term.matches(pod.namespace, other.namespace, other.labels, NO_LABELS):
                 _update(self.anti_affinity, term.topology_key, labels, delta)
 
@@ -95,7 +97,9 @@ class InterPodAffinity(Plugin):
             namespace_labels=self.snapshot.namespace_labels(pod.namespace),
         )
         own = bool(filter_state.affinity_terms or filter_state.anti_affinity_terms)
+        work = meter()
         for node_info in nodes if own else self.snapshot.have_pods_with_required_anti_affinity:
+            work.charge(1 + len(node_info.pods))
             for other in node_info.pods if own else node_info.pods_with_required_anti_affinity:
                 filter_state.update_with_pod(other, node_info.node.labels, 1)
         if not own and not filter_state.existing_anti_affinity:
@@ -117,7 +121,7 @@ class InterPodAffinity(Plugin):
         labels = node_info.node.labels
         if not _satisfies_affinity(filter_state, labels):
             return AFFINITY
-        for term in filter_state.anti_affinity_terms:
+        for term in each(filter_state.anti_affinity_terms):
             value = labels.get(term.topology_key)
             if value is not None and filter_state.anti_affinity.get((term.topology_key, value), 0) > 0:
                 return ANTI_AFFINITY
@@ -134,14 +138,16 @@ class InterPodAffinity(Plugin):
         namespace_labels = self.snapshot.namespace_labels(pod.namespace)
         every = affinity.has_preferred
         scores: dict[str, dict[str, int]] = {}
+        work = meter()
         for node_info in self.snapshot.node_infos if every else self.snapshot.have_pods_with_affinity:
+            work.charge(1 + len(node_info.pods))
             labels = node_info.node.labels
             for other in node_info.pods if every else node_info.pods_with_affinity:
                 _score_terms(scores, preferred, pod, other, NO_LABELS, labels, 1)
                 _score_terms(scores, repelled, pod, other, NO_LABELS, labels, -1)
                 theirs = other.spec.pod_affinity
                 if theirs.present:
-                    for term in theirs.required_affinity:
+                    for term in each(theirs.required_affinity, 1):
                         if term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
                             _add_score(scores, term, labels, HARD_POD_AFFINITY_WEIGHT)
                     _score_terms(scores, theirs.preferred_affinity, other, pod, namespace_labels, labels, 1)
@@ -167,7 +173,7 @@ class InterPodAffinity(Plugin):
 
 def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:
     """Whether a pod matches every one of the owner's terms. Source: upstream `podMatchesAllAffinityTerms`."""
-    return bool(terms) and all(t.matches(owner.namespace, pod.namespace, pod.labels, NO_LABELS) for t in terms)
+    return bool(terms) and all(t.matches(owner.namespace, pod.namespace, pod.labels, NO_LABELS) for t in each(terms, 1))
 
 
 def merge_namespaces(term: AffinityTerm, snapshot: Snapshot) -> AffinityTerm:
@@ -180,6 +186,7 @@ def merge_namespaces(term: AffinityTerm, snapshot: Snapshot) -> AffinityTerm:
     selector = term.namespace_selector
     if selector is None or selector.empty:
         return term
+    charge(1 + len(snapshot.objects.namespaces))
     selected = {n.name for n in snapshot.objects.namespaces.values() if selector.matches(n.labels)}
     return replace(term, namespaces=frozenset(selected | (term.namespaces or frozenset())))
 
@@ -203,7 +210,7 @@ def _update(counts: Counts, key: str, labels: Mapping[str, str], delta: int) -> 
 def _satisfies_affinity(state: _FilterState, labels: Mapping[str, str]) -> bool:
     """Source: upstream `satisfyPodAffinity`; the first pod of a group that wants to be with itself may go anywhere."""
     exist = True
-    for term in state.affinity_terms:
+    for term in each(state.affinity_terms):
         value = labels.get(term.topology_key)
         if value is None:
             return False
@@ -213,14 +220,14 @@ def _satisfies_affinity(state: _FilterState, labels: Mapping[str, str]) -> bool:
 
 def _score_terms(
     scores: dict[str, dict[str, int]],
-    terms: Iterable[WeightedAffinityTerm],
+    terms: Sequence[WeightedAffinityTerm],
     owner: Pod,
     pod: Pod,
     namespace_labels: Mapping[str, str],
     labels: Mapping[str, str],
     sign: int,
 ) -> None:
-    for weighted in terms:
+    for weighted in each(terms, 1):
         if weighted.term.matches(owner.namespace, pod.namespace, pod.labels, namespace_labels):
             _add_score(scores, weighted.term, labels, sign * weighted.weight)
 

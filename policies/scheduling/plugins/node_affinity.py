@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from policies.metering import each
 from policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -51,7 +52,7 @@ class NodeAffinity(Plugin):
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """The weights of the preferred terms that match."""
         preferred = pod.spec.node_affinity.preferred or ()
-        return sum(p.weight for p in preferred if p.term.matches(node_info.node.labels, node_info.name))
+        return sum(p.weight for p in each(preferred, 1) if p.term.matches(node_info.node.labels, node_info.name))
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
         """The more the better."""
@@ -62,9 +63,6 @@ def _named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
     """The nodes that the terms name, None where one of them does not (or there are none)."""
     if required is None or not required.terms:
         return None
-    named: frozenset[str] = frozenset()
-    for term in required.terms:
-        if term.names is None:
-            return None
-        named |= term.names
-    return named
+    if any(term.names is None for term in each(required.terms)):
+        return None
+    return frozenset(name for term in each(required.terms, 2) for name in term.names or ())

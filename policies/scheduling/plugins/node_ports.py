@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from policies.metering import each
 from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unschedulable
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class NodePorts(Plugin):
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`."""
         used = node_info.used_ports
-        return REASON if used and any(conflicts(port, used) for port in pod.spec.host_ports) else None
+        return REASON if used and any(conflicts(port, used) for port in each(pod.spec.host_ports, 1)) else None
 
 
 def conflicts(wanted: HostPort, used: set[HostPort]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from policies.metering import FEW, charge
 from policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, as_resource
 from policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState, Plugin, Status
 
@@ -53,6 +54,8 @@ def insufficient_resources(pod: Pod, node_info: NodeInfo) -> Iterator[tuple[str,
         yield "Insufficient memory", request.memory > allocatable.memory
     if 0 < request.ephemeral_storage > allocatable.ephemeral_storage - node_info.ephemeral_storage:
         yield "Insufficient ephemeral-storage", request.ephemeral_storage > allocatable.ephemeral_storage
+    if len(request.scalars) > FEW:
+        charge(len(request.scalars) // 2)
     for name, amount in request.scalars.items():
         has = allocatable.scalars.get(name, 0)
         if 0 < amount > has - node_info.scalars.get(name, 0):

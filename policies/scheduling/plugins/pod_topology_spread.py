@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import floor, log
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from policies.metering import charge, each, meter
 from policies.objects.taints import untolerated_taint
 from policies.objects.topology_spread import TopologySpreadConstraint
 from policies.scheduling.framework import (
@@ -87,6 +88,7 @@ class _FilterState:
     counts: list[dict[str, int]]
 
     def clone(self) -> _FilterState:
+        charge(sum(map(len, self.counts)) // 32 + len(self.counts))
         return _FilterState(
             self.constraints, [paths.clone() for paths in self.critical_paths], [dict(counts) for counts in self.counts]
         )
@@ -124,10 +126,13 @@ class PodTopologySpread(Plugin):
         if not constraints:
             return PreFilterResult(status=SKIP)
         counts: list[dict[str, int]] = [{} for _ in constraints]
+        work = meter()
         for node_info in nodes:
             node = node_info.node
             if not _has_all_keys(node, constraints):
+                work.charge(1)
                 continue
+            work.charge(len(constraints) * (2 + len(node_info.pods) // 4))
             for index, constraint in enumerate(constraints):
                 if _included(constraint, pod, node):
                     value = node.labels[constraint.topology_key]
@@ -152,7 +157,7 @@ class PodTopologySpread(Plugin):
         """Upstream `Filter`: matching pods + this one - global minimum ≤ maxSkew."""
         filter_state: _FilterState = state.data[self.name]
         labels = node_info.node.labels
-        for index, constraint in enumerate(filter_state.constraints):
+        for index, constraint in enumerate(each(filter_state.constraints, 0.5)):
             value = labels.get(constraint.topology_key)
             if value is None:
                 return LABEL_MISSING
@@ -169,6 +174,7 @@ class PodTopologySpread(Plugin):
             return SKIP
         ignored = frozenset(n.name for n in nodes if own and not _has_all_keys(n.node, constraints))
         scored = [n.node for n in nodes if n.name not in ignored]
+        charge(len(nodes) * len(constraints) // 8)
         counts: list[dict[str, int]] = [
             {} if c.topology_key == HOSTNAME else {node.labels.get(c.topology_key, ""): 0 for node in scored}
             for c in constraints
@@ -184,7 +190,7 @@ class PodTopologySpread(Plugin):
         if node_info.name in score_state.ignored:
             return 0
         score = 0.0
-        for index, constraint in enumerate(score_state.constraints):
+        for index, constraint in enumerate(each(score_state.constraints, 2)):
             value = node_info.node.labels.get(constraint.topology_key)
             if value is None:
                 continue
@@ -215,10 +221,13 @@ class PodTopologySpread(Plugin):
 
     def _count(self, constraints: Constraints, counts: list[dict[str, int]], pod: Pod, *, own: bool) -> None:
         """Count pods of every node in the domains of the feasible ones."""
+        work = meter()
         for node_info in self.snapshot.node_infos:
             node = node_info.node
             if own and not _has_all_keys(node, constraints):
+                work.charge(1)
                 continue
+            work.charge(len(constraints) * (2 + len(node_info.pods) // 4))
             for constraint, by_value in zip(constraints, counts, strict=True):
                 value = node.labels.get(constraint.topology_key, "")
                 if value in by_value and _included(constraint, pod, node):
@@ -248,7 +257,7 @@ def _constraints(constraints: Constraints, pod: Pod, action: str) -> Constraints
 
 
 def _has_all_keys(node: Node, constraints: Constraints) -> bool:
-    return all(constraint.topology_key in node.labels for constraint in constraints)
+    return all(constraint.topology_key in node.labels for constraint in each(constraints, 0.1))
 
 
 def _included(constraint: TopologySpreadConstraint, pod: Pod, node: Node) -> bool:
@@ -263,7 +272,7 @@ def _update_with_pod(state: _FilterState, pod: Pod, changed: Pod, node: Node, de
     if changed.namespace != pod.namespace or not _has_all_keys(node, state.constraints):
         return
     labels: Mapping[str, str] = changed.labels
-    for index, constraint in enumerate(state.constraints):
+    for index, constraint in enumerate(each(state.constraints, 1)):
         if constraint.matches(labels) and _included(constraint, pod, node):
             value = node.labels[constraint.topology_key]
             counts = state.counts[index]

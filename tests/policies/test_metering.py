@@ -1,0 +1,64 @@
+"""The meter: when it asks whether time is up, what ends it, whom it concerns."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import pytest
+
+from policies.metering import FEW, LOOK_EVERY, CutShort, charge, each, held, holding, meter, metered, never
+
+
+def test_without_a_limit_nothing_is_counted() -> None:
+    charge(10**12)
+    with metered(never), held():
+        charge(10**12)
+        assert not holding()
+
+
+def test_it_asks_every_so_many_units_and_stops_when_time_is_up() -> None:
+    asked = []
+
+    def expired() -> bool:
+        asked.append(1)
+        return len(asked) > 3
+
+    with metered(expired):
+        for _ in range(3 * LOOK_EVERY):
+            charge()
+        assert len(asked) == 3
+        with pytest.raises(CutShort, match="time is up"):
+            charge(50 * LOOK_EVERY)
+        assert len(asked) == 4
+        with pytest.raises(CutShort):
+            charge(LOOK_EVERY)
+    charge(10**12)
+
+
+def test_work_has_a_bound_of_its_own() -> None:
+    with metered(lambda: False, most=10 * LOOK_EVERY):
+        for _ in range(9):
+            charge(LOOK_EVERY)
+        with pytest.raises(CutShort, match="too much"):
+            charge(LOOK_EVERY)
+
+
+def test_few_things_are_not_counted_and_many_are_counted_as_they_are_looked_at() -> None:
+    with metered(lambda: True):
+        assert list(each(range(FEW), 10**6)) == list(range(FEW))
+        some = iter(each(range(10**6), 1))
+        assert [next(some) for _ in range(FEW)] == list(range(FEW))
+        with pytest.raises(CutShort):
+            list(some)
+
+
+def test_another_thread_has_another_meter() -> None:
+    found = []
+    with metered(lambda: True) as mine:
+        thread = Thread(target=lambda: found.append(meter()))
+        thread.start()
+        thread.join()
+        with held():
+            assert holding()
+        assert not holding()
+        assert meter() is mine is not found[0]
