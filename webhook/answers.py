@@ -84,12 +84,13 @@ def key_of(hook: Hook, request: Request) -> Key | None:
     told = (
         hook,
         request.operation,
-        request.kind,
-        request.resource,
+        *request.kind,
+        *request.resource,
         request.subresource,
         "" if nameless else request.name,
         request.namespace,
-        request.user,
+        request.user.name,
+        tuple(request.user.groups),
         request.dry_run,
         _settled(obj, nameless),
         None if old is None else _settled(old, False),
@@ -127,7 +128,14 @@ class Answers:
         if self._state[0] is not state[0] or self._state[1] is not state[1]:
             return None
         found = self._answers.get(key.digest)
-        return found[1] if found and found[0] > self._clock() else None
+        if found is None:
+            return None
+        until, answered = found
+        now = self._clock()
+        if until > now:
+            return answered
+        self._answers[key.digest] = now + _SECONDS, answered  # who finds it old makes a new one; the others have this
+        return None
 
     def put(self, key: Key, state: tuple[object, object], answered: Answered) -> None:
         """Keep an answer. One that names its object is not kept for others."""

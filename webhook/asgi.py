@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
+from webhook.connections import MAX_CONNECTIONS
 from webhook.endpoint import MAX_BODY, PATHS, TOO_LARGE, TOO_MANY, TOO_SLOW, Call, Later, Reply
 from webhook.intake import Intake, NoRoom, Place
 from webhook.workers import Workers
@@ -33,6 +34,7 @@ _CLOSE: Final = (b"connection", b"close")
 class Limits:
     """Times in seconds, sizes in bytes."""
 
+    connections: int = MAX_CONNECTIONS
     handshake: float = 10.0
     goodbye: float = 2.0
     """How long a client's own end of a TLS connection is waited for."""

@@ -14,7 +14,7 @@ from functools import partial
 from http import HTTPStatus
 from math import inf
 from threading import Lock
-from time import monotonic
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webhook.admission import Decision, Hook, Time, claim_of, decide, let_pass, may_stand, refuse_default
@@ -177,19 +177,21 @@ class Question(NamedTuple):
 
 
 class _Attempt:
-    """Time for a prediction on the thread that judges: little, and less where something cheaper waits."""
+    """Time for a prediction on the thread that judges: little, and less where something cheaper waits.
+
+    It is the thread's own processor time: a machine that is busy with others makes no prediction dear.
+    """
 
     def __init__(self, deadline: Deadline, is_pressed: Callable[[], bool]) -> None:
-        now = monotonic()
-        self._until, self._pressed_from = min(deadline.at, now + _ATTEMPT_SECONDS), now + _BEFORE_OTHERS
-        self._is_pressed = is_pressed
+        self._deadline, self._begun, self._is_pressed = deadline, thread_time(), is_pressed
         self.used_up = False
 
     def expired(self) -> bool:
         """Whether the time is used up; from then on it is."""
         if not self.used_up:
-            now = monotonic()
-            self.used_up = now >= self._until or (now >= self._pressed_from and self._is_pressed())
+            took = thread_time() - self._begun
+            pressed = took >= _BEFORE_OTHERS and self._is_pressed()
+            self.used_up = pressed or took >= _ATTEMPT_SECONDS or self._deadline.expired()
         return self.used_up
 
 

@@ -51,11 +51,12 @@ def serving() -> Iterator[Running]:
 
 
 def stored(server: Running, obj: dict[str, Any], old: dict[str, Any] | None = None, **request: Any) -> dict[str, Any]:
-    """The object as the API server would store it."""
+    """The object as the API server would store it: without maps that are empty."""
     operation = "UPDATE" if old else "CREATE"
     status, _, answer = server.post("/mutate", body(obj, operation, **{"oldObject": old, **request}))
     assert status == 200
-    return apply_patch(obj, [_operation(op) for op in patch_of(answer)])
+    patched = apply_patch(obj, [_operation(op) for op in patch_of(answer)])
+    return {**patched, "metadata": {key: value for key, value in patched["metadata"].items() if value != {}}}
 
 
 def _operation(told: dict[str, Any]) -> PatchOperation:
