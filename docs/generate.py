@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from policies.config import Annotate  # noqa: E402
+from policies.config import Annotate, RepeatedWarnings  # noqa: E402
+from policies.disclosure import Disclose  # noqa: E402
 from policies.findings import Action, Severity  # noqa: E402
 from policies.rules import RULES  # noqa: E402
 from policies.rules.documentation import documentation_of  # noqa: E402
@@ -135,6 +136,23 @@ def schema() -> dict[str, Any]:
             "allowedClasses": {"type": "array", "items": _ALLOWED, "description": "who may use which classes"},
             "annotate": {"enum": [a.value for a in Annotate]},
             "exemptions": {"type": "array", "items": _EXEMPTION},
+            "disclose": {
+                "enum": [d.value for d in Disclose],
+                "description": "what requesters are told by name; own-namespace by default",
+            },
+            "repeatedWarnings": {"enum": [r.value for r in RepeatedWarnings]},
+            "discloseTo": {
+                "type": "object",
+                "description": "who is told everything",
+                "additionalProperties": False,
+                "properties": {
+                    "groups": {**_TEXTS, "description": "shell patterns; system:masters by default"},
+                    "subjectAccessReview": {
+                        "type": "boolean",
+                        "description": "also whoever may list pods in all namespaces; false by default",
+                    },
+                },
+            },
         },
     }
 

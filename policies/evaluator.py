@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, field_path
+from policies.disclosure import OPEN, Disclose
+from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, Told, field_path, written
 from policies.metering import CutShort, metered, never
 from policies.objects.fields import NOTHING, InvalidObject, group_kind
 from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import RULES, class_not_allowed, parse_error
+from policies.rules.audience import audience_of
 from policies.rules.context import LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, About, Context, Phase
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
+    from policies.disclosure import Audience
     from policies.objects.namespace import Namespace
     from policies.rules.context import Recall, Rule
     from policies.rules.impact import Impact
@@ -41,13 +45,15 @@ def evaluate(
     expired: Callable[[], bool] = never,
     predicted: Callable[[Impact], object] = lambda _: None,
     recall: Recall | None = None,
+    disclose: Disclose = Disclose.NAMES,
 ) -> list[Finding]:
     """Everything there is to say about an apply, in the order of the report and each thing once.
 
     `cluster` None: not known. `expired`: whether the time for what takes long (predictions) is used up; rules that only
-    look things up always answer. `predicted` is told of every impact that was worked out, or recalled.
+    look things up always answer. `predicted` is told of every impact that was worked out, or recalled. `disclose`: what
+    findings tell who asked (`Finding.told`); their own texts name everything.
     """
-    context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now), recall)
+    context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now), recall, disclose)
     with metered(expired):
         judged = (finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config))
         found = {finding.order: finding for finding in judged}
@@ -94,6 +100,7 @@ def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:
     """What the rules say about one subject; a field that cannot be read is told once, by a rule where one names it."""
     findings: list[Finding] = []
     faults: list[InvalidObject] = []
+    reader = partial(audience_of, subject, context)
     try:
         about = _about(subject, context)
         rules = () if about is None else tuple(_in_force(about, context.phase, config))
@@ -101,7 +108,7 @@ def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:
         about, rules, faults = None, (), [fault]
     for rule, severity, action in rules:
         try:
-            findings += (_finding(subject, p, rule.ID, severity, action) for p in rule.check(subject, context))
+            findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in rule.check(subject, context))
         except InvalidObject as fault:
             faults.append(fault)
         except CutShort as why:
@@ -158,15 +165,28 @@ def _unreadable(subject: Subject, fault: InvalidObject, config: Config, phase: P
         yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)
 
 
-def _finding(subject: Subject, problem: Problem, rule: str, severity: Severity, action: Action) -> Finding:
+def _finding(
+    subject: Subject,
+    problem: Problem,
+    rule: str,
+    severity: Severity,
+    action: Action,
+    reader: Callable[[], Audience] = lambda: OPEN,
+) -> Finding:
+    """A problem as a finding, in full and in the words for who asked: here, so that no rule can forget it."""
+    full = told = Told(written(problem.message, OPEN), written(problem.remediation, OPEN))
+    if full != (problem.message, problem.remediation):  # written for its reader
+        audience = reader()
+        told = Told(written(problem.message, audience), written(problem.remediation, audience))
     return Finding(
         location=problem.location or subject.locate(problem.path),
         severity=severity,
         rule=rule,
         object=problem.object or (NO_OBJECT if subject is _FILES else subject.ref),
-        message=problem.message,
-        remediation=problem.remediation,
+        message=full.message,
+        remediation=full.remediation,
         action=action,
         path=field_path(problem.path),
         detail=problem.detail,
+        told=None if told == full else told,
     )

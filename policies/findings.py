@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.disclosure import Audience
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,24 +77,45 @@ NOWHERE: Final = Location()
 NO_OBJECT: Final = ObjectRef()
 
 
+Text = str | Callable[[Audience], str]
+"""A text for everybody, or one that is written for who reads it: it then names only what the reader may be told of."""
+
+
+def written(text: Text, audience: Audience) -> str:
+    """A text as this reader gets it."""
+    return text if isinstance(text, str) else text(audience)
+
+
 class Problem(NamedTuple):
     """What a rule yields. The evaluator adds id, severity, action, object and location, and makes a Finding of it.
 
     `message`: what is wrong, values quoted, then why; lower case, no full stop. The first sentence fits a kubectl
     warning (120 characters). `path`: the offending value; where a field is absent, leave it empty (the object's name
-    is shown). `location` overrides `path` for what is not inside the subject's object. `detail`: the same for programs.
+    is shown). `location` overrides `path` for what is not inside the subject's object. `detail`: the same for programs,
+    with every name. What names anything but the subject and its class is written for its reader.
     """
 
-    message: str
+    message: Text
     path: Path = ()
-    remediation: str = ""
+    remediation: Text = ""
     location: Location | None = None
     object: ObjectRef | None = None
     detail: Mapping[str, Any] = {}
 
 
+class Told(NamedTuple):
+    """What a requester reads who may not see everything."""
+
+    message: str
+    remediation: str = ""
+
+
 class Finding(NamedTuple):
-    """One rule's statement on one object, in force."""
+    """One rule's statement on one object, in force.
+
+    `message`, `remediation` and `detail` name everything: they are for the audit log and for commands. `told` is for
+    the requester; None where nothing is withheld.
+    """
 
     location: Location
     severity: Severity
@@ -101,6 +126,12 @@ class Finding(NamedTuple):
     action: Action = Action.WARN
     path: str = ""
     detail: Mapping[str, Any] = {}
+    told: Told | None = None
+
+    @property
+    def disclosed(self) -> Finding:
+        """The finding in the words for the requester."""
+        return self._replace(message=self.told.message, remediation=self.told.remediation) if self.told else self
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -111,6 +142,33 @@ class Finding(NamedTuple):
 def quote(text: object) -> str:
     """A value in a message: upstream's double quotes."""
     return f'"{text}"'
+
+
+_SPACE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")
+_INVISIBLE: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""What is drawn as nothing and yet counts as printable: fillers, the blank of Braille, variation selectors."""
+
+
+def one_line(text: str) -> str:
+    """The text as it can be printed anywhere: on one line, and what nobody sees made visible.
+
+    Control characters, lone surrogates and line breaks become a space, a run of them one. What turns the direction of a
+    line (bidi), has no width, is a tag or a variation selector, or is no character at all becomes its escape, as
+    `\\u202e`: left as it is, two names could look alike, or a warning read backwards.
+    """
+    if text.isascii():
+        return _SPACE.sub(" ", text).strip()
+    return "".join(map(_shown, _SPACE.sub(" ", text).strip()))
+
+
+def _shown(char: str) -> str:
+    if char == " " or (char.isprintable() and not _INVISIBLE.match(char)):
+        return char
+    if char.isspace():
+        return " "
+    return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
 def plural(count: int, noun: str, many: str = "") -> str:

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from policies.config.admission_configuration import load_limited_resources
     from policies.config.load import load_config, read_config
-    from policies.config.model import Annotate, Config, ConfigError, Exemption
+    from policies.config.model import Annotate, Config, ConfigError, DiscloseTo, Exemption, RepeatedWarnings
     from policies.config.search import find_config
 
 __all__ = [
     "Annotate",
     "Config",
     "ConfigError",
+    "DiscloseTo",
     "Exemption",
+    "RepeatedWarnings",
     "find_config",
     "load_config",
     "load_limited_resources",

@@ -74,6 +74,13 @@ class Entry:
         except ValueError:
             raise self.fault(f'must be a whole number, not "{self.text()}"') from None
 
+    def boolean(self) -> bool:
+        """`true` or `false`."""
+        text = self.text()
+        if text not in ("true", "false"):
+            raise self.fault(f'must be true or false, not "{text}"')
+        return text == "true"
+
     def word(self, known: Collection[str], what: str) -> str:
         """One of several words."""
         text = self.text()

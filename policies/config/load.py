@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.config.admission_configuration import limited_resource
 from policies.config.document import Entry, parse
-from policies.config.model import Annotate, Config, ConfigError, Exemption
+from policies.config.model import Annotate, Config, ConfigError, Exemption, RepeatedWarnings
+from policies.disclosure import Disclose
 from policies.findings import Action, Severity
 from policies.options import POD_TEMPLATE_PATHS, AllowedClasses, LimitedResource
 from policies.rules import RULES
@@ -80,6 +81,23 @@ def _annotate(config: Config, entry: Entry) -> Config:
     return config._replace(annotate=Annotate(entry.word([a.value for a in Annotate], "choice")))
 
 
+def _disclose(config: Config, entry: Entry) -> Config:
+    return config._replace(disclose=Disclose(entry.word([d.value for d in Disclose], "choice")))
+
+
+def _disclose_to(config: Config, entry: Entry) -> Config:
+    to = config.disclose_to
+    for key, value in entry.items(("groups", "subjectAccessReview")):
+        to = to._replace(groups=value.texts()) if key == "groups" else to._replace(by_access_review=value.boolean())
+    return config._replace(disclose_to=to)
+
+
+def _repeated_warnings(config: Config, entry: Entry) -> Config:
+    return config._replace(
+        repeated_warnings=RepeatedWarnings(entry.word([r.value for r in RepeatedWarnings], "choice"))
+    )
+
+
 def _exemptions(config: Config, entry: Entry) -> Config:
     return config._replace(exemptions=tuple(_exemption(element) for element in entry.elements()))
 
@@ -148,5 +166,8 @@ _READERS: Final[Mapping[str, Callable[[Config, Entry], Config]]] = {
     "allowedClasses": _option("allowed_classes", _allowed),
     "annotate": _annotate,
     "exemptions": _exemptions,
+    "disclose": _disclose,
+    "discloseTo": _disclose_to,
+    "repeatedWarnings": _repeated_warnings,
 }
 OPTION_NAMES: Final = tuple(_READERS)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.disclosure import Disclose
 from policies.findings import Action, Severity
 from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
 from policies.options import Options
@@ -38,6 +39,13 @@ class Annotate(StrEnum):
     OFF = "off"
 
 
+class RepeatedWarnings(StrEnum):
+    """How warnings are told that one user gets by one rule again and again."""
+
+    SHORT = "short"
+    FULL = "full"
+
+
 class Exemption(NamedTuple):
     """Requests that the webhook lets pass: everything that is given must hold, of a list one entry."""
 
@@ -58,6 +66,23 @@ class Exemption(NamedTuple):
         )
 
 
+class DiscloseTo(NamedTuple):
+    """Who sees everything, whatever `disclose` says: `groups` are shell patterns.
+
+    `by_access_review`: whoever else the API server lets list pods in all namespaces.
+    """
+
+    groups: tuple[str, ...] = ("system:masters",)
+    by_access_review: bool = False
+
+    def covers(self, user: User) -> bool:
+        """Whether the user is in one of the groups."""
+        return any(one_of(self.groups, group) for group in user.groups)
+
+
+_TO_MASTERS: Final = DiscloseTo()
+
+
 class Config(NamedTuple):
     """The configuration in force; without arguments, the defaults."""
 
@@ -66,6 +91,9 @@ class Config(NamedTuple):
     options: Options = _NO_OPTIONS
     annotate: Annotate = Annotate.ALL
     exemptions: tuple[Exemption, ...] = ()
+    disclose: Disclose = Disclose.OWN_NAMESPACE
+    disclose_to: DiscloseTo = _TO_MASTERS
+    repeated_warnings: RepeatedWarnings = RepeatedWarnings.SHORT
 
     def action(self, rule: Rule, about: About) -> Action:
         """What the webhook does with a finding: as configured; else the rule's default, on a template never deny.

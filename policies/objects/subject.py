@@ -45,6 +45,8 @@ class User(NamedTuple):
 
     name: str = ""
     groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class Subject(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.findings import Severity, plural
+from policies.findings import Severity, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ def render(
         head = f"{place.file}:{place.line}:{place.column}"
         about = f"{finding.object}: " if str(finding.object) else ""
         severity, rule = str(finding.severity), paint(f"[{finding.rule}]", "dim")
-        yield f"{paint(head, 'bold')}: {paint(severity, severity)}: {about}{finding.message} {rule}"
+        yield f"{paint(head, 'bold')}: {paint(severity, severity)}: {one_line(about + finding.message)} {rule}"
         yield from _excerpt(finding, line_of(place.file, place.line) if place.line else None, paint)
 
 
@@ -47,7 +47,7 @@ def _excerpt(finding: Finding, line: str | None, paint: Callable[[str, str], str
         yield f"  {place.line} | {shown}"
         yield f"  {gutter} | {paint(caret, str(finding.severity))}"
     if finding.remediation:
-        yield f"  {gutter} = fix: {finding.remediation}"
+        yield f"  {gutter} = fix: {one_line(finding.remediation)}"
 
 
 def summary(files: int, objects: int, skipped: Mapping[str, int], findings: Sequence[Finding]) -> str:

@@ -44,15 +44,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, listed, plural
+from policies.findings import Action, Problem, Severity, plural
 from policies.objects.fields import InvalidObject, at
 from policies.objects.workload import pod_template_of
 from policies.rules.context import About, Context
-from policies.rules.wording import class_name
+from policies.rules.wording import class_name, listed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.disclosure import Audience
+    from policies.findings import ObjectRef
     from policies.objects.subject import Subject
 
 ID: Final = "class-still-in-use"
@@ -64,21 +66,30 @@ ACTION: Final = Action.WARN
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """The workloads, and pods without one, that name the class."""
     name = subject.ref.name
-    users = sorted(_workloads_naming(name, context))
+    users = sorted(_workloads_naming(name, context), key=str)
     named = any(other == name for other, _ in context.census)
     pods = [p for p in context.pods if p.priority_class_name == name and not p.terminal] if named else []
-    loose = [f"Pod {p.namespace}/{p.name}" for p in pods if p.owner is None]
+    loose = sorted((p.namespace, f"Pod {p.namespace}/{p.name}") for p in pods if p.owner is None)
     if users or loose:
+        objects = [(ref.namespace, str(ref)) for ref in users] + loose
         yield Problem(
-            f"{plural(len(users) + len(loose), 'object')} still {'names' if len(users + loose) == 1 else 'name'} it: "
-            f"{listed(users + sorted(loose))}. New pods of these will be refused; {plural(len(pods), 'pod')} that are "
-            "there keep their priority",
+            lambda audience: (
+                f"{plural(len(objects), 'object')} still {'names' if len(objects) == 1 else 'name'} it"
+                f"{_named(objects, audience)}. New pods of these will be refused; {plural(len(pods), 'pod')} that are "
+                "there keep their priority"
+            ),
             remediation="move them to another class first",
-            detail={"workloads": users, "pods": len(pods)},
+            detail={"workloads": [str(ref) for ref in users], "pods": len(pods)},
         )
 
 
-def _workloads_naming(name: str, context: Context) -> Iterator[str]:
+def _named(objects: list[tuple[str, str]], audience: Audience) -> str:
+    """`: Deployment team/web and 2 more`; nothing where the reader is told of none. `objects`: (namespace, text)."""
+    named = [text for namespace, text in objects if audience.is_told_of(namespace)]
+    return f": {listed_of(named, len(objects))}" if named else ""
+
+
+def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:
     """Top-level workloads only: a ReplicaSet or Job with a controller follows its owner."""
     for workload in context.cluster.workloads.values() if context.cluster else ():
         references = at(workload.object, "metadata", "ownerReferences") or ()
@@ -89,4 +100,4 @@ def _workloads_naming(name: str, context: Context) -> Iterator[str]:
         except InvalidObject:
             continue
         if template is not None and class_name(template) == name:
-            yield str(workload.ref)
+            yield workload.ref

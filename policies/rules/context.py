@@ -6,6 +6,7 @@ from enum import Enum, StrEnum
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from policies.disclosure import Disclose
 from policies.findings import NOWHERE, Action, Location, Problem, Severity
 from policies.objects.fields import InvalidObject, group_kind
 from policies.objects.namespace import Namespace
@@ -78,7 +79,7 @@ class Context:
     """One evaluation: the apply that the subject belongs to, and the cluster it comes to (None: not known).
 
     `is_exempt`: whether the webhook lets everything in a namespace pass, and so gives its pods no class. `recall`: for
-    an apply of one subject alone, as impacts depend on what comes before.
+    an apply of one subject alone, as impacts depend on what comes before. `disclose`: what who asked is told by name.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Context:
         expired: Callable[[], bool],
         is_exempt: Callable[[Namespace], bool] = lambda _: False,
         recall: Recall | None = None,
+        disclose: Disclose = Disclose.NAMES,
     ) -> None:
         self.apply: Final = apply
         self.cluster: Final = cluster
@@ -98,6 +100,7 @@ class Context:
         self.phase: Final = phase
         self.now: Final = now
         self.expired: Final = expired
+        self.disclose: Final = disclose
         self._is_exempt, self._recall = is_exempt, recall or worked_out
         self._impacts: dict[int, Impact | None] = {}
 

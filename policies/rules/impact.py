@@ -7,16 +7,19 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.disclosure import OPEN
 from policies.findings import listed, plural
 from policies.metering import CutShort, charge, meter
 from policies.objects.fields import InvalidObject, at, group_kind, mapping
 from policies.objects.subject import Operation
 from policies.objects.workload import holds, pod_template_of
+from policies.rules.wording import in_other_namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from policies.cluster import ClusterSnapshot
+    from policies.disclosure import Audience
     from policies.new_pods import DaemonPods
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
@@ -69,12 +72,12 @@ class Impact(NamedTuple):
         stuck = sum(p.outcome == "pending" for p in self.predictions)
         return stuck + (self.new - self.predicted if self.rest == "pending" else 0)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self, audience: Audience = OPEN) -> dict[str, object]:
         """For programs, compact: the annotation forewarn.dev/preemption-impact."""
         told: dict[str, object] = {} if self.priority is None else {"priority": self.priority}
         told |= {"newPods": self.new, "predicted": self.predicted}
         if preempting := self.preempting:
-            told["preemptions"] = [_told(prediction) for prediction in preempting[:_SHOWN]]
+            told["preemptions"] = [_told(prediction, audience) for prediction in preempting[:_SHOWN]]
             told |= _more("Preemptions", len(preempting))
         if self.pending:
             told["pending"] = self.pending
@@ -84,22 +87,24 @@ class Impact(NamedTuple):
 
     @property
     def cut_short(self) -> str:
-        """`; only 3 of 10 new pods were predicted`, or nothing."""
+        """`; time was up after 3 of 10 new pods`, or nothing."""
         if self.rest != "unknown":
             return ""
-        return f"; only {self.predicted} of {self.new} new pods were predicted in the time there was"
+        return f"; time was up after {self.predicted} of {self.new} new pods"
 
 
-def _told(prediction: Prediction) -> dict[str, object]:
-    """One preemption, for programs."""
-    nodes, victims = prediction.selected, [victim.key for victim in prediction.victims]
-    return {
-        "node": prediction.nominated_node,
-        **({"orAnyOf": nodes[:_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}),
-        "victims": victims[:_SHOWN],
-        **_more("Victims", len(victims)),
-        "pdbViolations": prediction.num_pdb_violations,
-    }
+def _told(prediction: Prediction, audience: Audience) -> dict[str, object]:
+    """One preemption, for programs. Nodes are for who sees everything: a node's name tells where others run."""
+    named = [victim.key for victim in prediction.victims if audience.is_told_of(victim.namespace)]
+    counted = [v.effective_priority for v in prediction.victims if not audience.is_told_of(v.namespace)]
+    told: dict[str, object] = {"victims": named[:_SHOWN], **_more("Victims", len(named))}
+    if audience.sees_all:
+        nodes = prediction.selected
+        told["node"] = prediction.nominated_node
+        told |= {"orAnyOf": nodes[:_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}
+    if counted:
+        told |= {"unnamedVictims": len(counted), "unnamedPriorities": [min(counted), max(counted)]}
+    return {**told, "pdbViolations": prediction.num_pdb_violations}
 
 
 def _more(what: str, count: int) -> dict[str, object]:
@@ -374,14 +379,24 @@ def of_new_pods(count: int, impact: Impact) -> str:
     return f"all {impact.new} new pods" if count == impact.new else f"{count} of {impact.new} new pods"
 
 
-def nodes_of(predictions: tuple[Prediction, ...]) -> str:
-    """The nodes where it would happen; `node-1 or node-2` where several tie for one pod."""
+def on_nodes(predictions: tuple[Prediction, ...], audience: Audience) -> str:
+    """` on node-1`: the nodes where it would happen; ` on node-1 or node-2` where several tie for one pod.
+
+    Nothing for who does not see everything: a node's name tells where others run.
+    """
+    return f" on {_nodes_of(predictions)}" if audience.sees_all else ""
+
+
+def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
     if len(predictions) == 1 and len(predictions[0].selected) > 1:
         tied = predictions[0].selected
         return " or ".join(tied) if len(tied) <= 2 else f"{tied[0]} or {plural(len(tied) - 1, 'other node')}"
     return listed(sorted({prediction.nominated_node for prediction in predictions}), 2)
 
 
-def described(victims: list[Pod]) -> str:
-    """`reports/nightly-4 (priority 100)`, the first few of them."""
-    return listed([f"{pod.key} (priority {pod.effective_priority})" for pod in victims])
+def described(victims: list[Pod], audience: Audience) -> str:
+    """`reports/nightly-4 (priority 100)`, the first few; those that the reader is not told of are counted."""
+    named = [f"{pod.key} (priority {pod.effective_priority})" for pod in victims if audience.is_told_of(pod.namespace)]
+    counted = [pod for pod in victims if not audience.is_told_of(pod.namespace)]
+    parts = ([listed(named)] if named else []) + ([in_other_namespaces(counted, audience)] if counted else [])
+    return "; ".join(parts)

@@ -66,6 +66,7 @@ Fix: use another class, or ask for a quota of this class in the namespace.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
@@ -74,7 +75,9 @@ from policies.rules.context import About, Context
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.disclosure import Audience
     from policies.objects.subject import Subject
+    from policies.quota import Fault
 
 ID: Final = "limited-class-without-quota"
 ABOUT: Final = (About.POD, About.TEMPLATE)
@@ -95,8 +98,17 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
         consequence = "its pods will be refused: " if template.is_template else ""
         by_class = fault.kind is FaultKind.UNCOVERED_SCOPE
         yield Problem(
-            consequence + fault.message,
+            partial(_refused, consequence, fault),
             template.at("priorityClassName" if by_class else "containers"),
             f"{'use another class' if by_class else 'ask for less'}, or have a quota for it in namespace "
             f"{namespace_of(subject)}",
         )
+
+
+_WITHHELD: Final = "insufficient quota to match the scopes that limit it"
+
+
+def _refused(consequence: str, fault: Fault, audience: Audience) -> str:
+    """The API server's words; the classes of its configuration beside the pod's own are not for every reader."""
+    by_class = fault.kind.value == "uncovered-scope"
+    return consequence + (_WITHHELD if by_class and not audience.sees_all else fault.message)

@@ -50,6 +50,7 @@ Fix: name the classes with In, limit pods, cpu or memory of them, and use no oth
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, quote
@@ -58,6 +59,7 @@ from policies.rules.context import About, Context
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.disclosure import Audience
     from policies.findings import Path
     from policies.objects.resource_quota import ResourceQuota
     from policies.objects.subject import Subject
@@ -96,9 +98,15 @@ def _covered(
         if not any(holds(scope, name) for scope in limited) or not holds(selector, name):
             continue
         for why, remedy in _how(quota, selector, name):
-            shown = "other classes" if name == _ANY_OTHER else f"class {quote(name)}"
-            yield Problem(f"covers {shown} for limitedResources {why}", path, remedy)
+            yield Problem(partial(_told, name, quota, why), path, remedy)
             return
+
+
+def _told(name: str, quota: ResourceQuota, why: str, audience: Audience) -> str:
+    shown = "other classes" if name == _ANY_OTHER else "a limited class"
+    if name != _ANY_OTHER and (audience.knows(name) or any(name in s.values for s in quota.scope_selectors)):
+        shown = f"class {quote(name)}"
+    return f"covers {shown} for limitedResources {why}"
 
 
 def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:

@@ -40,14 +40,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, listed, quote
+from policies.findings import Action, Problem, Severity, plural, quote
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.rules.context import About, Context
-from policies.rules.wording import class_of
+from policies.rules.wording import class_of, listed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.disclosure import Audience
+    from policies.objects.priority_class import PriorityClass
     from policies.objects.subject import Subject
 
 ID: Final = "non-preempting-above-preempting"
@@ -66,9 +68,14 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
         key=lambda c: (-c.value, c.name),
     )
     if below:
-        names = listed([f"{quote(c.name)} ({c.value})" for c in below])
         yield Problem(
-            f"pods of this class wait while pods of {names} below it may preempt",
+            lambda audience: f"pods of this class wait while pods of {_named(below, audience)} below it may preempt",
             ("preemptionPolicy",),
             "give the class that waits the lower value",
         )
+
+
+def _named(classes: list[PriorityClass], audience: Audience) -> str:
+    """`"low" (10) and 2 more`; `3 classes` where the reader may be told of none."""
+    known = [f"{quote(c.name)} ({c.value})" for c in classes if audience.knows(c.name)]
+    return listed_of(known, len(classes)) if known else plural(len(classes), "class", "classes")

@@ -69,7 +69,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.context import About, Context
-from policies.rules.impact import described, nodes_of, of_new_pods, victims_of
+from policies.rules.impact import described, of_new_pods, on_nodes, victims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,9 +100,12 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     broken = sum(prediction.num_pdb_violations for prediction in preempting)
     budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
     yield Problem(
-        f"{subject.ref.name} (priority {impact.priority}): no room; {of_new_pods(len(preempting), impact)} would "
-        f"preempt {plural(len(victims), 'pod')} on {nodes_of(preempting)}. Victims: {described(victims)}.{budgets} "
-        f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}",
+        lambda audience: (
+            f"{subject.ref.name} (priority {impact.priority}): no room; {of_new_pods(len(preempting), impact)} would "
+            f"preempt {plural(len(victims), 'pod')}{on_nodes(preempting, audience)}. "
+            f"Victims: {described(victims, audience)}.{budgets} "
+            f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}"
+        ),
         template.at("priorityClassName"),
         "ask for less, or choose a lower class",
         detail=impact.to_dict(),

@@ -66,8 +66,10 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
         ]
         have = "has" if len(pods) == 1 else "have"
         yield Problem(
-            f"{summary_of_pods(pods)} of this class {have} priority {priorities_of(pods)}, not {value}; "
-            "a pod keeps the number it was created with",
+            lambda audience: (
+                f"{summary_of_pods(pods, audience)} of this class {have} priority {priorities_of(pods)}, not {value}; "
+                "a pod keeps the number it was created with"
+            ),
             ("value",),
             "restart their workloads",
             detail={"pods": len(pods), "value": value},

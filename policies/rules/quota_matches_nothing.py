@@ -48,6 +48,7 @@ scopes."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, quote
@@ -57,6 +58,7 @@ from policies.rules.wording import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.disclosure import Audience
     from policies.objects.resource_quota import ResourceQuota
     from policies.objects.subject import Subject
     from policies.options import ScopeSelector
@@ -82,12 +84,17 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
         found = list(_unknown(selector, context))
         unknown += found
         for index, name in found:
-            message = f"there is no class {quote(name)}{nearest(name, context.classes)}"
-            yield Problem(message, (*path, "values", index), "create the class, or name one that exists")
+            yield Problem(
+                partial(_no_class, name, context), (*path, "values", index), "create the class, or name one that exists"
+            )
     if not unknown and _excludes_all(quota, context):
         shown = " and ".join(_shown(s) for s in quota.scope_selectors if s.scope_name == _CLASS)
         yield Problem(f"no pod is in all of its scopes: {shown}", ("spec", "scopeSelector"), "take one of them out")
     yield from _never_charged(quota)
+
+
+def _no_class(name: str, context: Context, audience: Audience) -> str:
+    return f"there is no class {quote(name)}{nearest(name, context.classes, audience)}"
 
 
 def _unknown(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:

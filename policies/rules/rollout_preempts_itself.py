@@ -79,7 +79,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.context import About, Context
-from policies.rules.impact import described, nodes_of, victims_of
+from policies.rules.impact import described, on_nodes, victims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,8 +102,10 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     if victims:
         own = plural(len(victims), "pod")
         yield Problem(
-            f"{subject.ref.name} (priority {impact.priority}): its rollout would preempt "
-            f"{own} of its own on {nodes_of(preempting)}. Victims: {described(victims)}{impact.cut_short}",
+            lambda audience: (
+                f"{subject.ref.name} (priority {impact.priority}): its rollout would preempt {own} of its own"
+                f"{on_nodes(preempting, audience)}. Victims: {described(victims, audience)}{impact.cut_short}"
+            ),
             template.at("priorityClassName"),
             "make room first, or set maxSurge: 0",
             detail=impact.to_dict(),

@@ -57,8 +57,10 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     name = text_at(subject.object, "metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
     if name and context.classes_known and name not in context.classes:
         yield Problem(
-            f"no PriorityClass with name {name} was found; pods here keep the cluster's default"
-            f"{nearest(name, sorted(context.classes))}",
+            lambda audience: (
+                f"no PriorityClass with name {name} was found; pods here keep the cluster's default"
+                f"{nearest(name, context.classes, audience)}"
+            ),
             ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION),
             "create the class, or name one that exists",
         )

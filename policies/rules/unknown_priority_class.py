@@ -51,6 +51,7 @@ from policies.rules.wording import class_name, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.disclosure import Audience
     from policies.objects.subject import Subject
 
 ID: Final = "unknown-priority-class"
@@ -68,11 +69,18 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     try:
         establish_priority(name, context.classes)
     except Forbidden as refusal:
-        known = sorted(context.classes.keys() - {c.name for c in SYSTEM_CLASSES})
-        consequence = ": its pods will be refused" if template.is_template else ""
+        said = f"{refusal}{': its pods will be refused' if template.is_template else ''}"
         yield Problem(
-            f"{refusal}{consequence}{nearest(name, context.classes)}",
+            lambda audience: said + nearest(name, context.classes, audience),
             template.at("priorityClassName"),
-            f"create it, or name one of: {listed(known, 5)}" if known else "create it",
+            lambda audience: _remedy(context, audience),
             detail={"class": name},
         )
+
+
+def _remedy(context: Context, audience: Audience) -> str:
+    """Which classes there are, as far as the reader may be told."""
+    known = sorted(filter(audience.knows, context.classes.keys() - {c.name for c in SYSTEM_CLASSES}))
+    if known:
+        return f"create it, or name one of: {listed(known, 5)}"
+    return "create it" if audience.sees_all else "create it, or name one that exists"

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import Location, Problem, listed, plural, quote
+from policies.disclosure import OPEN, Disclose
+from policies.findings import Location, Problem, plural, quote
 from policies.objects.fields import INT32, at
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.priority import Forbidden, Resolved, class_by_namespace, establish_priority
 from policies.rules.context import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from policies.disclosure import Audience
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
     from policies.objects.subject import Subject
@@ -61,11 +63,14 @@ def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
     return given if given in context.classes or (given and not context.classes_known) else name
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean "high"?`, or nothing where no known name is near. Few mean a system class: it must be nearer."""
+def nearest(name: str, known: Iterable[str], audience: Audience = OPEN) -> str:
+    """`; did you mean "high"?`, or nothing where no known name is near. Few mean a system class: it must be nearer.
+
+    Only classes that the reader may be told of: a guess that is half right must not bring out the rest.
+    """
     from difflib import get_close_matches  # only when something is wrong
 
-    names = sorted(known)
+    names = sorted(known) if audience.sees_all else sorted(filter(audience.knows, known))
     system = [name for name in names if name in _SYSTEM]
     matches = get_close_matches(name, [name for name in names if name not in _SYSTEM], n=1, cutoff=0.6)
     matches = matches or get_close_matches(name, system, n=1, cutoff=0.6 if name.startswith("system-") else 0.85)
@@ -77,9 +82,26 @@ def elsewhere(location: Location) -> str:
     return f" ({location})" if location.line else ""
 
 
-def summary_of_pods(pods: list[Pod]) -> str:
-    """`12 pods (team/web-1, team/web-2 and 10 more)`."""
-    return f"{plural(len(pods), 'pod')} ({listed(sorted(f'{p.namespace}/{p.name}' for p in pods), 2)})"
+def summary_of_pods(pods: list[Pod], audience: Audience) -> str:
+    """`12 pods (team/web-1, team/web-2 and 10 more)`; `12 pods` where the reader is told of none of them."""
+    named = sorted(f"{p.namespace}/{p.name}" for p in pods if audience.is_told_of(p.namespace))
+    return f"{plural(len(pods), 'pod')}{f' ({listed_of(named, len(pods), 2)})' if named else ''}"
+
+
+def listed_of(named: list[str], count: int, limit: int = 3) -> str:
+    """Those of `count` things that are named, the first few, and how many more there are."""
+    shown = named[:limit]
+    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
+
+
+def in_other_namespaces(pods: Sequence[Pod], audience: Audience) -> str:
+    """`2 pods of other namespaces, priority 100 to 500`: pods that are counted; `2 pods, …` for who is told of none."""
+    numbers = sorted({pod.effective_priority for pod in pods})
+    band = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
+    where = ""
+    if audience.disclose is Disclose.OWN_NAMESPACE:
+        where = " of another namespace" if len({pod.namespace for pod in pods}) == 1 else " of other namespaces"
+    return f"{plural(len(pods), 'pod')}{where}, priority {band}"
 
 
 def priorities_of(pods: list[Pod]) -> str:

@@ -22,7 +22,7 @@ from policies.rules import RULES
 from policies.rules.context import About, Rule
 from policies.rules.documentation import Example, documentation_of
 
-SUPPORT = {"context", "documentation", "impact", "quota_scopes", "quota_use", "wording"}
+SUPPORT = {"audience", "context", "documentation", "impact", "quota_scopes", "quota_use", "wording"}
 WANTED = frozenset((*ALWAYS_READ, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
