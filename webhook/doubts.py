@@ -70,6 +70,10 @@ def doubted(finding: Finding) -> Finding:
 
 def _warned(finding: Finding, why: str) -> Finding:
     """A denial or warning as a warning; why comes right after the first sentence, where no client cuts it off."""
-    first, _, rest = finding.message.partition(". ")
-    message = f"{first.rstrip('.')}. {why} {rest}".rstrip()
-    return finding._replace(action=Action.WARN, message=message)
+    told = finding.told._replace(message=_with(why, finding.told.message)) if finding.told else None
+    return finding._replace(action=Action.WARN, message=_with(why, finding.message), told=told)
+
+
+def _with(why: str, message: str) -> str:
+    first, _, rest = message.partition(". ")
+    return f"{first.rstrip('.')}. {why} {rest}".rstrip()

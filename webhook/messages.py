@@ -1,5 +1,7 @@
 """Findings as kubectl shows them: warnings within their budget, audit annotations, the text of a denial.
 
+Warnings and denials are for who asked, and in the words for him (`Finding.disclosed`); the audit log has it in full.
+
 Sources: apiserver pkg/endpoints/filters/warning.go (a warning with a control character is dropped without a word; past
 4,096 runes in all, each is cut to 256), pkg/admission/attributes.go (keys of audit annotations).
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, plural
+from policies.findings import Action, one_line, plural
 from webhook.review import Cause
 
 if TYPE_CHECKING:
@@ -21,14 +23,8 @@ MAX_WARNINGS: Final = 3
 MAX_WARNING: Final = 256
 MAX_FIRST_SENTENCE: Final = 120
 MAX_AUDIT_KEY: Final = 63
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")
 _NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _FULL_STOP: Final = re.compile(r"(?<=[.!?])\s")
-
-
-def one_line(text: str) -> str:
-    """The text without control characters, lone surrogates and line breaks; runs of them become one space."""
-    return _UNPRINTABLE.sub(" ", text).strip()
 
 
 def cut(text: str, limit: int) -> str:
@@ -43,25 +39,56 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """At most three warnings, worst first, each said once; the last one says how many more there are."""
-    texts: dict[str, str] = {}
-    for finding in worst_first(findings):
-        texts.setdefault(_sentences(finding), finding.rule)
+    """At most three warnings, worst first, each said once; the last one says how many more there are.
+
+    What is too long loses the end of its longest sentence, a list of names as a rule, before any of its remedy.
+    """
+    texts: dict[tuple[tuple[str, ...], str], str] = {}
+    for finding in worst_first(finding.disclosed for finding in findings):
+        texts.setdefault((_sentences(finding), _remedy(finding)), finding.rule)
     more = len(texts) - MAX_WARNINGS
     shown = list(texts.items())[:MAX_WARNINGS]
     tails = [f" [{rule}]" for _, rule in shown]
     if more > 0:
         tails[-1] += f" (and {plural(more, 'more warning')})"
-    return tuple(cut(text, MAX_WARNING - len(tail)) + tail for (text, _), tail in zip(shown, tails, strict=True))
+    return tuple(_fitted(*text, MAX_WARNING - len(tail)) + tail for (text, _), tail in zip(shown, tails, strict=True))
 
 
-def _sentences(finding: Finding) -> str:
-    """Message and remedy, the first sentence short enough for every client."""
-    first, *rest = _FULL_STOP.split(one_line(finding.message), maxsplit=1)
-    first = cut(first, MAX_FIRST_SENTENCE)
-    rest += [f"Fix: {one_line(finding.remediation)}"] if finding.remediation else []
-    *sentences, last = first, *rest
-    return " ".join([*(s if s.endswith((".", "!", "?", "…")) else f"{s}." for s in sentences), last])
+def _fitted(sentences: tuple[str, ...], remedy: str, room: int) -> str:
+    """All within so many characters: the longest sentence is shortened, then the next one, and the remedy with them."""
+    parts = [*sentences, remedy] if remedy else [*sentences]
+    while (over := len(" ".join(parts)) - room) > 0:
+        longest = max(range(len(sentences)), key=lambda index: len(parts[index]))
+        if len(parts[longest]) <= _SHORTEST:
+            return cut(" ".join(parts), room)
+        if remedy and len(remedy) > room // 2:
+            parts[-1] = remedy = cut(remedy, room // 2)
+            continue
+        parts[longest] = cut(parts[longest], max(_SHORTEST, len(parts[longest]) - over))
+    return " ".join(parts)
+
+
+_SHORTEST: Final = 24
+"""Characters below which a sentence says nothing."""
+
+
+def _sentences(finding: Finding) -> tuple[str, ...]:
+    """The message, its first sentence short enough for every client; a full stop at its end where a remedy follows."""
+    first, *rest = _FULL_STOP.split(one_line(finding.message), maxsplit=_MANY)
+    *sentences, last = cut(first, MAX_FIRST_SENTENCE), *rest
+    return (*map(_ended, sentences), _ended(last) if finding.remediation else last)
+
+
+_MANY: Final = 5
+"""Sentences that are told apart."""
+
+
+def _remedy(finding: Finding) -> str:
+    return f"Fix: {one_line(finding.remediation)}" if finding.remediation else ""
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
 
 
 def audit_of(findings: Iterable[Finding]) -> dict[str, str]:
@@ -82,7 +109,7 @@ def audit_key(text: str) -> str:
 
 def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
     """The message of a denial, one statement a field and every rule named, and its causes for programs."""
-    ordered = worst_first(findings)
+    ordered = worst_first(finding.disclosed for finding in findings)
     by_field: dict[str, list[Finding]] = {}
     for finding in ordered:
         by_field.setdefault(finding.path or finding.message, []).append(finding)

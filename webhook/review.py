@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import orjson
 
+from policies.findings import one_line
 from policies.objects.fields import NOTHING, json_type
 from policies.objects.subject import Operation, Subject, User
 
@@ -144,7 +145,9 @@ def _dumps(value: object) -> bytes:
 def status_body(code: int, reason: str, message: str) -> bytes:
     """A metav1.Status, for an HTTP answer that is not an AdmissionReview."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-    return json.dumps({**status, "message": message, "reason": reason, "code": code}, separators=(",", ":")).encode()
+    return json.dumps(
+        {**status, "message": one_line(message), "reason": reason, "code": code}, separators=(",", ":")
+    ).encode()
 
 
 def parse_review(body: bytes) -> Request:
@@ -205,7 +208,15 @@ def _user(info: ApiObject) -> User:
     groups = info.get("groups") or ()
     if not isinstance(groups, list | tuple) or not all(isinstance(group, str) for group in groups):
         raise BadReview("request.userInfo.groups: must be a list of strings")
-    return User(_text(info, "username", "request.userInfo."), tuple(groups))
+    name, uid = (_text(info, key, "request.userInfo.") for key in ("username", "uid"))
+    return User(name, tuple(groups), uid, _extra(info) if "extra" in info else ())
+
+
+def _extra(info: ApiObject) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    extra = _object(info, "extra", "request.userInfo.")
+    if not all(isinstance(v, list) and all(isinstance(text, str) for text in v) for v in extra.values()):
+        raise BadReview("request.userInfo.extra: must be lists of strings")
+    return tuple((key, tuple(values)) for key, values in sorted(extra.items()))
 
 
 def _triple(request: ApiObject, key: str, last: str) -> tuple[str, str, str]:

@@ -250,7 +250,7 @@ def _(_: Running) -> None:
     given = review(pod(priority=0), namespace="odd")
     decision = decided(Hook.MUTATE, given, confirm=unreachable)
     assert decision.response.patch == ()
-    assert ". The API server could not be asked whether this holds. " in decision.response.warnings[0]
+    assert " The API server could not be asked whether this holds. " in decision.response.warnings[0]
 
 
 @row("default-class-just-created")
