@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.disclosure import Audience
 from policies.evaluator import Phase, evaluate, impact_of
-from policies.findings import Action, Finding, Severity
+from policies.findings import Action, Finding, Severity, one_line
 from policies.objects.fields import NOTHING, InvalidObject, at
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, Namespace
 from policies.objects.priority_class import PriorityClass
@@ -22,6 +24,7 @@ from webhook.json_patch import PatchOperation, apply_patch, drop, set_value
 from webhook.messages import audit_of, denial_of, warnings_of
 from webhook.mutation import NO_MUTATION, mutate
 from webhook.review import Request, Response
+from webhook.unchanged import without_repeats
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -135,6 +138,8 @@ class Decision:
     """The annotation that `/mutate` writes."""
     is_cut_short: bool = False
     """Whether there was no time for all that was asked."""
+    withholds: bool = False
+    """Whether the user is not told something that his rights may let him be told: they have not been asked about."""
 
     @property
     def unconfirmed(self) -> bool:
@@ -187,7 +192,7 @@ def decide(
     subject = _scaled(request, cluster, config) if direction is Direction.LOOK_UP else request.subject
     if subject is None:
         return Decision(Response(request.uid), Verdict.ALLOWED)
-    return _marked(_judge(request.uid, subject, cluster, config, time, confirm, impacts), cluster, time)
+    return _marked(_judge(request, subject, cluster, config, time, confirm, impacts), cluster, time)
 
 
 def let_pass(request: Request, cluster: ClusterSnapshot | None, config: Config, now: datetime) -> Decision | None:
@@ -195,7 +200,7 @@ def let_pass(request: Request, cluster: ClusterSnapshot | None, config: Config, 
     if row_of(request, config).direction is Direction.PASS:
         return Decision(Response(request.uid), Verdict.ALLOWED)
     if reason := config.exemption(request.user, _namespace(request, cluster), now):
-        return Decision(Response(request.uid, audit={"exempt": reason}), Verdict.EXEMPT, exemption=reason)
+        return Decision(Response(request.uid, audit={"exempt": one_line(reason)}), Verdict.EXEMPT, exemption=reason)
     return None
 
 
@@ -343,7 +348,8 @@ def _annotated(
     def work_out() -> str | None:
         assert cluster is not None
         told.append(impact_of(subject, cluster, config, time.expired, impacts))
-        return impact.annotation(told[-1], bool(time.late))
+        audience = Audience(config.disclose, subject.ref.namespace)
+        return impact.annotation(told[-1], bool(time.late), audience)
 
     if cluster is not None and impact.wanted(subject, config):
         remembered = worked_out if request.dry_run else recall  # what a dry run was told must not outlive it
@@ -390,7 +396,7 @@ def _scaled(request: Request, cluster: ClusterSnapshot | None, config: Config) -
 
 
 def _judge(
-    uid: str,
+    request: Request,
     subject: Subject,
     cluster: ClusterSnapshot | None,
     config: Config,
@@ -403,16 +409,21 @@ def _judge(
 
     def found(cluster: ClusterSnapshot | None) -> tuple[Finding, ...]:
         nonlocal seconds
-        apply, begun = Apply((subject,)), time.clock()
-        findings = evaluate(
-            apply,
-            cluster,
-            config,
+        begun = time.clock()
+        judge = partial(
+            evaluate,
+            cluster=cluster,
+            config=config,
             phase=Phase.VALIDATE,
             now=time.now,
             expired=time.expired,
-            predicted=told.append,
-            recall=known,
+            disclose=config.disclose,
+        )
+        findings = without_repeats(
+            subject,
+            judge(Apply((subject,)), predicted=told.append, recall=known),
+            config.options.pod_template_paths,
+            lambda stored: judge(Apply((stored,))),
         )
         seconds = time.clock() - begun
         return tuple(doubted(finding) if time.late else finding for finding in findings)
@@ -425,8 +436,12 @@ def _judge(
         else:
             live = _with_classes(cluster, classes)
             findings = findings if live is cluster else found(live)
+    withheld = any(finding.told and finding.action in _SPOKEN for finding in findings)
+    if withheld and config.disclose_to.covers(request.user):
+        withheld, findings = False, tuple(finding._replace(told=None) for finding in findings)
     answered = replace(
-        _answer(uid, findings, time.late),
+        _answer(request.uid, findings, time.late),
+        withholds=withheld and config.disclose_to.by_access_review,
         outcome=impact.outcome_of(told[-1]) if told else "",
         predicting=seconds,
         is_cut_short=any(found.rest == "unknown" for found in told),
@@ -435,12 +450,24 @@ def _judge(
     return _audited(answered, several_defaults.AUDIT_KEY, said)
 
 
+_SPOKEN: Final = (Action.DENY, Action.WARN)
+
+
+def in_full(request: Request, decision: Decision) -> Decision:
+    """The decision as it is told to who may see everything."""
+    findings = tuple(finding._replace(told=None) for finding in decision.findings)
+    told = _answer(request.uid, findings).response
+    audit = {**told.audit, **decision.response.audit}
+    return replace(decision, response=replace(told, audit=audit), findings=findings, withholds=False)
+
+
 def _answer(uid: str, findings: tuple[Finding, ...], late: str = "") -> Decision:
     """One set of findings, rendered as denial, warnings or audit annotations. `late`: as in Time."""
     by_action: dict[Action, list[Finding]] = {action: [] for action in Action}
     for finding in findings:
         by_action[finding.action].append(finding)
-    audit = audit_of(by_action[Action.AUDIT])
+    withheld = [finding for finding in findings if finding.told and finding.action in _SPOKEN]
+    audit = audit_of([*by_action[Action.AUDIT], *withheld])
     if told := next((finding.detail for finding in findings if finding.rule in impact.RULES), None):
         audit[impact.AUDIT_KEY] = impact.text_of(told, bool(late))
     if denied := by_action[Action.DENY]:

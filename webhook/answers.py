@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
+from policies.findings import Action, one_line
 from policies.objects.subject import Operation
 
 if TYPE_CHECKING:
@@ -23,16 +24,21 @@ _SECONDS: Final = 1.0
 _OF_THE_API_SERVER: Final = frozenset({"uid", "creationTimestamp", "managedFields", "generation"})
 """What no rule looks at, and differs between two objects that are alike."""
 _DIGEST: Final = 16
+_SPOKEN: Final = (Action.DENY, Action.WARN)
 
 
 class Answered(NamedTuple):
-    """One answer, but for the request's uid: what is sent, counted and logged. `silent`: allowed without a word."""
+    """One answer, but for the request's uid: what is sent, counted and logged. `silent`: allowed without a word.
+
+    `withheld`: the messages, by rule, of which the requester was told less.
+    """
 
     body: bytes
     verdict: str
     findings: tuple[tuple[str, str], ...]
     exemption: str
     silent: bool
+    withheld: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, decision: Decision) -> Answered:
@@ -40,7 +46,8 @@ class Answered(NamedTuple):
         response = decision.response
         silent = response.allowed and not (response.patch or response.warnings or response.audit or decision.findings)
         told = tuple((finding.rule, finding.action.value) for finding in decision.findings)
-        return cls(response.without_uid(), decision.verdict.value, told, decision.exemption, silent)
+        withheld = tuple((f.rule, one_line(f.message)) for f in decision.findings if f.told and f.action in _SPOKEN)
+        return cls(response.without_uid(), decision.verdict.value, told, decision.exemption, silent, withheld)
 
     def fields_of(self, hook: Hook, request: Request) -> dict[str, object]:
         """What the log says of it."""
@@ -59,6 +66,8 @@ class Answered(NamedTuple):
             fields["subresource"] = request.subresource
         if request.dry_run:
             fields["dry_run"] = True
+        if self.withheld:
+            fields["withheld"] = dict(self.withheld)
         if self.exemption:
             fields["exemption"] = self.exemption
         return fields

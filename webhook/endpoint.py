@@ -17,13 +17,14 @@ from threading import Lock
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from webhook.admission import Decision, Hook, Time, claim_of, decide, let_pass, may_stand, refuse_default
+from webhook.admission import Decision, Hook, Time, claim_of, decide, in_full, let_pass, may_stand, refuse_default
 from webhook.answers import Answered, Answers, Key, key_of
 from webhook.deadlines import Deadline, parse_timeout
 from webhook.impact import Impacts, Memory, cost_of
 from webhook.lanes import Cost
 from webhook.logs import LOGGER, say
 from webhook.metrics import KINDS, OTHER, Refusal
+from webhook.noise import Patience
 from webhook.prediction_process import Unanswered
 from webhook.review import BadReview, Request, parse_review, status_body, with_uid
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
     from policies.objects.priority_class import PriorityClass
+    from webhook.access import AccessReviews
     from webhook.admission import Claim, Confirm, Reserve
     from webhook.metrics import Metrics
     from webhook.prediction_process import Predictors
@@ -202,7 +204,8 @@ class Endpoint:
     Where there is an API server to ask, `confirm` gives the live classes and `reserve` the place of the global default.
     `late`: what answers say of cluster state that is older than it should be; empty while it is not. `predictors`:
     where predictions go that take long; without them each is worked out where it is asked. `is_pressed`: whether
-    something cheaper than this cost waits to be judged.
+    something cheaper than this cost waits to be judged. `reviews` tells who may see everything,
+    `patience` who has been warned often enough.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -217,6 +220,8 @@ class Endpoint:
     is_pressed: Callable[[Cost], bool] = lambda _: False
     impacts: Impacts = field(default_factory=Impacts)
     answers: Answers = field(default_factory=lambda: Answers(monotonic))
+    reviews: AccessReviews | None = None
+    patience: Patience = field(default_factory=lambda: Patience(monotonic))
 
     def refuse(self, content_type: str, content_encoding: str, content_length: str) -> Reply | None:
         """What the headers alone are refused for; None where they are in order. No content type counts as JSON."""
@@ -431,10 +436,25 @@ class _State:
         endpoint = self.endpoint
         if decision.unconfirmed and endpoint.confirm is not None and not self.confirmed:
             return Later(self._guarded(self._confirm), Where.ASK)
+        if decision.withholds:
+            allowed = endpoint.reviews.known(self.request.user) if endpoint.reviews else False
+            if allowed is not None:
+                return self._seen(decision, allowed)
+            run, otherwise = self._guarded(lambda: self._reviewed(decision)), lambda: self._seen(decision, False)
+            return Later(run, Where.ASK, self.cost, self._guarded(otherwise), self.deadline.seconds())
         claim = claim_of(self.request, self.call.hook, self.config) if endpoint.reserve else None
         if claim and may_stand(decision):
             return Later(self._guarded(lambda: self._reserved(claim, decision)), Where.ASK)
         return self._finished(decision)
+
+    def _reviewed(self, decision: Decision) -> Reply | Later:
+        """Ask whether the user may see everything."""
+        assert self.endpoint.reviews is not None
+        return self._seen(decision, not self.deadline.expired() and self.endpoint.reviews.ask(self.request.user))
+
+    def _seen(self, decision: Decision, allowed: bool) -> Reply | Later:
+        """The decision in full, or as it is for everybody else."""
+        return self.decided(in_full(self.request, decision) if allowed else replace(decision, withholds=False))
 
     def _confirm(self) -> Later:
         """Ask for the live classes, and judge by them."""
@@ -454,6 +474,7 @@ class _State:
         endpoint.count_prediction(decision)
         if decision.written is not None:
             endpoint.memory.note(decision.written)
+        decision = endpoint.patience.told(self.request, decision, self.config)
         answered = Answered.of(decision)
         if self.key is not None and not (self.confirmed or decision.unconfirmed or decision.is_cut_short):
             endpoint.answers.put(self.key, (self.cluster, self.config), answered)

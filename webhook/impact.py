@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 
 from policies.config import Annotate
+from policies.disclosure import OPEN, Audience
 from policies.objects.fields import NOTHING, at
 from policies.objects.subject import Operation
 from webhook.lanes import Cost
@@ -114,11 +115,14 @@ def text_of(impact: Mapping[str, object], late: bool = False) -> str:
     return json.dumps(told, separators=(",", ":"), sort_keys=True)
 
 
-def annotation(impact: Impact | None, late: bool = False) -> str | None:
-    """The annotation's text: empty where all fits, None where nothing new comes. `late`: the cache is old."""
+def annotation(impact: Impact | None, late: bool = False, audience: Audience = OPEN) -> str | None:
+    """The annotation's text: empty where all fits, None where nothing new comes. `late`: the cache is old.
+
+    Whoever may read the object reads it: `audience` is somebody of the object's namespace, whoever asked.
+    """
     if impact is None:
         return None
-    return text_of(impact.to_dict(), late) if impact.preempting or impact.pending or impact.rest else ""
+    return text_of(impact.to_dict(audience), late) if impact.preempting or impact.pending or impact.rest else ""
 
 
 class Written(NamedTuple):

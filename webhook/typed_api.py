@@ -20,8 +20,8 @@ _TYPES: Final[dict[int, type[ApiError]]] = {401: Forbidden, 403: Forbidden, 404:
 class TypedApi:
     """Asks an API server. Safe from any thread."""
 
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
+    def __init__(self, server: ApiServer, timeouts: Timeouts = TIMEOUTS) -> None:
+        self._server, self._timeouts = server, timeouts
 
     def get(self, path: str) -> dict[str, Any]:
         """The object, or the list, at a path."""
@@ -37,6 +37,6 @@ class TypedApi:
 
     def _ask(self, method: str, path: str, obj: ApiObject | None = None) -> dict[str, Any]:
         try:
-            return self._server.request(method, path, body=obj, timeouts=TIMEOUTS)
+            return self._server.request(method, path, body=obj, timeouts=self._timeouts)
         except ServerError as error:
             raise _TYPES.get(error.status, ApiError)(f"{method} {path}: {error}") from error

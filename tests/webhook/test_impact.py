@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from policies.config import Config, read_config
+from policies.disclosure import Disclose
 from policies.objects.fields import at
-from tests.webhook.builders import NOW, cluster, decided, deployment, endpoint, pod, review
+from tests.webhook import builders
+from tests.webhook.builders import NOW, cluster, deployment, endpoint, pod, review
 from webhook.admission import Hook, Time, decide
 from webhook.endpoint import Call
 from webhook.impact import ANNOTATION, PATH, Memory, text_of
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.subject import Subject
+    from webhook.admission import Decision
 
 NODE = {
     "apiVersion": "v1",
@@ -32,6 +35,12 @@ NODE = {
     "metadata": {"name": "node-1"},
     "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}},
 }
+
+
+def decided(hook: Hook, given: dict[str, Any], **how: Any) -> Decision:
+    """The decision where everything may be told by name: tests/webhook/test_disclosure.py has the other choices."""
+    config = how.pop("config", Config())
+    return builders.decided(hook, given, config=config._replace(disclose=Disclose.NAMES), **how)
 
 
 def _with_cpu(obj: dict[str, Any], cpu: str) -> dict[str, Any]:
@@ -158,7 +167,7 @@ def test_what_is_predicted_by_late_cluster_state_says_so(obj: dict[str, Any], cp
     [
         (
             "1",
-            "They have up to 30 seconds to end; only 1 of 5 new pods were predicted in the time there was",
+            "They have up to 30 seconds to end; time was up after 1 of 5 new pods. Fix: ",
         ),
         ("2", "only 1 of 5 new pods were predicted in the time there was, and nobody goes for it"),
     ],

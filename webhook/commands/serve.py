@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from socket import socket
 
+    from webhook.access import AccessReviews
     from webhook.certificates import Certificate
     from webhook.commands.state import State
     from webhook.settings import Settings
@@ -101,6 +102,7 @@ def _run(settings: Settings) -> int:
             late=state.late,
             predictors=workers.predictors,
             is_pressed=workers.is_pressed,
+            reviews=_reviews(state),
         )
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
@@ -129,6 +131,19 @@ def _state(settings: Settings, metrics: Metrics) -> State:
         return from_watches(context, settings.max_cache_age, metrics)
     except (SourceError, OSError) as fault:
         raise CannotStart(fault, FAILED) from None
+
+
+def _reviews(state: State) -> AccessReviews | None:
+    """What asks about the rights of a user, where there is an API server to ask."""
+    if state.api is None:
+        return None
+    from time import monotonic
+
+    from webhook.access import TIMEOUTS, AccessReviews
+    from webhook.apiserver import Timeouts
+    from webhook.typed_api import TypedApi
+
+    return AccessReviews(TypedApi(state.api, Timeouts(*TIMEOUTS)), monotonic)
 
 
 def _in_cluster(settings: Settings, state: State, contexts: SwappingContext, metrics: Metrics) -> InCluster:
