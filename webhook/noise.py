@@ -42,7 +42,7 @@ class _Heard(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """How a warning is told: how many there were before it within the time, and how many were held back till now."""
+    """How a warning is told: how many there were before it within the time, and how many were held back in a row."""
 
     before: int
     held_back: int
@@ -56,6 +56,11 @@ class Turn(NamedTuple):
     def is_short(self) -> bool:
         """Whether it is told in one short line."""
         return FULL <= self.before < FULL + SHORT
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is not told, but how many have not been; kubectl prints a line that says the same only once."""
+        return self.before >= FULL + SHORT and self.held_back % EACH == 0
 
 
 class Patience:
@@ -73,8 +78,8 @@ class Patience:
             now = self._clock()
             times, held_back = self._heard.pop(key, _Heard())
             times = tuple(time for time in times if time > now - SECONDS)
-            turn = Turn(len(times), held_back + (len(times) >= FULL + SHORT))
-            self._heard[key] = _Heard((*times, now)[-FULL - SHORT :], turn.held_back % EACH)
+            turn = Turn(len(times), (held_back if times else 0) + (len(times) >= FULL + SHORT))
+            self._heard[key] = _Heard((*times, now)[-FULL - SHORT :], turn.held_back)
             while len(self._heard) > REMEMBERED:
                 self._heard.popitem(last=False)
         return turn
@@ -92,9 +97,9 @@ class Patience:
         lines = [
             _short(next(f for f in warned if f.rule == rule).disclosed, request, annotated)
             if turn.is_short
-            else f"{EACH} more warnings of this rule within a minute were not shown [{rule}]"
+            else f"{turn.held_back} more warnings of this rule were not shown [{rule}]"
             for rule, turn in turns.items()
-            if turn.is_short or turn.held_back == EACH
+            if turn.is_short or turn.is_count
         ]
         warnings = (*warnings_of(f for f in warned if turns[f.rule].is_full), *lines[:MAX_WARNINGS])
         audit = {**audit_of(f for f in warned if not turns[f.rule].is_full), **decision.response.audit}

@@ -66,7 +66,7 @@ def forewarned(
 ) -> Iterator[Webhook]:
     """forewarn with the same limits, once everybody knows of the last quota."""
     config = plane.home / "limited.yaml"
-    config.write_text(LIMITED)
+    config.write_text(f"{LIMITED}repeatedWarnings: full\n")
     made = Webhook(plane, installed, flags=(*QUICK, "--config", str(config)))
     try:
         made.begin(api, failure_policy="Fail")
