@@ -92,6 +92,13 @@ def metered(expired: Callable[[], bool], most: int = MOST_WORK) -> Iterator[Mete
         _CURRENT.reset(token)
 
 
+@contextmanager
+def unmetered() -> Iterator[None]:
+    """What is done inside is not limited: it is of use to every question, and grows with the cluster alone."""
+    with metered(never):
+        yield
+
+
 def meter() -> Meter:
     """The meter in force: take it once before a loop, charge it inside."""
     return _CURRENT.get()

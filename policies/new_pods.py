@@ -33,7 +33,7 @@ from policies.options import POD_TEMPLATE_PATHS
 from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.workload import Workload
@@ -191,15 +191,22 @@ def _number_in(name: str, stem: str) -> int | None:
 _DIGITS: Final = 12
 
 
-def new_pods(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, replicas: int | None = None) -> NewPods:
+def new_pods(
+    cluster: ClusterSnapshot,
+    obj: ApiObject,
+    template: ApiObject,
+    replicas: int | None = None,
+    own: Sequence[Pod] | None = None,
+) -> NewPods:
     """The pods that are missing, in the order they would come; `replicas` stands in for the object's own number.
 
+    `own`: those that it has, if they are known (`pods_of`).
     Raises InvalidObject: a template that cannot be read, a class that does not exist.
     """
     if group_kind(obj) == "apps/DaemonSet":
         return _new_daemons(cluster, obj, template)
     wanted = replicas_of(obj) if replicas is None else replicas
-    present = {pod.name for pod in pods_of(cluster, obj)}
+    present = {pod.name for pod in (pods_of(cluster, obj) if own is None else own)}
     missing = max(wanted - len(present), 0)
     first = int32(obj, "spec", "ordinals", "start") or 0  # of a StatefulSet
     if not missing:
@@ -226,15 +233,36 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     here = cluster.within(ref.namespace)
     owners = {(ref.kind, ref.name), *((w.ref.kind, w.ref.name) for w in _owned(cluster, obj))}
     charge(len(here.pods) + len(here.workloads))
-    pods = [p for p in here.pods.values() if not p.terminal and not p.terminating]
-    found = [p for p in pods if p.owner is not None and (p.owner.kind, p.owner.name) in owners]
+    found = [p for p in here.pods.values() if p.owner is not None and (p.owner.kind, p.owner.name) in owners]
+    found = [p for p in found if _is_there(p)]
     selector = _selector(obj)
     if found or selector.empty:
         return found
     known = {(w.ref.kind, w.ref.name) for w in here.workloads.values()}
+    selected = _Selected(selector)
     return [
-        p for p in pods if (p.owner is None or (p.owner.kind, p.owner.name) not in known) and selector.matches(p.labels)
+        p
+        for p in here.pods.values()
+        if selected[p.labels] and _is_there(p) and (p.owner is None or (p.owner.kind, p.owner.name) not in known)
     ]
+
+
+def _is_there(pod: Pod) -> bool:
+    return not pod.terminal and not pod.terminating
+
+
+class _Selected:
+    """Whether a selector matches labels; asked once of labels that many pods share (`shared_labels`)."""
+
+    def __init__(self, selector: LabelSelector) -> None:
+        self._selector = selector
+        self._known: dict[int, bool] = {}
+
+    def __getitem__(self, labels: Mapping[str, str]) -> bool:
+        known = self._known.get(id(labels))
+        if known is None:
+            known = self._known[id(labels)] = self._selector.matches(labels)
+        return known
 
 
 def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:

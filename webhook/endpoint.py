@@ -383,6 +383,8 @@ class _State:
         endpoint = self.endpoint
         if endpoint.predictors is None:
             return self.decided(self._decide(self.deadline.expired))
+        if self.cost is not Cost.RULES and self.cluster is not None:
+            self.cluster.prepare()  # of use to all that come after
         attempt = _Attempt(self.deadline, lambda: endpoint.is_pressed(self.cost))
         decision = self._decide(attempt.expired)
         left, since = self.deadline.seconds(), monotonic()

@@ -269,10 +269,10 @@ def arrivals(
         same = stored is not None or has_replica_set(cluster, obj, template.object)
     if old is not None and same and replicas_of(old) == replicas_of(obj):
         return (), own  # a no-op for the scheduler, whatever its controller is still at
-    coming = new_pods(cluster, obj, template.object).pods
+    coming = new_pods(cluster, obj, template.object, own=own).pods
     if own and not coming and not same:
         surge = surge_of(obj)
-        coming = new_pods(cluster, obj, template.object, replicas=len(own) + surge).pods[:surge]
+        coming = new_pods(cluster, obj, template.object, len(own) + surge, own).pods[:surge]
     return coming, own
 
 

@@ -60,6 +60,8 @@ def context_of(sources: Sequence[str]) -> str | None:
 def from_files(sources: Sequence[str], metrics: Metrics) -> State:
     """Cluster state that never changes. Raises SourceError."""
     snapshot = load_cluster(*sources).snapshot()
+    if snapshot.objects.nodes:
+        snapshot.prepare()
     loaded = monotonic()
     metrics.cache_age.set_function(lambda: monotonic() - loaded)
     _count(metrics, lambda: snapshot)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, CutShort, charge, each, meter
+from policies.metering import unmetered
 from policies.scheduling.disruption import filter_pods_with_pdb_violation
 from policies.scheduling.fast.reprieve_order import reprieve_order
 from policies.scheduling.preemption import by_importance, start_time
@@ -27,8 +27,6 @@ KEPT: Final = 6
 IN_BULK: Final = 400
 """From so many changed nodes on, all are ordered at once."""
 MOST_LEVELS: Final = 48
-_ROW: Final = 60
-"""Units that it costs to order the pods of one node."""
 LOWEST: Final = -(2**62)
 
 
@@ -74,19 +72,13 @@ class Cutoff:
             if len(self.kind):
                 self._invalidate_changed_budgets(tables, snapshot.budgets)
             self._budgets = snapshot.budgets
-        try:
-            self._learn_levels(tables)
-            changed = np.flatnonzero(self.serials != tables.serials)
-            if len(changed) > IN_BULK:
-                self._rebuild(tables, snapshot)
-            else:
-                work = meter()
-                for row in changed.tolist():
-                    work.charge(_ROW)
-                    self._set(row, snapshot.node_infos[row], tables)
-        except CutShort:  # what is half done is done anew
-            self.serials = np.full(len(tables.serials), -1, np.int64)
-            raise
+        self._learn_levels(tables)
+        changed = np.flatnonzero(self.serials != tables.serials)
+        if len(changed) > IN_BULK:
+            self._rebuild(tables, snapshot)
+        else:
+            for row in changed.tolist():
+                self._set(row, snapshot.node_infos[row], tables)
         self.serials = tables.serials
 
     def _invalidate_changed_budgets(
@@ -118,13 +110,12 @@ class Cutoff:
             self.levels = levels if len(levels) <= MOST_LEVELS else levels[:0]
 
     def _rebuild(self, tables: Tables, snapshot: Snapshot) -> None:
-        charge(4 * tables.kind.size // VECTOR)
         order = reprieve_order(tables, self.priority, self._budgets)
         self.kind, self.start, self.place, self.violates = order.kind, order.start, order.place, order.violates
         self.count = np.count_nonzero(self.kind, axis=0)
         self.violating = np.count_nonzero(self.violates, axis=0)
         self._amounts, self._bounds = {}, {}
-        for row in each(order.undecided, _ROW):
+        for row in order.undecided:
             self._set(row, snapshot.node_infos[row], tables)
 
     def _set(self, row: int, info: NodeInfo, tables: Tables) -> None:
@@ -193,10 +184,7 @@ class Cutoff:
             by_rank = self.amounts(resource, tables).by_rank
             others = np.where(self.violates, 0, by_rank)
             priorities = tables.kinds.priority.values()[self.kind]
-            above = []
-            for level in self.levels.tolist():
-                charge(by_rank.size // VECTOR)
-                above.append(np.where(priorities > level, others, 0).sum(axis=0))
+            above = [np.where(priorities > level, others, 0).sum(axis=0) for level in self.levels.tolist()]
             self._bounds[resource] = Bounds(by_rank.max(axis=0, initial=0), np.array(above))
         return self._bounds[resource]
 
@@ -247,5 +235,6 @@ def cutoff_of(tables: Tables, snapshot: Snapshot, priority: int) -> Cutoff:
             del tables.cutoffs[next(iter(tables.cutoffs))]
         found = Cutoff(priority, tables)
     tables.cutoffs[priority] = found
-    found.sync(tables, snapshot)
+    with unmetered():
+        found.sync(tables, snapshot)
     return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.metering import CutShort, meter
+from policies.metering import unmetered
 from policies.scheduling.fast.kinds import PerKind, PodKinds
 from policies.scheduling.fast.nodes import NodeTables
 from policies.scheduling.preemption import NOW
@@ -26,8 +26,6 @@ MOST_NEW_KINDS: Final = 1024
 anew."""
 
 
-_ROW: Final = 15
-"""Units that it costs to bring one node up to date."""
 
 
 class Tables:
@@ -53,16 +51,9 @@ class Tables:
         if len(self.kinds) > self.most_kinds > 0:
             self.kinds.forget()
             self.__init__(len(self.serials))  # type: ignore[misc]
-        serials, work = snapshot.columns.serials, meter()
-        changed = np.flatnonzero(self.serials != serials)
-        try:
-            for row in changed.tolist():
-                work.charge(_ROW)
-                self._set(row, snapshot.node_infos[row])
-        except CutShort:  # some rows are those of this snapshot, and nobody's serials say which
-            self.serials = self.serials.copy()
-            self.serials[changed] = -1
-            raise
+        serials = snapshot.columns.serials
+        for row in np.flatnonzero(self.serials != serials).tolist():
+            self._set(row, snapshot.node_infos[row])
         self.serials = serials
         self.most_kinds = self.most_kinds or 2 * len(self.kinds) + MOST_NEW_KINDS
 
@@ -98,5 +89,6 @@ def tables_of(snapshot: Snapshot) -> Tables:
     if shelf.tables is None:
         shelf.tables = Tables(len(snapshot.node_infos))
     tables: Tables = shelf.tables
-    tables.sync(snapshot)
+    with unmetered():
+        tables.sync(snapshot)
     return tables
