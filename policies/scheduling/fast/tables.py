@@ -26,8 +26,6 @@ MOST_NEW_KINDS: Final = 1024
 anew."""
 
 
-
-
 class Tables:
     """What fast paths know of one set of nodes: their pods, their labels, the order of victims per priority."""
 
