@@ -102,9 +102,14 @@ class ClusterSnapshot:
 
 
 class Cache:
-    """Takes API objects in and out, one at a time; `snapshot()` is what they amount to. One owner writes it."""
+    """Takes API objects in and out, one at a time; `snapshot()` is what they amount to. One owner writes it.
 
-    def __init__(self) -> None:
+    `replaced`: told `group/Kind`, the view that was there and the one that is (None: there is none), of each change of
+    what is neither a PriorityClass nor a workload.
+    """
+
+    def __init__(self, replaced: Callable[[str, Any, Any], object] | None = None) -> None:
+        self._replaced = replaced
         self._classes: Mapping[str, PriorityClass] = _SYSTEM
         self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
         self._tables |= {kind: GroupedTable(place=0) for kind in (_POD, _QUOTA, _LIMIT_RANGE)}
@@ -170,6 +175,8 @@ class Cache:
     def _put(self, kind: str, key: Key, view: Any) -> None:
         """Set a view, or take it out (None), and tell the scheduler's side."""
         table = self._tables[kind]
+        if self._replaced is not None:
+            self._replaced(kind, table.get(key), view)
         if kind == _POD:
             self._pods_by_node.change_pod(table.get(key), view)
             self._count(table.get(key), -1)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from webhook.apiserver import RESOURCES
 from webhook.informer.news import Changed
@@ -41,7 +41,8 @@ class Informer:
     """Cluster state that follows an API server. Everything but `start` and `stop` is safe from any thread.
 
     `trouble`: told of each failure, with a word for it; `refused`: of each object that the cache does not take;
-    `changed`, which may be set at any time: of each change that a watch brings. None of them may take long.
+    `replaced`: of each change of the cache; `changed`, which may be set at any time: of each change that a watch
+    brings, after it. None of them may take long.
     """
 
     def __init__(
@@ -51,8 +52,9 @@ class Informer:
         pace: Pace = DEFAULT_PACE,
         trouble: Callable[[Resource, str], None] = _nothing,
         refused: Callable[[Resource], None] = _nothing,
+        replaced: Callable[[str, Any, Any], object] | None = None,
     ) -> None:
-        self._state = ClusterState(resources, refused)
+        self._state = ClusterState(resources, refused, replaced=replaced)
         self._trouble = trouble
         self.changed: Callable[[Changed], None] = _nothing
         self._news: Queue[News | None] = Queue(_WAITING)

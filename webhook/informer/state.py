@@ -26,7 +26,8 @@ _REMEMBERED: Final = 1000
 class ClusterState:
     """One thread calls `take` and `publish`; `latest`, `missing` and `ages` are safe to read from any.
 
-    `latest` is None until every kind has been listed once. `refused`: told of each object that the cache does not take.
+    `latest` is None until every kind has been listed once. `refused`: told of each object that the cache does not take;
+    `replaced`: of each change of the cache (policies.cluster.Cache).
     """
 
     def __init__(
@@ -34,10 +35,11 @@ class ClusterState:
         resources: Iterable[Resource],
         refused: Callable[[Resource], None] = lambda _: None,
         clock: Callable[[], float] = monotonic,
+        replaced: Callable[[str, Any, Any], object] | None = None,
     ) -> None:
         self.latest: ClusterSnapshot | None = None
         self._refused, self._clock = refused, clock
-        self._cache = Cache()
+        self._cache = Cache(replaced)
         self._heard: dict[Resource, float] = dict.fromkeys(resources, -inf)
         self._missing = tuple(self._heard)
         self._named: dict[Resource, set[Key]] = {}
