@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policies import Prediction, predict
+from tests.e2e.random_cases import SEED, case_of
 from tests.e2e.truth import CASES, SETTLING, Question, act, as_case, ask, compact, differences, key_of, rank, wait_until
-from tests.oracle.generator.kinds import KINDS, make_case
-from tests.scheduling.random_clusters import random_case
 from webhook.apiserver import ApiServer, connect
 from webhook.impact import ANNOTATION
 from webhook.informer import Informer
@@ -37,16 +36,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 TRUTH = int(os.environ.get("TRUTH", "81"))
-SEED = int(os.environ.get("SEED", "1"))
-# The claim of a generic ephemeral volume belongs to a pod by its uid, which the incoming one does not have yet.
-NOT_STAGED = {"inline"}
 PATIENCE = 15
 """Seconds in which watches and webhook must have caught up."""
-MIXED = "random"
-"""The smaller clusters of tests/scheduling, which mix more features; every third case is one."""
-SOURCES = [kind for kind in KINDS if kind not in NOT_STAGED]
-for place in range(2, len(SOURCES) * 3 // 2, 3):
-    SOURCES.insert(place, MIXED)
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +58,6 @@ def tally() -> Iterator[Counter[str]]:
     counted: Counter[str] = Counter()
     yield counted
     print(f"\ne2e: truth test, seed {SEED}: {dict(counted)}")
-
-
-def case_of(number: int) -> Obj:
-    """The next case that can be staged; mixed ones may hold what cannot."""
-    source, attempt = SOURCES[number % len(SOURCES)], number
-    while True:
-        case = random_case(f"{SEED}/{attempt}") if source == MIXED else make_case(SEED, attempt, source)
-        if not any("ephemeral" in volume for volume in case["pod"]["spec"].get("volumes", ())):
-            return {**case, "id": case["id"].replace("/", "-")}
-        attempt += 100_000
 
 
 def by_watches(watched: Informer, question: Question) -> str:
