@@ -19,6 +19,7 @@ from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import global_default_not_unique, unknown_default_class
 from policies.rules.context import PRIORITY_CLASS, About
 from webhook import impact, several_defaults
+from webhook.accuracy import expectation_of
 from webhook.doubts import doubted, rests_on_the_cache, unproven
 from webhook.json_patch import PatchOperation, apply_patch, drop, set_value
 from webhook.messages import audit_of, denial_of, warnings_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.rules.context import Recall as Impacts
     from policies.rules.impact import Impact
+    from webhook.accuracy import Expectation
     from webhook.impact import Written
 
 Confirm = Callable[[], Mapping[str, PriorityClass]]
@@ -130,6 +132,8 @@ class Decision:
     exemption: str = ""
     outcome: str = ""
     """What the prediction for `/validate` came to, whether or not it is worth a word; empty where there was none."""
+    expected: Expectation | None = None
+    """What is to be remembered of that, to compare it with what the scheduler does."""
     predicting: float = 0.0
     """Seconds that the rules and their prediction took, the last time where it was worked out twice."""
     unassigned: bool = False
@@ -443,6 +447,7 @@ def _judge(
         _answer(request.uid, findings, time.late),
         withholds=withheld and config.disclose_to.by_access_review,
         outcome=impact.outcome_of(told[-1]) if told else "",
+        expected=expectation_of(subject, told[-1]) if told and not time.late else None,
         predicting=seconds,
         is_cut_short=any(found.rest == "unknown" for found in told),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from ipaddress import IPv6Address, ip_address
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from webhook.endpoint import MAX_BODY, PATHS, TOO_LARGE, Call, Reply, refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from webhook.accuracy import Accuracy
     from webhook.admission import Hook
     from webhook.endpoint import Endpoint
     from webhook.health import Health
@@ -35,8 +38,11 @@ def create_app(endpoint: Endpoint) -> Flask:
     return app
 
 
-def create_health_app(health: Health, metrics: Metrics) -> Flask:
-    """GET /livez, /readyz and /metrics."""
+def create_health_app(health: Health, metrics: Metrics, accuracy: Accuracy | None = None) -> Flask:
+    """GET /livez, /readyz and /metrics, and /accuracy where predictions are followed.
+
+    Examples of predictions name pods and nodes: only who is in the pod gets them, or comes by kubectl port-forward.
+    """
     app = Flask("forewarn-health", static_folder=None)
 
     def probe(check: Callable[[], str]) -> Callable[[], Response]:
@@ -50,10 +56,33 @@ def create_health_app(health: Health, metrics: Metrics) -> Flask:
         body, content_type = metrics.exposition(request.headers.get("Accept", ""))
         return Response(body, content_type=content_type)
 
-    for path, view in {"livez": probe(health.alive), "readyz": probe(health.ready), "metrics": exposition}.items():
+    def predictions() -> Response:
+        if not _is_loopback(request.remote_addr):
+            return _response(refusal(403, "told to this pod alone: use kubectl exec or kubectl port-forward"))
+        if accuracy is None:
+            return _response(refusal(404, "the cluster state is read from files: nothing is known of what happens"))
+        return Response(json.dumps(accuracy.table()), mimetype="application/json")
+
+    views = {
+        "livez": probe(health.alive),
+        "readyz": probe(health.ready),
+        "metrics": exposition,
+        "accuracy": predictions,
+    }
+    for path, view in views.items():
         app.add_url_rule(f"/{path}", path, view, methods=["GET"], provide_automatic_options=False)
     app.register_error_handler(HTTPException, _status)
     return app
+
+
+def _is_loopback(address: str | None) -> bool:
+    """Whether a client's address is of this machine or pod; an IPv4 one may come as an IPv6 one."""
+    try:
+        found = ip_address(address or "")
+    except ValueError:
+        return False
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return (mapped or found).is_loopback
 
 
 def _view(endpoint: Endpoint, hook: Hook) -> Callable[[], Response]:

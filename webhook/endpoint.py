@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from policies.config import Config
     from policies.objects.priority_class import PriorityClass
     from webhook.access import AccessReviews
+    from webhook.accuracy import Expectation
     from webhook.admission import Claim, Confirm, Reserve
     from webhook.metrics import Metrics
     from webhook.prediction_process import Predictors
@@ -205,7 +206,8 @@ class Endpoint:
     `late`: what answers say of cluster state that is older than it should be; empty while it is not. `predictors`:
     where predictions go that take long; without them each is worked out where it is asked. `is_pressed`: whether
     something cheaper than this cost waits to be judged. `reviews` tells who may see everything,
-    `patience` who has been warned often enough.
+    `patience` who has been warned often enough; `expect` is told what was predicted of a pod that is admitted, and when
+    it was asked (monotonic clock).
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -222,6 +224,7 @@ class Endpoint:
     answers: Answers = field(default_factory=lambda: Answers(monotonic))
     reviews: AccessReviews | None = None
     patience: Patience = field(default_factory=lambda: Patience(monotonic))
+    expect: Callable[[Expectation, float], object] | None = None
 
     def refuse(self, content_type: str, content_encoding: str, content_length: str) -> Reply | None:
         """What the headers alone are refused for; None where they are in order. No content type counts as JSON."""
@@ -320,6 +323,11 @@ class Endpoint:
         if decision.outcome:
             self.metrics.prediction_duration.observe(decision.predicting)
             self.metrics.count(self.metrics.predictions, decision.outcome)
+
+    def remember(self, request: Request, decision: Decision, started: float) -> None:
+        """Let what was predicted be compared with what happens, where it is to happen."""
+        if self.expect and decision.expected and decision.response.allowed and not request.dry_run:
+            self.expect(decision.expected, started)
 
     def take_place(self, claim: Claim, request: Request, decision: Decision, deadline: Deadline) -> Decision:
         """The decision once the place of the global default is reserved, or taken. Raises NotReserved."""
@@ -474,6 +482,7 @@ class _State:
     def _finished(self, decision: Decision) -> Reply:
         endpoint = self.endpoint
         endpoint.count_prediction(decision)
+        endpoint.remember(self.request, decision, self.started)
         if decision.written is not None:
             endpoint.memory.note(decision.written)
         decision = endpoint.patience.told(self.request, decision, self.config)

@@ -17,6 +17,7 @@ from prometheus_client import (
 )
 
 from policies.cli import KUBERNETES, VERSION
+from webhook.accuracy import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,8 +43,6 @@ KINDS: Final = {
 OTHER: Final = "other"
 OUTCOMES: Final = ("nobody goes", "preempts", "pending", "cut-short", "shed")
 """Values of the label outcome of `forewarn_predictions_total`."""
-RESULTS: Final = ("matched", "explained", "wrong", "unknown")
-"""Values of the label result of `forewarn_prediction_results_total`."""
 _SECONDS: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 

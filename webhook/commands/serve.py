@@ -8,11 +8,13 @@ import signal
 import sys
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from policies.config import Config, ConfigError
 from policies.sources import SourceError
+from webhook.accuracy import Accuracy
 from webhook.app import create_app, create_health_app
 from webhook.asgi import Limits, Routes
 from webhook.certificates import self_signed
@@ -82,7 +84,8 @@ def _run(settings: Settings) -> int:
     config, look_at_config = _config(settings, metrics)
     certificates, look_at_certificate = _certificates(settings, metrics)
     metrics.in_flight.set_function(lambda: gate.inside)
-    state = _state(settings, metrics)
+    accuracy = Accuracy(partial(metrics.count, metrics.prediction_results))
+    state = _state(settings, metrics, accuracy)
     with ExitStack() as stack:
         stack.callback(state.stop)
         own = _in_cluster(settings, state, certificates, metrics)
@@ -103,12 +106,14 @@ def _run(settings: Settings) -> int:
             predictors=workers.predictors,
             is_pressed=workers.is_pressed,
             reviews=_reviews(state),
+            expect=accuracy.expect if state.api else None,
         )
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
         )
-        stack.callback(check_regularly([look_at_config, look_at_certificate]).set)
-        stack.callback(serve_health(plain, create_health_app(health, metrics)))
+        stack.callback(check_regularly([look_at_config, look_at_certificate, accuracy.settle]).set)
+        told = accuracy if state.api else None
+        stack.callback(serve_health(plain, create_health_app(health, metrics, told)))
         _announce("https", secure.getsockname(), "listening")
         _announce("http", plain.getsockname(), "health")
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
@@ -119,7 +124,7 @@ def _run(settings: Settings) -> int:
     return 0
 
 
-def _state(settings: Settings, metrics: Metrics) -> State:
+def _state(settings: Settings, metrics: Metrics, accuracy: Accuracy) -> State:
     """The cluster state, out of files or by watches."""
     try:
         context = context_of(settings.cluster)
@@ -128,7 +133,7 @@ def _state(settings: Settings, metrics: Metrics) -> State:
     try:
         if context is None:
             return from_files(settings.cluster, metrics)
-        return from_watches(context, settings.max_cache_age, metrics)
+        return from_watches(context, settings.max_cache_age, metrics, accuracy)
     except (SourceError, OSError) as fault:
         raise CannotStart(fault, FAILED) from None
 

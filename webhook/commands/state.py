@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Sized
 
     from policies.cluster import ClusterSnapshot
+    from webhook.accuracy import Accuracy
     from webhook.admission import Confirm
     from webhook.apiserver import ApiServer
     from webhook.informer.news import Changed
@@ -30,7 +31,7 @@ def _nothing() -> str:
 class State(NamedTuple):
     """Cluster state: what it is now, and what is to be said of it. `fault`: why no request may be sent here.
 
-    Where it is watched, `api` is the API server, and `listen` sets who is told of each change.
+    Where it is watched, `api` is the API server, and `listen` adds who is told of each change.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -68,8 +69,11 @@ def from_files(sources: Sequence[str], metrics: Metrics) -> State:
     return State(lambda: snapshot)
 
 
-def from_watches(context: str, max_age: float, metrics: Metrics) -> State:
-    """Cluster state that follows an API server; it comes in after the call. Raises ApiError."""
+def from_watches(context: str, max_age: float, metrics: Metrics, accuracy: Accuracy) -> State:
+    """Cluster state that follows an API server; it comes in after the call. Raises ApiError.
+
+    `accuracy` is told what becomes of pods.
+    """
     from webhook.apiserver import ApiServer, connect
     from webhook.apiserver.classes import LiveClasses
     from webhook.informer import Informer
@@ -81,7 +85,18 @@ def from_watches(context: str, max_age: float, metrics: Metrics) -> State:
         api,
         trouble=lambda resource, word: metrics.count(metrics.watch_failures, resource.name, word),
         refused=lambda resource: metrics.count(metrics.cache_refused, resource.name),
-    ).start()
+        replaced=accuracy.changed,
+    )
+    listeners: list[Callable[[Changed], None]] = []
+
+    def changed(news: Changed) -> None:
+        if news.resource.kind == "Pod":
+            accuracy.seen(news.object, news.gone)
+        for listener in listeners:
+            listener(news)
+
+    informer.changed = changed
+    informer.start()
     metrics.cache_age.set_function(informer.age)
     _count(metrics, informer.cluster)
 
@@ -98,7 +113,7 @@ def from_watches(context: str, max_age: float, metrics: Metrics) -> State:
         fault=lambda: informer.fault(max_age),
         stop=informer.stop,
         api=api,
-        listen=partial(setattr, informer, "changed"),
+        listen=listeners.append,
     )
 
 

@@ -1,0 +1,679 @@
+"""Predictions against what happened: what is remembered, what counts as what, and that memory is bounded."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.cli import main
+from policies.cluster import Cache, ClusterSnapshot
+from policies.config import Config
+from policies.evaluator import impact_of
+from policies.objects.subject import Subject
+from tests.e2e.objects import node, running
+from tests.webhook.builders import body, decided, endpoint, review
+from tests.webhook.running import running as serving
+from webhook import accuracy as module
+from webhook.accuracy import (
+    LAG,
+    NAMED,
+    PATIENCE,
+    RESULTS,
+    SETTLING,
+    Accuracy,
+    Act,
+    Expectation,
+    Victim,
+    act_of,
+    expectation_of,
+)
+from webhook.admission import Hook
+from webhook.app import create_health_app
+from webhook.health import Health
+from webhook.metrics import Metrics
+from webhook.server import bind, serve_health
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Obj = dict[str, Any]
+
+
+def named_node(name: str, cpu: str = "4") -> Obj:
+    return {"apiVersion": "v1", "kind": "Node", **node(name, cpu)}
+
+
+def placed(name: str, node_name: str, cpu: str = "3", priority: int = 0, **status: Any) -> Obj:
+    made = running(name, node_name, cpu, priority)
+    made["metadata"]["uid"] = f"uid-{name}"
+    made["status"] |= status
+    return {"apiVersion": "v1", "kind": "Pod", **made}
+
+
+def coming(name: str = "new", cpu: str = "2", priority: int = 100, **spec: Any) -> Obj:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    spec = {"containers": [container], "priority": priority, "preemptionPolicy": "PreemptLowerPriority", **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def with_status(pod: Obj, node_name: str = "", nominated: str = "", reason: str = "", **metadata: Any) -> Obj:
+    """The pod as it is stored once the scheduler has acted."""
+    status: Obj = {"phase": "Pending"}
+    if nominated:
+        status["nominatedNodeName"] = nominated
+    if reason:
+        status["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": reason}]
+    spec = {**pod["spec"], **({"nodeName": node_name} if node_name else {})}
+    return {**pod, "metadata": {**pod["metadata"], **metadata}, "spec": spec, "status": status}
+
+
+def preempted(pod: Obj) -> Obj:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    return {**pod, "status": {**pod["status"], "conditions": [condition]}}
+
+
+def state_of(*objects: Obj) -> ClusterSnapshot:
+    cache = Cache()
+    for obj in objects:
+        cache.add(obj)
+    return cache.snapshot()
+
+
+def expected(pod: Obj, *objects: Obj) -> Expectation | None:
+    subject = Subject(pod, namespace="default")
+    return expectation_of(subject, impact_of(subject, state_of(*objects), Config(), lambda: False))
+
+
+# What is remembered
+
+
+def test_of_a_pod_that_fits_the_nodes_are_remembered_that_can_run_it() -> None:
+    found = expected(coming(), named_node("a"), named_node("b"), named_node("c", "1"))
+    assert found == Expectation("uid-new", "fits", ("a", "b"))
+
+
+def test_of_a_preemption_the_victims_are_remembered_that_do_not_go_already() -> None:
+    going = placed("going", "a", "1")
+    going["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    found = expected(coming(), named_node("a"), placed("x", "a", "3"), going)
+    assert found is not None
+    assert (found.outcome, found.nodes, found.node) == ("preempts", ("a",), "a")
+    assert found.victims is not None
+    assert [(v.uid, v.key, v.rank[0]) for v in found.victims] == [("uid-x", "default/x", 0)]
+
+
+def test_of_a_pod_without_a_place_that_is_all() -> None:
+    assert expected(coming(cpu="9"), named_node("a")) == Expectation("uid-new", "pending")
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        coming(schedulerName="other"),
+        coming(nodeName="a"),
+        coming(volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]),
+        {**coming(), "metadata": {"name": "new", "namespace": "default"}},
+        {**coming(), "metadata": {"name": "new", "namespace": "default", "uid": "u" * 100}},
+    ],
+    ids=["another scheduler", "its own node", "an ephemeral volume", "no uid", "a long uid"],
+)
+def test_what_cannot_be_compared_is_not_remembered(pod: Obj) -> None:
+    assert expected(pod, named_node("a")) is None
+
+
+def test_a_deployment_is_not_remembered_and_its_pods_are_when_they_come() -> None:
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": coming()["spec"]}
+    metadata = {"name": "x", "namespace": "default", "uid": "u"}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    assert expected(deployment, named_node("a")) is None
+    assert expected(coming("x-5d8f-x7k2p"), named_node("a")) is not None
+
+
+def test_many_nodes_or_victims_are_not_compared_by_name() -> None:
+    nodes = [named_node(f"n{i}") for i in range(NAMED + 1)]
+    assert expected(coming(), *nodes) == Expectation("uid-new", "fits")
+    many = [placed(f"x{i}", "a", "100m") for i in range(NAMED + 1)]
+    found = expected(coming(cpu="4"), named_node("a"), *many)
+    assert found is not None
+    assert (found.outcome, found.victims) == ("preempts", None)
+
+
+@pytest.mark.parametrize(
+    ("pod", "act"),
+    [
+        (coming(), None),
+        (with_status(coming(), "a"), Act("fits", "a")),
+        (with_status(coming(), "a", nominated="a"), Act("fits", "a")),
+        (with_status(coming(), nominated="a"), Act("fits", "a")),
+        (with_status(coming(), nominated="a", reason="Unschedulable"), Act("preempts", "a")),
+        (with_status(coming(), reason="Unschedulable"), Act("pending")),
+        (with_status(coming(), reason="SchedulerError"), None),
+        (with_status(coming(), reason="SchedulingGated"), None),
+    ],
+)
+def test_the_first_act_of_the_scheduler(pod: Obj, act: Act | None) -> None:
+    assert act_of(pod) == act
+
+
+# What counts as what
+
+
+class Scene:
+    """A cache that tells of its changes, as the one that follows an API server does, and a clock."""
+
+    def __init__(self, *objects: Obj) -> None:
+        self.now, self.counted = 1000.0, Counter[str]()
+        self.accuracy = Accuracy(lambda result: self.counted.update([result]), lambda: self.now, lambda: 1.9e9)
+        self.cache = Cache(self.accuracy.changed)
+        self.objects = {f"{obj['kind']}/{obj['metadata']['name']}": obj for obj in objects}
+        for obj in objects:
+            self.cache.add(obj)
+        self.now += LAG * 2
+
+    def admit(self, pod: Obj) -> None:
+        """Predict for a pod by what is there now; then it is stored."""
+        found = expected(pod, *self.objects.values())
+        assert found is not None
+        assert self.accuracy.expect(found, self.now)
+        self.now += 0.01
+        self.watch(pod)
+
+    def watch(self, *objects: Obj, gone: bool = False) -> None:
+        for obj in objects:
+            self.now += 0.01
+            self.list(obj, gone=gone)
+            if obj["kind"] == "Pod":
+                self.accuracy.seen(obj, gone)
+
+    def list(self, obj: Obj, gone: bool = False) -> None:
+        key = f"{obj['kind']}/{obj['metadata']['name']}"
+        if gone:
+            self.cache.remove(obj)
+            self.objects.pop(key)
+        else:
+            self.cache.add(obj)
+            self.objects[key] = obj
+
+    def result(self) -> str:
+        """The one result that there is after a while."""
+        self.now += SETTLING + 0.1
+        self.accuracy.settle()
+        (found,) = self.counted.elements()
+        return found
+
+    def example(self) -> Obj:
+        (found,) = self.accuracy.table()["examples"]
+        made: Obj = found
+        return made
+
+
+FULL = (named_node("a"), placed("x", "a", "3"))
+
+
+def test_a_pod_that_is_bound_where_it_fits_matches_at_once() -> None:
+    scene = Scene(named_node("a"))
+    scene.admit(coming())
+    scene.watch(with_status(coming(), "a"))
+    assert scene.counted == {"matched": 1}
+    assert scene.accuracy.table() == {"results": {**dict.fromkeys(RESULTS, 0), "matched": 1}, "open": 0, "examples": []}
+
+
+def test_a_pod_that_is_bound_to_another_node_is_wrong() -> None:
+    scene = Scene(named_node("a"), named_node("b", "1"))
+    scene.admit(coming())
+    scene.watch(with_status(coming(), "b"))
+    assert scene.result() == "wrong"
+    example = scene.example()
+    assert (example["pod"], example["predicted"], example["happened"]) == ("default/new", "runs on a", "runs on b")
+    assert example["at"] == 1.9e9
+
+
+def test_a_preemption_matches_once_its_victims_are_told() -> None:
+    scene = Scene(*FULL)
+    scene.admit(coming())
+    scene.watch(with_status(coming(), nominated="a", reason="Unschedulable"), preempted(FULL[1]))
+    assert not scene.counted
+    assert scene.result() == "matched"
+
+
+def test_victims_may_be_told_before_the_node_is_nominated_and_be_gone() -> None:
+    scene = Scene(*FULL)
+    scene.admit(coming())
+    scene.watch(preempted(FULL[1]))
+    scene.watch(preempted(FULL[1]), gone=True)
+    scene.watch(with_status(coming(), nominated="a", reason="Unschedulable"))
+    scene.watch(with_status(coming(), "a"))
+    assert scene.result() == "matched"
+
+
+def test_another_victim_of_the_same_rank_matches_and_of_another_does_not() -> None:
+    equals = placed("x", "a", "2"), placed("y", "a", "2")
+    for other, result in ((equals[1], "matched"), (placed("y", "a", "2", 7), "wrong")):
+        scene = Scene(named_node("a"), equals[0], other)
+        scene.admit(coming())
+        scene.watch(preempted(other), with_status(coming(), nominated="a", reason="Unschedulable"))
+        assert scene.result() == result
+
+
+def test_one_victim_too_few_is_wrong() -> None:
+    scene = Scene(*FULL)
+    scene.admit(coming())
+    scene.watch(with_status(coming(), nominated="a", reason="Unschedulable"))
+    assert scene.result() == "wrong"
+    example = scene.example()
+    assert (example["predicted"], example["happened"]) == ("preempts default/x on a", "preempts nobody on a")
+
+
+def test_what_is_preempted_elsewhere_or_was_before_is_nobodys_victim_here() -> None:
+    scene = Scene(*FULL, named_node("b"), placed("y", "b", "3", 200), placed("z", "a", "1"))
+    scene.watch(preempted(scene.objects["Pod/z"]))
+    scene.now += 0.1
+    scene.admit(coming())
+    scene.watch(preempted(scene.objects["Pod/y"]), preempted(FULL[1]))
+    scene.watch(with_status(coming(), nominated="a", reason="Unschedulable"))
+    assert scene.result() == "matched"
+
+
+BOUND = placed("other", "a", "1")
+CHANGES: dict[str, tuple[Obj, ...]] = {
+    "another pod was bound": (BOUND,),
+    "a node came": (named_node("b"),),
+    "a node changed": (named_node("a", "1"),),
+    "a pod was nominated": (with_status(coming("higher", priority=500), nominated="a", reason="Unschedulable"),),
+    "a pod begins to go": (
+        {**FULL[1], "metadata": {**FULL[1]["metadata"], "deletionTimestamp": "2030-01-01T00:00:00Z"}},
+    ),
+    "a budget came": (
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "b", "namespace": "default"},
+            "spec": {"selector": {}, "minAvailable": 1},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+def test_a_difference_after_a_change_is_explained(changes: tuple[Obj, ...]) -> None:
+    scene = Scene(*FULL)
+    scene.admit(coming())
+    scene.watch(*changes)
+    scene.watch(with_status(coming(), reason="Unschedulable"))
+    assert scene.result() == "explained"
+    kind = changes[0]["kind"]
+    assert scene.example()["change"].startswith(kind)
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        (coming("waiting", priority=500),),
+        (with_status(coming("waiting"), reason="Unschedulable"),),
+        (FULL[0],),
+        (FULL[1],),
+        ({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "default"}, "spec": {}},),
+        (with_status(coming(), labels={"a": "b"}),),
+    ],
+    ids=["a pod that waits", "a pod that waits still", "a heartbeat", "a pod's status", "a service", "the pod itself"],
+)
+def test_what_changes_nothing_for_the_pod_explains_nothing(objects: tuple[Obj, ...]) -> None:
+    scene = Scene(*FULL)
+    scene.admit(coming())
+    scene.watch(*objects)
+    scene.watch(with_status(coming(), reason="Unschedulable"))
+    assert scene.result() == "wrong"
+
+
+def test_its_own_victims_and_their_budgets_explain_nothing() -> None:
+    scene = Scene(*FULL, placed("y", "a", "500m", 7))
+    scene.admit(coming())
+    scene.watch(with_status(coming(), nominated="a", reason="Unschedulable"))
+    for name in ("x", "y"):
+        scene.watch(preempted(scene.objects[f"Pod/{name}"]))
+        scene.watch(scene.objects[f"Pod/{name}"], gone=True)
+    scene.watch(*CHANGES["a budget came"])
+    assert scene.result() == "wrong"
+
+
+def test_a_change_a_moment_before_the_request_or_after_the_act_explains_too() -> None:
+    before = Scene(*FULL)
+    before.watch(BOUND)
+    before.admit(coming())
+    before.watch(with_status(coming(), reason="Unschedulable"))
+    assert before.result() == "explained"
+    after = Scene(*FULL)
+    after.admit(coming())
+    after.watch(with_status(coming(), reason="Unschedulable"), BOUND)
+    assert after.result() == "explained"
+
+
+def test_a_change_long_before_explains_nothing() -> None:
+    scene = Scene(*FULL)
+    scene.watch(BOUND)
+    scene.now += LAG * 2
+    scene.admit(coming())
+    scene.watch(with_status(coming(), reason="Unschedulable"))
+    assert scene.result() == "wrong"
+
+
+def test_more_changes_than_are_remembered_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHANGES", 4)
+    scene = Scene(*FULL, placed("y", "a", "500m", 7))
+    scene.admit(coming())
+    scene.watch(BOUND)
+    for turn in range(8):
+        other = placed("y", "a", "500m", 7)
+        other["metadata"]["labels"] = {"turn": str(turn)}
+        scene.watch(other)
+    scene.watch(preempted(placed("y", "a", "500m", 7)), with_status(coming(), nominated="a", reason="Unschedulable"))
+    assert scene.result() == "explained"
+
+
+def test_a_pod_that_goes_undecided_or_never_comes_is_unknown() -> None:
+    scene = Scene(*FULL)
+    scene.admit(coming())
+    scene.watch(coming(), gone=True)
+    assert scene.counted == {"unknown": 1}
+    scene.admit(coming("other"))
+    scene.now += PATIENCE + 1
+    scene.accuracy.settle()
+    assert scene.counted == {"unknown": 2}
+
+
+def test_a_pod_whose_turn_was_only_listed_is_unknown() -> None:
+    scene = Scene(*FULL)
+    scene.admit(coming())
+    scene.list(with_status(coming(), "a"))
+    scene.watch({**with_status(coming(), "a"), "status": {"phase": "Running", "startTime": "2030-01-01T00:00:00Z"}})
+    assert scene.counted == {"unknown": 1}
+
+
+def test_a_pod_that_cannot_be_read_is_as_one_that_nothing_happened_to() -> None:
+    scene = Scene(*FULL)
+    scene.admit(coming())
+    for status in ("x", {"conditions": "x"}, {"conditions": ["x"]}, {"nominatedNodeName": 7, "conditions": {}}):
+        scene.accuracy.seen({**coming(), "status": status}, False)
+    assert scene.accuracy.table()["open"] == 1
+
+
+def test_what_was_said_first_of_a_pod_stands() -> None:
+    tracker = Accuracy(clock=lambda: 0.0)
+    assert tracker.expect(Expectation("u", "fits"), 0.0)
+    assert not tracker.expect(Expectation("u", "pending"), 0.0)
+    assert tracker.table()["open"] == 1
+
+
+# Bounds
+
+UIDS = [f"uid-p{i}" for i in range(6)]
+VICTIMS = [Victim(f"uid-v{i}", f"default/v{i}", (0, i)) for i in range(3)]
+expectations = st.builds(
+    Expectation,
+    st.sampled_from(UIDS),
+    st.sampled_from(["fits", "preempts", "pending"]),
+    st.sampled_from([(), ("a",), ("a", "b")]),
+    st.sampled_from(["a", "b"]),
+    st.one_of(st.none(), st.lists(st.sampled_from(VICTIMS), max_size=2, unique=True).map(tuple)),
+)
+pods = st.builds(
+    lambda i, node_name, nominated, reason: with_status(coming(f"p{i}"), node_name, nominated, reason),
+    st.integers(0, 5),
+    st.sampled_from(["", "", "a", "b"]),
+    st.sampled_from(["", "a", "b"]),
+    st.sampled_from(["", "Unschedulable", "SchedulerError"]),
+)
+victims = st.builds(
+    lambda i, gone: preempted(placed(f"v{i}", "a")) if gone else placed(f"v{i}", "a"), st.integers(0, 2), st.booleans()
+)
+steps = st.one_of(
+    st.tuples(st.just("expect"), expectations),
+    st.tuples(st.sampled_from(["watch", "list", "gone"]), st.one_of(pods, victims)),
+    st.tuples(st.just("watch"), st.builds(named_node, st.sampled_from("ab"), st.sampled_from(["1", "2"]))),
+    st.tuples(st.just("wait"), st.sampled_from([0.1, LAG, SETTLING, PATIENCE / 3])),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(steps, max_size=60))
+def test_each_prediction_gets_one_result_and_what_is_kept_is_bounded(history: Iterable[tuple[str, Any]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, bound in (("FOLLOWED", 3), ("CHANGES", 5), ("EXAMPLES", 2)):
+            patch.setattr(module, name, bound)
+        scene, taken = Scene(), 0
+        for step, value in history:
+            if step == "expect":
+                taken += scene.accuracy.expect(value, scene.now)
+            elif step == "wait":
+                scene.now += value
+            elif step == "list":
+                scene.list(value)
+            elif step == "gone":
+                key = f"{value['kind']}/{value['metadata']['name']}"
+                if key in scene.objects:
+                    scene.watch(value, gone=True)
+            else:
+                scene.watch(value)
+            tracker = scene.accuracy
+            table = tracker.table()
+            assert sum(table["results"].values()) + table["open"] == taken
+            assert table["open"] <= 2 * 3
+            assert len(table["examples"]) <= 2 * 2
+            assert max(len(tracker._changes), len(tracker._preempted)) <= 5
+        scene.now += PATIENCE + SETTLING
+        scene.accuracy.settle()
+        assert scene.counted.total() == taken
+        assert scene.counted == Counter(scene.accuracy.table()["results"])
+
+
+def test_whatever_is_asked_memory_is_bounded() -> None:
+    """A flood of predictions for pods that never come: each gives way to a later one, and is counted."""
+    counted: Counter[str] = Counter()
+    tracker = Accuracy(lambda result: counted.update([result]), lambda: 0.0)
+    victims = tuple(Victim(f"v{i}", "n" * 200, (0, 0)) for i in range(NAMED))
+    numbers = count()
+    for _ in range(3 * module.FOLLOWED):
+        tracker.expect(Expectation(f"u{next(numbers)}", "preempts", ("a",), "a", victims), 0.0)
+    assert tracker.table()["open"] == module.FOLLOWED
+    assert counted == {"unknown": 2 * module.FOLLOWED}
+
+
+# At the endpoint
+
+
+@pytest.mark.parametrize(
+    ("pod", "more", "allowed", "followed"),
+    [
+        (coming(priority=0), {}, True, ["preempts"]),
+        (coming(priority=0), {"dryRun": True}, True, []),
+        (coming(priorityClassName="missing"), {}, False, []),
+        (coming(priority=0, schedulerName="other"), {}, True, []),
+    ],
+    ids=["admitted", "a dry run", "denied", "not predicted"],
+)
+def test_what_was_said_of_admitted_pods_is_followed(pod: Obj, more: Obj, allowed: bool, followed: list[str]) -> None:
+    state, told = state_of(named_node("a"), placed("x", "a", "3", -5)), list[tuple[Expectation, float]]()
+    before = monotonic()
+    asked = endpoint(lambda: state, expect=lambda *given: told.append(given))
+    with serving(asked) as server:
+        status, _, answer = server.post("/validate", body(pod, **more))
+        assert status == 200
+    assert json.loads(answer)["response"]["allowed"] is allowed
+    assert [expectation.outcome for expectation, _ in told] == followed
+    assert all(before < since < monotonic() for _, since in told)
+
+
+def test_by_late_state_nothing_is_followed() -> None:
+    state = state_of(named_node("a"))
+    assert decided(Hook.VALIDATE, review(coming(priority=0)), state=state).expected is not None
+    assert decided(Hook.VALIDATE, review(coming(priority=0)), state=state, late="old").expected is None
+
+
+def test_what_a_prediction_process_found_is_followed_too() -> None:
+    state = state_of(named_node("a"), placed("x", "a", "3", -5))
+    decision = decided(Hook.VALIDATE, review(coming(priority=0)), state=state)
+    sent = pickle.loads(pickle.dumps(decision.plain()))
+    assert sent.expected == decision.expected
+    assert sent.expected.victims[0].key == "default/x"
+
+
+# Who is told
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("127.0.0.1", 200),
+        ("::1", 200),
+        ("::ffff:127.0.0.1", 200),
+        ("10.0.0.7", 403),
+        ("::ffff:10.0.0.7", 403),
+        ("fe80::1", 403),
+        ("", 403),
+        ("localhost", 403),
+    ],
+)
+def test_examples_are_for_who_is_in_the_pod(address: str, status: int) -> None:
+    client = create_health_app(Health(), Metrics(), Accuracy()).test_client()
+    response = client.get("/accuracy", environ_base={"REMOTE_ADDR": address})
+    assert response.status_code == status
+    assert (response.json or {}).get("kind") == ("Status" if status == 403 else None)
+    headers = {"X-Forwarded-For": "127.0.0.1", "Forwarded": "for=127.0.0.1"}
+    assert client.get("/accuracy", environ_base={"REMOTE_ADDR": address}, headers=headers).status_code == status
+
+
+def test_metrics_have_results_and_no_names() -> None:
+    metrics = Metrics()
+    tracker = Accuracy(partial(metrics.count, metrics.prediction_results), lambda: 0.0)
+    tracker.expect(Expectation("u", "fits", ("secret-node",)), 0.0)
+    tracker.seen(with_status(coming("secret-pod"), "a") | {"metadata": {"uid": "u", "name": "secret-pod"}}, False)
+    tracker._clock = lambda: SETTLING + 1
+    tracker.settle()
+    text = metrics.exposition("")[0].decode()
+    assert 'forewarn_prediction_results_total{result="wrong"} 1.0' in text
+    assert "secret" not in text
+
+
+@contextmanager
+def health_port(tracker: Accuracy | None) -> Iterator[str]:
+    sock = bind("127.0.0.1", 0)
+    end = serve_health(sock, create_health_app(Health(), Metrics(), tracker))
+    try:
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+    finally:
+        end()
+
+
+def test_the_command_prints_the_table_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    scene = Scene(named_node("a"), named_node("b", "1"))
+    scene.admit(coming("right"))
+    scene.watch(with_status(coming("right"), "a"))
+    scene.now += LAG * 2
+    scene.admit(coming("else"))
+    scene.watch(with_status(coming("else"), "b"))
+    scene.now += SETTLING * 2
+    scene.admit(coming("late", "1"))
+    scene.watch(named_node("a", "1"), with_status(coming("late", "1"), reason="Unschedulable"))
+    scene.now += SETTLING * 2
+    scene.admit(coming("open", "1"))
+    with health_port(scene.accuracy) as url:
+        assert main(["accuracy", "--url", url]) == 0
+        assert (
+            capsys.readouterr().out
+            == """\
+matched    1  kube-scheduler did what was predicted
+explained  1  it did something else, and what the prediction read had changed in between
+wrong      1  it did something else, and nothing had changed
+unknown    0  the pod never came, went away undecided, or its turn was not seen
+50.0% of the 2 that nothing came between are right
+1 more has no result yet
+
+wrong, the last 1:
+  default/else  2030-03-17 17:46:40Z
+    predicted: runs on a
+    happened:  runs on b
+
+explained, the last 1:
+  default/late  2030-03-17 17:46:40Z
+    predicted: runs on a
+    happened:  finds no place
+    in between: Node
+"""
+        )
+        assert main(["accuracy", "--url", url, "-o", "json"]) == 0
+        assert json.loads(capsys.readouterr().out) == scene.accuracy.table()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--url", "https://127.0.0.1:8080"], 2, "is not of the form http://HOST:PORT"),
+        (["--url", "http://127.0.0.1:99999"], 2, "Port out of range"),
+        (["--url", "http://127.0.0.1:8080/metrics"], 2, "is not of the form"),
+        (["--url", "http://127.0.0.1:1"], 3, "127.0.0.1 port 1: no answer"),
+        (["--url", "http://[::1"], 2, "Invalid IPv6 URL"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    arguments: list[str], status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if status == 2:
+        with pytest.raises(SystemExit) as ended:
+            main(["accuracy", *arguments])
+        assert ended.value.code == status
+    else:
+        assert main(["accuracy", *arguments]) == status
+    assert said in capsys.readouterr().err
+
+
+def test_without_watches_there_is_nothing_to_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    with health_port(None) as url:
+        assert main(["accuracy", "--url", url]) == 3
+    assert "the cluster state is read from files" in capsys.readouterr().err
+
+
+HOSTILE: dict[str, object] = {
+    "no table": {},
+    "a list": [],
+    "a number": 7,
+    "words for numbers": {"results": dict.fromkeys(RESULTS, "x"), "open": 0, "examples": []},
+    "an example without a time": {"results": dict.fromkeys(RESULTS, 0), "open": 0, "examples": [{"at": "now"}]},
+}
+
+
+@pytest.mark.parametrize("told", HOSTILE.values(), ids=HOSTILE)
+def test_whatever_answers_there_is_no_traceback(
+    told: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tracker = Accuracy()
+    monkeypatch.setattr(tracker, "table", lambda: told)
+    with health_port(tracker) as url:
+        assert main(["accuracy", "--url", url]) == 3
+    assert "what answers there is no webhook of this version" in capsys.readouterr().err
+
+
+def test_nothing_unprintable_reaches_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tracker, text = Accuracy(), "\033[31m\u202e\n" + "x" * 1_000
+    example = {"result": "wrong", "pod": text, "predicted": text, "happened": text, "change": text, "at": 0.0}
+    results = dict.fromkeys(RESULTS, 1)
+    monkeypatch.setattr(tracker, "table", lambda: {"results": results, "open": 0, "examples": [example] * 50})
+    with health_port(tracker) as url:
+        assert main(["accuracy", "--url", url]) == 0
+    out = capsys.readouterr().out
+    assert not set("\033\u202e") & set(out)
+    assert max(map(len, out.splitlines())) < 700
+    assert len(out.splitlines()) < 200
