@@ -61,7 +61,7 @@ def is_quiet(webhook: Webhook) -> bool:
     return not told(webhook)["open"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module", autouse=True)
 def tally(webhook: Webhook) -> Iterator[Counter[str]]:
     counted: Counter[str] = Counter()
     yield counted
