@@ -94,7 +94,7 @@ class Routes:
         place = self._intake.enter()
         if isinstance(place, Reply):
             await _discard(receive, self._limits.discard)
-            return self._endpoint.refused(hook, place)
+            return self._endpoint.refused(hook, place, client=_client(scope))
         try:
             return await self._answer(hook, scope, receive, place)
         finally:
@@ -106,13 +106,13 @@ class Routes:
         given = (headers.get(name, b"") for name in (b"content-type", b"content-encoding", b"content-length"))
         if (reply := self._endpoint.refuse(*(value.decode("latin-1") for value in given))) is not None:
             await _discard(receive, self._limits.discard)
-            return self._endpoint.refused(hook, reply)
+            return self._endpoint.refused(hook, reply, client=_client(scope))
         body = await self._body(receive, place)
         if isinstance(body, Reply):
             if body is TOO_MANY:
                 await _discard(receive, self._limits.discard)
-            return self._endpoint.refused(hook, body)
-        call = Call(hook, body, received, _timeout(scope["query_string"]))
+            return self._endpoint.refused(hook, body, client=_client(scope))
+        call = Call(hook, body, received, _timeout(scope["query_string"]), _client(scope))
         answer = self._endpoint.answer(call)
         while isinstance(answer, Later):
             future = self._workers.submit(answer)
@@ -121,7 +121,7 @@ class Routes:
             elif answer.otherwise is not None:
                 answer = answer.otherwise()
             else:
-                return self._endpoint.refused(hook, TOO_MANY)
+                return self._endpoint.refused(hook, TOO_MANY, client=call.client)
         return answer
 
     async def _body(self, receive: Receive, place: Place) -> bytes | Reply:
@@ -174,3 +174,9 @@ async def _discard(receive: Receive, seconds: float) -> None:
 
 def _timeout(query: bytes) -> str:
     return dict(parse_qsl(query.decode("latin-1"))).get("timeout", "") if query else ""
+
+
+def _client(scope: Message) -> str:
+    """The address that a request came from; empty where it is not known."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""

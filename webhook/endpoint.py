@@ -104,12 +104,14 @@ class Later(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A request whose body has come. `received`: when its first byte did (monotonic clock); `timeout`: `?timeout=`."""
+    """A request whose body has come. `received`: when its first byte did (monotonic clock); `timeout`: `?timeout=`;
+    `client`: the address that it came from, for the log of refusals."""
 
     hook: Hook
     body: bytes
     received: float
     timeout: str = ""
+    client: str = ""
 
 
 def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Reply:
@@ -241,17 +243,18 @@ class Endpoint:
         verdict = str(reply.status)
         self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, verdict)
         self.metrics.refuse(_CLOSER.get(reply) or Refusal.of(reply.status))
-        say("request refused", {"phase": hook.value, "status": reply.status, **fields}, logging.WARNING)
+        told = {name: value for name, value in fields.items() if value}
+        say("request refused", {"phase": hook.value, "status": reply.status, **told}, logging.WARNING)
         return reply
 
     def answer(self, call: Call) -> Reply | Later:
         """The answer, or the work that leads to it. Raises nothing."""
         try:
             if len(call.body) > MAX_BODY:
-                return self.refused(call.hook, TOO_LARGE)
+                return self.refused(call.hook, TOO_LARGE, client=call.client)
             return self._answer(call)
         except BadReview as fault:
-            return self.refused(call.hook, refusal(400, str(fault)), why=str(fault))
+            return self.refused(call.hook, refusal(400, str(fault)), why=str(fault), client=call.client)
         except RecursionError:
             return self._too_deep(call)
         except Exception:
@@ -292,9 +295,9 @@ class Endpoint:
             try:
                 return run()
             except BadReview as fault:
-                return self.refused(call.hook, refusal(400, str(fault)), why=str(fault))
+                return self.refused(call.hook, refusal(400, str(fault)), why=str(fault), client=call.client)
             except NotReserved as fault:
-                return self.refused(call.hook, NOT_RESERVED, why=str(fault))
+                return self.refused(call.hook, NOT_RESERVED, why=str(fault), client=call.client)
             except RecursionError:
                 return self._too_deep(call)
             except Exception:
@@ -355,11 +358,11 @@ class Endpoint:
 
     def _too_deep(self, call: Call) -> Reply:
         """What could be read, but not be looked through."""
-        return self.refused(call.hook, TOO_DEEP, why=_DEEP)
+        return self.refused(call.hook, TOO_DEEP, why=_DEEP, client=call.client)
 
     def _broken(self, call: Call) -> Reply:
         LOGGER.exception("internal error")
-        return self.refused(call.hook, BROKEN)
+        return self.refused(call.hook, BROKEN, client=call.client)
 
 
 def _given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
@@ -439,7 +442,11 @@ class _State:
         except Unanswered as fault:
             say("prediction given up", {"uid": self.request.uid, "why": str(fault)}, logging.WARNING)
             return self.decided(cut)
-        return endpoint.refused(call.hook, answer) if isinstance(answer, Reply) else self.decided(answer)
+        return (
+            endpoint.refused(call.hook, answer, client=call.client)
+            if isinstance(answer, Reply)
+            else self.decided(answer)
+        )
 
     def decided(self, decision: Decision) -> Reply | Later:
         """Whatever still has to be asked of the API server, then the answer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import signal
 import socket
 from http import HTTPStatus
@@ -19,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from webhook.asgi import DEFAULT_LIMITS, Application, Limits
 from webhook.connections import Connection, Connections
 from webhook.endpoint import PATHS, refusal
+from webhook.logs import say
 from webhook.tls import client_names
 
 if TYPE_CHECKING:
@@ -173,6 +175,8 @@ class Protocol(HttpToolsProtocol):
 
     def _refuse(self, status: int, message: str) -> None:
         self._refused(status)
+        told = {"status": status, "why": message, "client": self.client[0] if self.client else ""}
+        say("connection refused", told, logging.WARNING)
         body = refusal(status, message).body
         head = (
             f"HTTP/1.1 {status} \r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"

@@ -98,6 +98,20 @@ def test_a_refusal_is_counted_once_by_its_reason(ask: Callable[[Running], int], 
         assert counted(server.endpoint.metrics) == {reason: 1}
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [slow_header, no_http, slow_body, lambda server: server.post("/validate", b"{")[0]],
+    ids=["a slow header", "no HTTP", "a slow body", "no JSON"],
+)
+def test_the_log_says_who_was_refused(ask: Callable[[Running], int], caplog: pytest.LogCaptureFixture) -> None:
+    """Only the API server should ask: who else does is to be found."""
+    with running() as server:
+        ask(server)
+    (record,) = (record for record in caplog.records if "refused" in record.message)
+    assert record.__dict__["fields"]["client"] == "127.0.0.1"
+    assert record.__dict__["fields"]["status"] in (400, 408)
+
+
 def test_a_503_says_which() -> None:
     with running(endpoint(limit=0)) as server:
         assert server.post("/validate", body(pod()))[0] == 503
