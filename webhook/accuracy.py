@@ -21,7 +21,7 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.objects.fields import InvalidObject, at
+from policies.objects.fields import InvalidObject, at, sequence
 from policies.objects.items import items
 from policies.objects.subject import Operation
 
@@ -43,6 +43,8 @@ NAMED: Final = 32
 """Nodes or victims that are remembered of a prediction; where there are more they are not compared."""
 LOOKED_AT: Final = 100
 """On larger clusters the scheduler looks at a random part of the nodes: which one it takes is not compared."""
+VOLUMES: Final = 64
+"""A pod with more is not followed: they would have to be looked through past the deadline."""
 CHANGES: Final = 4096
 EXAMPLES: Final = 20
 SETTLING: Final = 5.0
@@ -130,7 +132,8 @@ def expectation_of(subject: Subject, impact: Impact | None) -> Expectation | Non
     if not isinstance(uid, str) or not 0 < len(uid) <= _LONGEST or len(impact.predictions) != 1 or impact.new != 1:
         return None
     prediction = impact.predictions[0]
-    if any(volume.get("ephemeral") is not None for volume in items(subject.object, "spec", "volumes")):
+    volumes = sequence(subject.object, "spec", "volumes")
+    if len(volumes) > VOLUMES or any(at(volume, "ephemeral") is not None for volume in volumes):
         return None
     small = len(prediction.snapshot.node_infos) <= LOOKED_AT
     if prediction.outcome == FITS:

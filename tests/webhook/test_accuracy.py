@@ -123,10 +123,11 @@ def test_of_a_pod_without_a_place_that_is_all() -> None:
         coming(schedulerName="other"),
         coming(nodeName="a"),
         coming(volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]),
+        coming(volumes=[{"name": f"v{i}", "emptyDir": {}} for i in range(65)]),
         {**coming(), "metadata": {"name": "new", "namespace": "default"}},
         {**coming(), "metadata": {"name": "new", "namespace": "default", "uid": "u" * 100}},
     ],
-    ids=["another scheduler", "its own node", "an ephemeral volume", "no uid", "a long uid"],
+    ids=["another scheduler", "its own node", "an ephemeral volume", "many volumes", "no uid", "a long uid"],
 )
 def test_what_cannot_be_compared_is_not_remembered(pod: Obj) -> None:
     assert expected(pod, named_node("a")) is None
