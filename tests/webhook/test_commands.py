@@ -218,6 +218,19 @@ def test_a_changed_configuration_takes_effect_while_serving(cluster_file: Path) 
         assert server.ends()[0] == 0
 
 
+def test_a_metric_tells_what_is_disclosed(cluster_file: Path) -> None:
+    config = cluster_file.parent / "c.yaml"
+    config.write_text("disclose: counts\n")
+    server = Started(cluster_file, "-c", str(config), "--drain", "0")
+    try:
+        shown = re.findall(r'forewarn_disclose{mode="(.*)"} (.*)', server.health("/metrics")[1])
+        assert dict(shown) == {"names": "0.0", "own-namespace": "0.0", "counts": "1.0"}
+        assert server.health("/accuracy")[0] == 404
+    finally:
+        server.process.send_signal(signal.SIGTERM)
+        assert server.ends()[0] == 0
+
+
 def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_confirmed(tmp_path: Path) -> None:
     with scripted_api() as api:
         config = kubeconfig(tmp_path / "config", api.url)

@@ -13,6 +13,7 @@ from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from policies.config import Config, ConfigError
+from policies.disclosure import Disclose
 from policies.sources import SourceError
 from webhook.accuracy import Accuracy
 from webhook.app import create_app, create_health_app
@@ -84,6 +85,8 @@ def _run(settings: Settings) -> int:
     config, look_at_config = _config(settings, metrics)
     certificates, look_at_certificate = _certificates(settings, metrics)
     metrics.in_flight.set_function(lambda: gate.inside)
+    for mode in Disclose:
+        metrics.disclose.labels(mode.value).set_function(partial(_is_in_force, config, mode))
     accuracy = Accuracy(partial(metrics.count, metrics.prediction_results))
     state = _state(settings, metrics, accuracy)
     with ExitStack() as stack:
@@ -122,6 +125,10 @@ def _run(settings: Settings) -> int:
         TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.refuse_by_status).run([secure])
         say("stopped", {"in_flight": gate.inside})
     return 0
+
+
+def _is_in_force(config: Callable[[], Config], mode: Disclose) -> float:
+    return float(config().disclose is mode)
 
 
 def _state(settings: Settings, metrics: Metrics, accuracy: Accuracy) -> State:
