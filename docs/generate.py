@@ -78,6 +78,15 @@ _EXEMPTION = {
         **_CONDITIONS,
     },
 }
+_BREAK_GLASS = {
+    "type": "object",
+    "description": "the annotation forewarn.dev/exempt-until",
+    "additionalProperties": False,
+    "properties": {
+        "groups": {**_TEXTS, "description": "who may set it; shell patterns too"},
+        "maxDuration": {"type": "string", "pattern": "^[0-9]{1,6}[dhm]$", "description": "how far away its end may be"},
+    },
+}
 _ALLOWED = {
     "type": "object",
     "additionalProperties": False,
@@ -153,6 +162,7 @@ def schema() -> dict[str, Any]:
                     },
                 },
             },
+            "breakGlass": _BREAK_GLASS,
         },
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -58,6 +59,16 @@ class AllowedClasses(NamedTuple):
         return bool(self.users or self.groups)
 
 
+class BreakGlass(NamedTuple):
+    """Who may exempt a namespace by its annotation (groups, shell patterns), and how far away the end may be.
+
+    By default, whom RBAC cannot stop, and the administrators that kubeadm makes.
+    """
+
+    groups: tuple[str, ...] = ("system:masters", "kubeadm:cluster-admins")
+    max_duration: timedelta = timedelta(days=30)
+
+
 class Options(NamedTuple):
     """Options of rules; `pod_template_paths` has the built-in workloads and those that configuration adds."""
 
@@ -65,3 +76,4 @@ class Options(NamedTuple):
     autoscaler_cutoff: int = -10
     limited_resources: tuple[LimitedResource, ...] = ()
     allowed_classes: tuple[AllowedClasses, ...] = ()
+    break_glass: BreakGlass = BreakGlass()

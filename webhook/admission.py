@@ -13,7 +13,7 @@ from policies.disclosure import Audience
 from policies.evaluator import Phase, evaluate, impact_of
 from policies.findings import Action, Finding, Severity, one_line
 from policies.objects.fields import NOTHING, InvalidObject, at
-from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, Namespace
+from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, Namespace
 from policies.objects.priority_class import PriorityClass
 from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import global_default_not_unique, unknown_default_class
@@ -23,7 +23,7 @@ from webhook.accuracy import expectation_of
 from webhook.doubts import doubted, rests_on_the_cache, unproven
 from webhook.json_patch import PatchOperation, apply_patch, drop, set_value
 from webhook.messages import audit_of, denial_of, warnings_of
-from webhook.mutation import NO_MUTATION, mutate
+from webhook.mutation import CLASS, NO_MUTATION, mutate, with_class
 from webhook.review import Request, Response
 from webhook.unchanged import without_repeats
 
@@ -43,6 +43,8 @@ Confirm = Callable[[], Mapping[str, PriorityClass]]
 
 LATE: Final = "late-cluster-state"
 """Key of the audit annotation on what was answered by an old cache."""
+NOT_EXEMPT: Final = "not-exempt"
+"""Key of the audit annotation on what a namespace's annotation would exempt, were its end not too far away."""
 
 
 class Hook(StrEnum):
@@ -107,11 +109,31 @@ class Row(NamedTuple):
     direction: Direction
 
 
-_JUDGED: Final = frozenset({"scheduling.k8s.io/PriorityClass", "/Pod", "/Namespace", "/ResourceQuota"})
+_NAMESPACE: Final = "/Namespace"
+_JUDGED: Final = frozenset({"scheduling.k8s.io/PriorityClass", "/Pod", _NAMESPACE, "/ResourceQuota"})
+
+
+def _changes_a_namespace(request: Request) -> bool:
+    """Whether our annotations are changed by way of a subresource, whose strategies take metadata as it comes.
+
+    Source: pkg/registry/core/namespace/strategy.go.
+    """
+    if request.kind.group_kind != _NAMESPACE or request.subresource not in ("status", "finalize"):
+        return False
+    ours, before = (
+        [
+            at(obj or NOTHING, "metadata", "annotations", key)
+            for key in (DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION)
+        ]
+        for obj in (request.object, request.old)
+    )
+    return ours != before
+
 
 ROWS: Final = (
     Row("connect", lambda request, _: request.operation is Operation.CONNECT, Direction.PASS),
     Row("scale", lambda request, _: request.subresource == "scale", Direction.LOOK_UP),
+    Row("namespace-subresource", lambda request, _: _changes_a_namespace(request), Direction.JUDGE),
     Row("other-subresource", lambda request, _: bool(request.subresource), Direction.PASS),
     Row("unknown-kind", lambda request, config: not _is_judged(request, config), Direction.PASS),
     Row("delete-without-object", lambda request, _: not (request.object or request.old), Direction.PASS),
@@ -192,11 +214,13 @@ def decide(
         return passed
     direction = row_of(request, config).direction
     if hook is Hook.MUTATE:
-        return _marked(_patch(request, cluster, config, time, confirm, recall, impacts), cluster, time)
-    subject = _scaled(request, cluster, config) if direction is Direction.LOOK_UP else request.subject
-    if subject is None:
-        return Decision(Response(request.uid), Verdict.ALLOWED)
-    return _marked(_judge(request, subject, cluster, config, time, confirm, impacts), cluster, time)
+        decision = _patch(request, cluster, config, time, confirm, recall, impacts)
+    else:
+        subject = _scaled(request, cluster, config) if direction is Direction.LOOK_UP else request.subject
+        if subject is None:
+            return Decision(Response(request.uid), Verdict.ALLOWED)
+        decision = _judge(request, subject._replace(subresource=""), cluster, config, time, confirm, impacts)
+    return _marked(decision, cluster, time, config.not_honoured(_namespace(request, cluster), time.now))
 
 
 def let_pass(request: Request, cluster: ClusterSnapshot | None, config: Config, now: datetime) -> Decision | None:
@@ -208,8 +232,10 @@ def let_pass(request: Request, cluster: ClusterSnapshot | None, config: Config, 
     return None
 
 
-def _marked(decision: Decision, cluster: ClusterSnapshot | None, time: Time) -> Decision:
-    """A decision by late cluster state says so."""
+def _marked(decision: Decision, cluster: ClusterSnapshot | None, time: Time, not_honoured: str) -> Decision:
+    """A decision by late cluster state says so, and one that a namespace's annotation would have exempted."""
+    if not_honoured:
+        decision = replace(_audited(decision, NOT_EXEMPT, not_honoured), exemption=f"not honoured: {not_honoured}")
     return _audited(decision, LATE, time.late if cluster is not None else "")
 
 
@@ -268,11 +294,12 @@ def _is_judged(request: Request, config: Config) -> bool:
 
 
 def _namespace(request: Request, cluster: ClusterSnapshot | None) -> Namespace | None:
-    """The namespace as stored: a request about a namespace cannot exempt itself."""
+    """The namespace as stored: a request about a namespace cannot exempt itself, nor make its exemption longer."""
     if not request.namespace:
         return None
     known = cluster.namespace(request.namespace) if cluster else None
-    return known or Namespace(request.namespace, {}, {})
+    known = known or Namespace(request.namespace, {}, {})
+    return known._replace(annotations={}) if request.kind.group_kind == _NAMESPACE else known
 
 
 def _patch(
@@ -294,13 +321,20 @@ def _patch(
             mutation = mutate(request, cluster)
     except InvalidObject:
         mutation = NO_MUTATION  # not ours to say: the API server decodes and validates
+    findings, kept_from = _missing_default(request, mutation.missing, config), ""
+    if cluster is not None and (denied := _denials_of(request, mutation.assigned, cluster, config, time)):
+        findings, kept_from = denied, mutation.assigned
+        mutation = mutate(request, cluster, assign=False)
     annotated = _annotated(request, mutation.patch, cluster, config, time, recall, impacts)
     operations = (*mutation.patch, *annotated.patch)
-    findings = _missing_default(request, mutation.missing, config)
     answered = _answer(request.uid, tuple(map(unproven, findings)) if unanswered else findings)
     audit = dict(answered.response.audit)
     if mutation.assigned:
         audit["assigned-priority-class"] = f"{mutation.assigned} by annotation of namespace {request.namespace}"
+    if kept_from:
+        audit["unassigned-priority-class"] = (
+            f"{kept_from} by annotation of namespace {request.namespace} is not allowed"
+        )
     response = replace(answered.response, patch=operations, audit=audit)
     verdict = Verdict.PATCHED if operations else answered.verdict
     return replace(
@@ -382,6 +416,46 @@ def _missing_default(request: Request, name: str, config: Config) -> tuple[Findi
     subject, told = request.subject, Action.WARN if action is Action.DENY else action
     location, rule = subject.locate(()), unknown_default_class.ID
     return (Finding(location, Severity.WARNING, rule, subject.ref, message, remedy, told),)
+
+
+def _denials_of(
+    request: Request, assigned: str, cluster: ClusterSnapshot, config: Config, time: Time
+) -> tuple[Finding, ...]:
+    """What the rules deny the pod and its requester for, with the class that it would be given, and not without it.
+
+    They are warnings: the pod comes, but without that class.
+    """
+    if not assigned:
+        return ()
+    own = _text_at(request.object, *CLASS)
+    config = config._replace(actions={**config.actions, **dict.fromkeys(impact.RULES, Action.OFF)})
+
+    def denied(name: str) -> dict[str, Finding]:
+        subject = request.subject._replace(object=with_class(request.object, name, cluster))
+        found = evaluate(
+            Apply((subject,)),
+            cluster,
+            config,
+            phase=Phase.VALIDATE,
+            now=time.now,
+            expired=time.expired,
+            disclose=config.disclose,
+        )
+        told = (doubted(finding) if time.late else finding for finding in found)
+        return {finding.rule: finding for finding in told if finding.action is Action.DENY}
+
+    with_it = denied(assigned)
+    without = denied(own) if with_it and own in (*cluster.priority_classes, "") else {}
+    why = f"It is the default of namespace {request.namespace}, and this pod is not given it"
+    return tuple(_not_given(finding, why) for rule, finding in with_it.items() if rule not in without)
+
+
+def _not_given(finding: Finding, why: str) -> Finding:
+    """The denial as a warning, in both of its wordings."""
+    remedy = "name another class"
+    told = finding.told and finding.told._replace(message=f"{finding.told.message}. {why}", remediation=remedy)
+    message = f"{finding.message}. {why}"
+    return finding._replace(action=Action.WARN, message=message, remediation=remedy, told=told)
 
 
 def _scaled(request: Request, cluster: ClusterSnapshot | None, config: Config) -> Subject | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.objects.fields import at, string_map, text
 from policies.objects.subject import Operation
-from policies.priority import Forbidden, class_by_namespace, establish_priority
+from policies.priority import Forbidden, Resolved, class_by_namespace, establish_priority, resolved_spec
 from webhook.json_patch import PatchOperation, drop, set_value
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from webhook.review import Request
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+NODE_USER_PREFIX: Final = "system:node:"
+NODES_GROUP: Final = "system:nodes"
 CLASS: Final = ("spec", "priorityClassName")
 PRIORITY: Final = ("spec", "priority")
 POLICY: Final = ("spec", "preemptionPolicy")
@@ -35,11 +37,14 @@ class Mutation(NamedTuple):
 NO_MUTATION: Final = Mutation()
 
 
-def mutate(request: Request, cluster: ClusterSnapshot | None) -> Mutation:
-    """The patch for a new pod; none for anything else, none where nothing would change. Raises InvalidObject."""
+def mutate(request: Request, cluster: ClusterSnapshot | None, *, assign: bool = True) -> Mutation:
+    """The patch for a new pod; none for anything else, none where nothing would change. Raises InvalidObject.
+
+    `assign`: whether the pod may be given the class of its namespace.
+    """
     if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != "/Pod":
         return NO_MUTATION
-    wanted = _class_by_policy(request, cluster)
+    wanted = _class_by_policy(request, cluster) if assign else ""
     if wanted and wanted not in cluster.priority_classes:
         return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster), missing=wanted)
     if not wanted:
@@ -51,10 +56,29 @@ def mutate(request: Request, cluster: ClusterSnapshot | None) -> Mutation:
 
 def _class_by_policy(request: Request, cluster: ClusterSnapshot) -> str:
     """The class that the pod's namespace gives to pods that ask for none; empty where it has it already."""
-    if MIRROR_ANNOTATION in string_map(request.object, "metadata", "annotations"):
+    if _is_mirror(request):
         return ""
     namespace = cluster.namespace(request.namespace)
     return class_by_namespace(text(request.object, *CLASS), namespace, cluster.priority_classes)
+
+
+def _is_mirror(request: Request) -> bool:
+    """Whether a kubelet shows a static pod; anybody may write the annotation, but only a node is one.
+
+    Source: plugin/pkg/admission/noderestriction, and pkg/auth/nodeidentifier/default.go.
+    """
+    by_node = request.user.name.startswith(NODE_USER_PREFIX) and NODES_GROUP in request.user.groups
+    return by_node and MIRROR_ANNOTATION in string_map(request.object, "metadata", "annotations")
+
+
+def with_class(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> ApiObject:
+    """The pod as it is stored with this class, its numbers filled in. Raises Forbidden where there is no such class."""
+    spec = pod.get("spec")
+    return {**pod, "spec": resolved_spec(spec if isinstance(spec, dict) else {}, _resolve(class_name, cluster))}
+
+
+def _resolve(class_name: str, cluster: ClusterSnapshot) -> Resolved:
+    return establish_priority(class_name, cluster.priority_classes)
 
 
 def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:
@@ -66,7 +90,7 @@ def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple
     if at(pod, *PRIORITY) is not None:
         return ()
     try:
-        resolved = establish_priority(class_name, cluster.priority_classes)
+        resolved = _resolve(class_name, cluster)
     except Forbidden:
         return ()
     values = {CLASS: resolved.priority_class_name, PRIORITY: resolved.priority, POLICY: resolved.preemption_policy}

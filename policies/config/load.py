@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +12,7 @@ from policies.config.document import Entry, parse
 from policies.config.model import Annotate, Config, ConfigError, Exemption, RepeatedWarnings
 from policies.disclosure import Disclose
 from policies.findings import Action, Severity
-from policies.options import POD_TEMPLATE_PATHS, AllowedClasses, LimitedResource
+from policies.options import POD_TEMPLATE_PATHS, AllowedClasses, BreakGlass, LimitedResource
 from policies.rules import RULES
 from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
@@ -113,6 +115,27 @@ def _exemption(entry: Entry) -> Exemption:
     return Exemption(**given)
 
 
+def _break_glass(entry: Entry) -> BreakGlass:
+    given: dict[str, Any] = {}
+    for key, value in entry.items(("groups", "maxDuration")):
+        if key == "groups":
+            given["groups"] = value.texts()
+        else:
+            given["max_duration"] = _duration(value)
+    return BreakGlass(**given)
+
+
+def _duration(entry: Entry) -> timedelta:
+    amount = _DURATION.fullmatch(entry.text())
+    if amount is None:
+        raise entry.fault(f'must be a number of d, h or m, as in 72h, not "{entry.text()[:80]}"')
+    return int(amount[1]) * _UNITS[amount[2]]
+
+
+_DURATION: Final = re.compile(r"([0-9]{1,6})([dhm])", re.ASCII)
+_UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
+
+
 def _limited(entry: Entry) -> tuple[LimitedResource, ...]:
     return tuple(map(limited_resource, entry.elements()))
 
@@ -169,5 +192,6 @@ _READERS: Final[Mapping[str, Callable[[Config, Entry], Config]]] = {
     "disclose": _disclose,
     "discloseTo": _disclose_to,
     "repeatedWarnings": _repeated_warnings,
+    "breakGlass": _option("break_glass", _break_glass),
 }
 OPTION_NAMES: Final = tuple(_READERS)

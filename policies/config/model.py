@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.disclosure import Disclose
 from policies.findings import Action, Severity
-from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
+from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until, not_honoured
 from policies.options import Options
 from policies.rules.context import About
 from policies.selectors import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from policies.objects.namespace import Namespace
     from policies.objects.subject import User
@@ -121,20 +121,24 @@ class Config(NamedTuple):
         for exemption in self.exemptions:
             if exemption.covers(user, namespace):
                 return exemption.reason
-        until = exempt_until(namespace)
-        if until is not None and now < until:
+        text = _break_glass(namespace)
+        until = exempt_until(text)
+        if until is not None and now < until and not self._not_honoured(text, now):
             return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''}: {until.isoformat()}"
         return None
 
+    def not_honoured(self, namespace: Namespace | None, now: datetime) -> str:
+        """Why a namespace's break-glass annotation exempts nothing; empty where it does, or there is none."""
+        text = _break_glass(namespace)
+        why = self._not_honoured(text, now) if text else ""
+        return f"{EXEMPT_UNTIL_ANNOTATION} on namespace {namespace.name if namespace else ''} {why}" if why else ""
 
-def exempt_until(namespace: Namespace | None) -> datetime | None:
-    """When a namespace's break-glass annotation ends; None where there is none that can be read."""
-    text = namespace.annotations.get(EXEMPT_UNTIL_ANNOTATION, "") if namespace else ""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    def _not_honoured(self, text: str, now: datetime) -> str:
+        return not_honoured(text, now, self.options.break_glass.max_duration)
+
+
+def _break_glass(namespace: Namespace | None) -> str:
+    return namespace.annotations.get(EXEMPT_UNTIL_ANNOTATION, "") if namespace else ""
 
 
 def _selects(selector: LabelSelector, namespace: Namespace | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.objects.fields import string_map, text
@@ -31,3 +32,22 @@ class Namespace(NamedTuple):
             labels=string_map(obj, "metadata", "labels"),
             annotations={key: value for key, value in annotations.items() if key.startswith("forewarn.dev/")},
         )
+
+
+def exempt_until(text: str) -> datetime | None:
+    """When an exemption ends that a namespace's break-glass annotation gives; None where the text is no time."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def not_honoured(text: str, now: datetime, longest: timedelta) -> str:
+    """Why an end that is not over exempts nothing; empty where it does, or is over. `longest`: how far it may be."""
+    end = exempt_until(text)
+    if end is None:
+        return "is no time such as 2026-01-02T12:00:00Z, and exempts nothing"
+    if end - now <= longest:
+        return ""
+    return f"ends in more than {longest / timedelta(hours=1):g} hours, and exempts nothing until that is near"

@@ -11,6 +11,8 @@ from policies.rules import (
     class_still_in_use,
     default_not_retroactive,
     duplicate_key,
+    exemption_not_allowed,
+    exemption_without_effect,
     final_priority_mismatch,
     fits_nowhere,
     global_default_not_unique,
@@ -87,6 +89,8 @@ RULES: Final[tuple[Rule, ...]] = (
     quota_matches_nothing,
     # Namespace
     unknown_default_class,
+    exemption_not_allowed,
+    exemption_without_effect,
     # file
     parse_error,
     template_braces,

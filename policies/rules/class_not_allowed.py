@@ -1,11 +1,12 @@
-"""A pod or template uses a class that allowedClasses of the configuration does not allow there.
+"""A pod, a template or a namespace's default uses a class that allowedClasses does not allow there.
 
 Why: quotas alone make poor permissions: they say how much, and whoever may write a quota may take a class. A class
 that some entry of allowedClasses names may be used only where one of the entries that name it holds: all that an
 entry gives must hold, of a list one item. Classes that no entry names are free. Users and groups are asked when a
 workload takes its class, not of the controllers of kube-system that make pods of it: to enforce them, set the action
-to deny. Where a verdict depends on who applies, or on labels of a namespace that is not known, the linter says
-nothing and counts it in its summary.
+to deny. Whoever makes a class the default of a namespace, by the annotation forewarn.dev/default-priority-class, asks
+for it like one who names it in a pod there. Where a verdict depends on who applies, or on labels of a namespace that
+is not known, the linter says nothing and counts it in its summary.
 
 Options:
 
@@ -50,23 +51,27 @@ Fix: use another class, or have an entry of allowedClasses name the namespace.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import Action, Problem, Severity, quote
+from policies.objects.fields import NOTHING, group_kind
+from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.objects.workload import pod_template_of
+from policies.priority import SYSTEM_NAMESPACE
 from policies.rules.context import About, Context
-from policies.rules.wording import class_to_be, resolved
+from policies.rules.wording import class_to_be, resolved, text_at
 from policies.selectors import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.findings import Path
     from policies.objects.subject import Subject
     from policies.objects.workload import PodTemplate
     from policies.options import AllowedClasses
 
 ID: Final = "class-not-allowed"
-ABOUT: Final = (About.POD, About.TEMPLATE)
+ABOUT: Final = (About.POD, About.TEMPLATE, About.NAMESPACE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
 
@@ -77,75 +82,97 @@ CONTROLLERS: Final = frozenset(
 """Who makes pods of workloads. Source: pkg/controlplane, bootstrappolicy `controller_policy.go`."""
 
 
+class _Use(NamedTuple):
+    """A class that the pods of a namespace shall have, and where that is said. `had`: the stored object said it too."""
+
+    name: str
+    namespace: str
+    path: Path
+    had: bool
+
+
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """A class that is named by entries of which none holds."""
-    template = context.template(subject) if context.options.allowed_classes else None
-    if template is None or _is_allowed(subject, template, context) is not False:
+    use = _use_of(subject, context)
+    if use is None or _is_allowed(subject, use, context) is not False:
         return
-    name, asks_who = (
-        _class_of(subject, template, context),
-        any(e.asks_who for e in _entries(subject, template, context)),
-    )
+    asks_who = any(entry.asks_who for entry in _entries(use, context))
     who = f" by {subject.user.name}" if subject.user and asks_who else ""
     yield Problem(
-        f"class {quote(name)} may not be used{who} in namespace {_namespace(subject)}",
-        template.at("priorityClassName"),
+        f"class {quote(use.name)} may not be used{who} in namespace {use.namespace}",
+        use.path,
         "use another class, or ask for an entry in allowedClasses",
-        detail={"class": name},
+        detail={"class": use.name},
     )
 
 
 def is_open(subject: Subject, context: Context) -> bool:
     """Whether it depends on what is not known: who applies, or labels of the namespace. Raises InvalidObject."""
+    use = _use_of(subject, context)
+    return use is not None and _is_allowed(subject, use, context) is None
+
+
+def _use_of(subject: Subject, context: Context) -> _Use | None:
+    """The class that a pod or template asks for, or that a Namespace gives to pods which ask for none."""
+    if not context.options.allowed_classes:
+        return None
+    if group_kind(subject.object) == "/Namespace":
+        return _given(subject)
     template = context.template(subject)
-    return template is not None and _is_allowed(subject, template, context) is None
+    if template is None:
+        return None
+    name, old = _class_of(subject, template, context), None
+    if subject.old:
+        old = pod_template_of(subject.old, context.options.pod_template_paths)
+    had = old is not None and _class_of(subject, old, context) == name
+    return _Use(name, subject.ref.namespace or "default", template.at("priorityClassName"), had)
 
 
-def _is_allowed(subject: Subject, template: PodTemplate, context: Context) -> bool | None:
+def _given(subject: Subject) -> _Use | None:
+    """The default class of a Namespace; what is stored already was asked for when it was set."""
+    path = ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
+    given, namespace = text_at(subject.object, *path), subject.ref.name
+    if not given or namespace == SYSTEM_NAMESPACE:
+        return None
+    return _Use(given, namespace, path, had=given == text_at(subject.old or NOTHING, *path))
+
+
+def _is_allowed(subject: Subject, use: _Use, context: Context) -> bool | None:
     """None: not known."""
-    answers = [_holds(entry, subject, template, context) for entry in _entries(subject, template, context)]
+    answers = [_holds(entry, subject, use, context) for entry in _entries(use, context)]
     return True if not answers or True in answers else None if None in answers else False
 
 
-def _entries(subject: Subject, template: PodTemplate, context: Context) -> list[AllowedClasses]:
-    name = _class_of(subject, template, context)
-    return [entry for entry in context.options.allowed_classes if name and one_of(entry.classes, name)]
+def _entries(use: _Use, context: Context) -> list[AllowedClasses]:
+    return [entry for entry in context.options.allowed_classes if use.name and one_of(entry.classes, use.name)]
 
 
-def _holds(entry: AllowedClasses, subject: Subject, template: PodTemplate, context: Context) -> bool | None:
+def _holds(entry: AllowedClasses, subject: Subject, use: _Use, context: Context) -> bool | None:
     """Whether all that an entry gives holds; None: not known."""
-    name = _namespace(subject)
-    answers: list[bool | None] = [not entry.namespaces or one_of(entry.namespaces, name)]
+    answers: list[bool | None] = [not entry.namespaces or one_of(entry.namespaces, use.namespace)]
     if entry.namespace_selector is not None:
-        namespace = context.namespace(name)
+        namespace = context.namespace(use.namespace)
         answers.append(None if namespace is None else entry.namespace_selector.matches(namespace.labels))
     if entry.asks_who:
-        answers.append(_is_among(entry, subject, template, context))
+        answers.append(_is_among(entry, subject, use))
     return False if False in answers else None if None in answers else True
 
 
-def _is_among(entry: AllowedClasses, subject: Subject, template: PodTemplate, context: Context) -> bool | None:
-    """Whether whoever asks is one of the users, and in one of the groups."""
+def _is_among(entry: AllowedClasses, subject: Subject, use: _Use) -> bool | None:
+    """Whether whoever asks is one of the users, and in one of the groups.
+
+    Not asked where the stored object has this class: somebody was asked then, and an autoscaler need not be.
+    """
     if subject.user is None:
         return None
-    if subject.user.name in CONTROLLERS or _had_it(subject, template, context):
+    if subject.user.name in CONTROLLERS or use.had:
         return True
     in_group = not entry.groups or any(one_of(entry.groups, group) for group in subject.user.groups)
     return in_group and (not entry.users or one_of(entry.users, subject.user.name))
 
 
-def _had_it(subject: Subject, template: PodTemplate, context: Context) -> bool:
-    """Whether the stored object has this class: somebody was asked then, and an autoscaler need not be."""
-    old = pod_template_of(subject.old, context.options.pod_template_paths) if subject.old else None
-    return old is not None and _class_of(subject, old, context) == _class_of(subject, template, context)
-
-
 def _class_of(subject: Subject, template: PodTemplate, context: Context) -> str:
     """The class that the pods will have: a default where none is named and that is known."""
-    name = class_to_be(template, _namespace(subject), context)
+    name = class_to_be(template, subject.ref.namespace or "default", context)
     found = None if name else resolved(template, context)
     return found.priority_class_name if found else name
-
-
-def _namespace(subject: Subject) -> str:
-    return subject.ref.namespace or "default"

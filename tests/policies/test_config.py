@@ -189,6 +189,23 @@ def test_the_break_glass_annotation_ends_by_itself(until: str, exempt: bool) -> 
     assert (Config().exemption(None, namespace, NOW) is not None) is exempt
 
 
+@pytest.mark.parametrize(
+    ("duration", "until", "exempt"),
+    [("30m", "2026-06-01T00:30:00Z", True), ("30m", "2026-06-01T00:31:00Z", False), ("48h", "2026-06-03", True)],
+)
+def test_the_break_glass_annotation_is_honoured_for_a_while(duration: str, until: str, exempt: bool) -> None:
+    config = read_config(f"breakGlass: {{maxDuration: {duration}}}", "f")
+    namespace = Namespace("web", {}, {"forewarn.dev/exempt-until": until})
+    assert (config.exemption(None, namespace, NOW) is not None) is exempt
+    assert bool(config.not_honoured(namespace, NOW)) is not exempt
+
+
+@pytest.mark.parametrize("duration", ["30", "-1d", "1w", "1.5h", "9999999d", "[]", "''"])
+def test_how_long_glass_is_broken_is_a_number_of_days_hours_or_minutes(duration: str) -> None:
+    with pytest.raises(ConfigError, match=r"f:1:\d+: breakGlass.maxDuration: must be"):
+        read_config(f"breakGlass: {{maxDuration: {duration}}}", "f")
+
+
 def test_the_file_is_searched_upward_to_the_root_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / ".forewarn.yaml").write_text("annotate: all")
     inner = tmp_path / "repository" / "a" / "b"
@@ -210,6 +227,8 @@ BROKEN = (
     "allowedClasses: [{classes: [gold]}]",
     "allowedClasses: [{classes: [], users: [a]}]",
     "allowedClasses: [{users: [a]}]",
+    "breakGlass: {maxDuration: 1w}",
+    "breakGlass: {users: [a]}",
 )
 
 

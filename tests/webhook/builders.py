@@ -78,7 +78,7 @@ OBJECTS = (
     namespace("team"),
     namespace("batch", default_priority_class="batch-low"),
     namespace("odd", default_priority_class="missing"),
-    namespace("broken-glass", exempt_until="2999-01-01T00:00:00Z"),
+    namespace("broken-glass", exempt_until="2030-01-02T00:00:00Z"),
     namespace("glass-again", exempt_until="2001-01-01T00:00:00Z"),
 )
 

@@ -179,6 +179,16 @@ def _(_: Running) -> None:
     passes(review({**SCALE, "spec": {"replicas": 5}}, "UPDATE", oldObject=SCALE, subResource="scale"))
 
 
+@row("namespace-subresource")
+def _(_: Running) -> None:
+    plain, asks = namespace("team"), namespace("team", default_priority_class="nothing")
+    for subresource in ("status", "finalize"):
+        given = review(asks, "UPDATE", oldObject=plain, subResource=subresource)
+        assert rules(decided(Hook.VALIDATE, given)) == {"unknown-default-class"}
+        assert decided(Hook.MUTATE, given).verdict is Verdict.ALLOWED
+        passes(review(asks, "UPDATE", oldObject=asks, subResource=subresource))
+
+
 @row("other-subresource")
 def _(_: Running) -> None:
     for subresource in ("status", "binding", "eviction", "resize", "ephemeralcontainers", "to-come"):
@@ -218,9 +228,10 @@ def _(_: Running) -> None:
 @row("break-glass")
 def _(_: Running) -> None:
     for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING)):
-        _is_exempt(decided(hook, review(obj, namespace="broken-glass")), "2999-01-01")
-    own = namespace("team", exempt_until="2999-01-01T00:00:00Z", default_priority_class="nothing")
-    assert decided(Hook.VALIDATE, review(own, namespace="team")).verdict is Verdict.WARNED
+        _is_exempt(decided(hook, review(obj, namespace="broken-glass")), "2030-01-02")
+    own = namespace("broken-glass", exempt_until="2030-01-03T00:00:00Z", default_priority_class="nothing")
+    judged = decided(Hook.VALIDATE, review(own, namespace="broken-glass"))
+    assert rules(judged) == {"exemption-not-allowed", "unknown-default-class"}
 
 
 def _is_exempt(decision: Decision, reason: str) -> None:
@@ -234,6 +245,24 @@ def _is_exempt(decision: Decision, reason: str) -> None:
 @row("break-glass-over")
 def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(DANGLING, namespace="glass-again")).verdict is Verdict.DENIED
+
+
+@row("break-glass-too-long")
+def _(_: Running) -> None:
+    state = cluster(namespace("far", exempt_until="2999-01-01T00:00:00Z"))
+    decision = decided(Hook.VALIDATE, review(DANGLING, namespace="far"), state=state)
+    assert decision.verdict is Verdict.DENIED
+    assert "720 hours" in decision.response.audit["not-exempt"]
+
+
+@row("default-class-not-allowed")
+def _(_: Running) -> None:
+    config = read_config("allowedClasses: [{classes: [batch-low], namespaces: [shop]}]", "c")
+    given = review(pod(priority=0), namespace="batch")
+    decision = decided(Hook.MUTATE, given, config=config)
+    assert (decision.response.patch, rules(decision)) == ((), {"class-not-allowed"})
+    assert "It is the default of namespace batch" in decision.response.warnings[0]
+    assert decided(Hook.VALIDATE, given, config=config).verdict is Verdict.ALLOWED
 
 
 @row("default-class-unknown")
@@ -270,7 +299,9 @@ def _(_: Running) -> None:
 @row("mirror-pod")
 def _(_: Running) -> None:
     mirror = pod(priority=0, annotations={"kubernetes.io/config.mirror": "x"})
-    passes(review(mirror, namespace="batch"))
+    by_node = {"username": "system:node:node-1", "groups": ["system:nodes"]}
+    passes(review(mirror, namespace="batch", userInfo=by_node))
+    assert decided(Hook.MUTATE, review(mirror, namespace="batch")).verdict is Verdict.PATCHED
     assert decided(Hook.MUTATE, review(pod(priority=0), namespace="batch")).verdict is Verdict.PATCHED
 
 

@@ -1,0 +1,54 @@
+"""A Namespace's exemption has no effect: its end is no time, or too far away.
+
+Why: the annotation forewarn.dev/exempt-until is for an emergency and ends by itself. One whose end is further away than
+breakGlass.maxDuration of the configuration, 30 days by default, exempts nothing until it is nearer.
+
+Bad:
+
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team
+      annotations:
+        forewarn.dev/exempt-until: "2999-01-01T00:00:00Z"
+
+Good:
+
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team
+      annotations:
+        forewarn.dev/exempt-until: "2026-01-02T12:00:00Z"
+
+Fix: name an end that is near, as in 2026-01-02T12:00:00Z.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, not_honoured
+from policies.rules.context import About, Context
+from policies.rules.wording import text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.subject import Subject
+
+ID: Final = "exemption-without-effect"
+ABOUT: Final = (About.NAMESPACE,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+_PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
+
+
+def check(subject: Subject, context: Context) -> Iterator[Problem]:
+    """An end that is not honoured now, told where it is set or changed."""
+    until = text_at(subject.object, *_PATH)
+    if until and until != text_at(subject.old or {}, *_PATH):
+        why = not_honoured(until, context.now, context.options.break_glass.max_duration)
+        if why:
+            yield Problem(f"the annotation {EXEMPT_UNTIL_ANNOTATION} {why}", _PATH, "name an end that is nearer")
