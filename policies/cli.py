@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.terminal import is_about_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,11 +41,33 @@ COMMANDS: Final[dict[str, Command]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; returns the exit status (2: wrong usage)."""
+    """Run one subcommand; returns the exit status (2: wrong usage, 3: what it has to say cannot be written)."""
     if arguments is None:
         _end_when_told()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"
+    if sys.stdout is None:
+        print(f"forewarn {name}: standard output is closed", file=sys.stderr)  # noqa: T201
+        return 3
+    try:
+        try:
+            return _run(name, arguments)
+        finally:
+            sys.stdout.flush()  # not left to the interpreter's end, where nobody would say what is wrong
+    except BrokenPipeError:
+        _write_no_more()  # the reader went away (`| head`): nothing to say
+        return 141
+    except OSError as error:
+        if not is_about_output(error):
+            raise
+        _write_no_more()
+        print(f"forewarn {name}: standard output: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return 3
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(name: str, arguments: list[str]) -> int:
     if name in ("-h", "--help", "help"):
         print(_usage())  # noqa: T201
         return 0 if arguments else 2
@@ -60,14 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if function is None:
         print(f"forewarn: unknown command {name!r}; see `forewarn --help`", file=sys.stderr)  # noqa: T201
         return 2
-    try:
-        return function(arguments[1:])
-    except BrokenPipeError:
-        # The reader went away (`| head`): nothing to say, and nothing may be flushed into the closed pipe at exit.
+    return function(arguments[1:])
+
+
+def _write_no_more() -> None:
+    """Let what is left in the buffer go nowhere: at its end the interpreter would try once more."""
+    with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except KeyboardInterrupt:
-        return 130
 
 
 def _end_when_told() -> None:

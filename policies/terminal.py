@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_NOT_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE})
 COLOR_CHOICES: Final = ("auto", "always", "never")
 _CODES: Final = {"error": "1;31", "warning": "1;33", "note": "1;36", "bold": "1", "dim": "2", "good": "32"}
 
@@ -22,6 +24,11 @@ def columns() -> int:
         return min(int(os.environ.get("COLUMNS", "")), 120)
     except ValueError:
         return min(os.get_terminal_size().columns, 120) if sys.stdout.isatty() else 100
+
+
+def is_about_output(error: OSError) -> bool:
+    """Whether this is about writing to a stream that is open, and not about a file that is named."""
+    return error.filename is None and error.errno in _NOT_WRITTEN
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from webhook.commands.serve import main
+from policies.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(["serve", *sys.argv[1:]]))

@@ -21,10 +21,22 @@ SECONDS: Final = 5.0
 
 
 class Reloaded(Generic[T]):
-    """What `load` made of some files. `current` is safe to read from any thread; one thread checks."""
+    """What `load` made of some files. `current` is safe to read from any thread; one thread checks.
 
-    def __init__(self, what: str, paths: Sequence[Path], load: Callable[[], T], metrics: Metrics) -> None:
+    `refuses`: why what was loaded may not take the place of what is in force; empty: it may. It is asked again at each
+    check, for what is not good now may be later.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        paths: Sequence[Path],
+        load: Callable[[], T],
+        metrics: Metrics,
+        refuses: Callable[[T, T], str] = lambda _held, _new: "",
+    ) -> None:
         self._what, self._paths, self._load, self._metrics = what, tuple(paths), load, metrics
+        self._refuses, self._waits = refuses, False
         self._seen = self._digest()
         self.current = load()
         metrics.file_refused.labels(what).set(0)
@@ -36,16 +48,23 @@ class Reloaded(Generic[T]):
     def check(self) -> bool:
         """Look whether the files have changed, and load them if so; whether there is something new in force."""
         digest = self._digest()
-        if digest == self._seen:
+        is_new, self._seen = digest != self._seen, digest
+        if not is_new and not self._waits:
             return False
-        self._seen = digest
         try:
-            self.current = self._load()
+            new = self._load()
         except ValueError as error:
-            self._tell("refused", str(error))
-            return False
-        self._tell("loaded", "")
-        return True
+            self._waits, why = False, str(error)
+        else:
+            why = self._refuses(self.current, new)
+            self._waits = bool(why)
+            if not why:
+                self.current = new
+        if why and is_new:
+            self._tell("refused", why)
+        elif not why:
+            self._tell("loaded", "")
+        return not why
 
     def _digest(self) -> bytes:
         """Of the contents: times and inodes say less on a mounted volume. A file that is away counts as empty."""

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from webhook.health import Health
 
 MAX_HEADER: Final = 64 * 1024
+"""Bytes of a request that are not of its body: header, trailer, and the lines between chunks."""
+_TOO_LARGE: Final = f"the header is larger than {MAX_HEADER} bytes"
+_AROUND: Final = len(": \r\n")
 ANY: Final = "::"
 _BACKLOG: Final = 2048
 _PASSES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
@@ -100,7 +103,10 @@ class Protocol(HttpToolsProtocol):
         self._header_seconds, self._client_names, self._refused = header_seconds, client_names, refused
         self._stranger = ""
         self._in_header = False
-        self._header_size = 0
+        self._in_message = self._is_large = self._mixed = False
+        self._packet = 0
+        self._outside = 0
+        """Bytes of this request that are not of its body."""
         self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -118,21 +124,23 @@ class Protocol(HttpToolsProtocol):
         if self._stranger:
             self._refuse(403, f"the client's certificate is for {self._stranger}, and not for who may ask here")
             return
+        self._packet, self._mixed = len(data), self._in_message
+        self._outside += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._in_header:
-            self._header_size += len(data)
-            if self._header_size > MAX_HEADER:
-                self._refuse(431, f"the header is larger than {MAX_HEADER} bytes")
-            elif self._header_timer is None:
+        if self._outside > MAX_HEADER:
+            self._refuse(431, _TOO_LARGE)
+        elif self._in_header:
+            if self._header_timer is None:
                 self._header_timer = self.loop.call_later(self._header_seconds, self._too_slow)
         elif self.timeout_keep_alive_task is None and _is_idle(self.cycle):
             self._rest()
 
     def on_message_begin(self) -> None:
-        """A header begins."""
-        self._in_header, self._header_size = True, 0
+        """A header begins; in a packet that has the end of another request it is counted once it is whole."""
+        self._in_header = self._in_message = True
+        self._outside = 0 if self._mixed else self._packet
         self._connection.busy = True
         super().on_message_begin()
 
@@ -143,9 +151,14 @@ class Protocol(HttpToolsProtocol):
         self._connection.busy = not _is_idle(self.cycle)
 
     def on_headers_complete(self) -> None:
-        """A header ends."""
+        """A header ends. One that came in one piece has not been measured yet."""
         self._in_header = False
         self._stop_header_timer()
+        if self._outside > MAX_HEADER or self._mixed:
+            size = len(self.url) + sum(len(name) + len(value) + _AROUND for name, value in self.headers)
+            if size > MAX_HEADER:
+                self._is_large = True
+                raise ValueError(_TOO_LARGE)  # ends the parser's work, and comes back by `send_400_response`
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before and self._is_ours() and not self.expect_100_continue:
@@ -154,6 +167,16 @@ class Protocol(HttpToolsProtocol):
     def _is_ours(self) -> bool:
         """Whether the answer is one header and one body, by our own hand."""
         return self.scope["path"] in PATHS and self.scope["method"] == "POST"
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body: all else that comes is header, trailer or the lines between chunks."""
+        self._outside -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request ends; what follows in the same packet is another one."""
+        self._in_message, self._mixed, self._outside = False, True, 0
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing more is waited for."""
@@ -164,7 +187,10 @@ class Protocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What is not HTTP is answered with a Status too."""
-        self._refuse(400, msg)
+        if self._is_large:
+            self._refuse(431, _TOO_LARGE)
+        else:
+            self._refuse(400, msg)
 
     def _rest(self) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)

@@ -13,6 +13,7 @@ from webhook.certificates import Certificate, NoCertificate, certificates_in, va
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from pathlib import Path
 
 
@@ -43,6 +44,20 @@ def read_certificate(chain: Path, key: Path) -> Certificate:
     except ssl.SSLError as error:
         raise TlsError(f"{key}: not the key of {chain}: {error.reason or error}") from None
     return certificate
+
+
+def untimely(certificate: Certificate, now: datetime) -> str:
+    """Why a certificate does not hold now; empty where it does."""
+    begins, ends = validity_of(certificate.chain)
+    if now < begins:
+        return f"it begins only on {begins.isoformat()}"
+    return f"it ended on {ends.isoformat()}" if now >= ends else ""
+
+
+def worse(held: Certificate, new: Certificate, now: datetime) -> str:
+    """Why a new certificate may not take the place of the one that is served; empty where it may."""
+    why = untimely(new, now)
+    return f"{why}, and the one that is served holds" if why and not untimely(held, now) else ""
 
 
 def read_authorities(path: Path) -> bytes:

@@ -81,10 +81,10 @@ def _lint(options: argparse.Namespace, outputs: list[tuple[str, str]], config: C
     try:
         for form, target in outputs:
             _write(form, target, findings, given, options.color)
-    except BrokenPipeError:
-        raise
     except OSError as fault:
-        return _complain(f"{fault.filename}: {fault.strerror}", FAILED)
+        if not target:
+            raise
+        return _complain(f"{target}: {fault.strerror}", FAILED)
     _summarize(findings, given)
     _tell_open(count_open(apply, config, cluster, now))
     if given.unreadable or not given.files:

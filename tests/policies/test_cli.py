@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,6 +115,89 @@ def test_a_reader_that_was_gone_before_the_report_is_no_error_either() -> None:
         command = [sys.executable, "-m", "policies.cli", "lint", "-"]
         done = subprocess.run(command, input=POD, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+SAMPLE = "webhook/sample"
+CHECKOUT = f"{SAMPLE}/manifests/checkout.yaml"
+CLUSTER = f"{SAMPLE}/cluster.yaml"
+POD_KIND = {"group": "", "version": "v1", "kind": "Pod"}
+REVIEW = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "u",
+        "operation": "CREATE",
+        "kind": POD_KIND,
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "x",
+        "object": {"apiVersion": "v1", "kind": "Pod"},
+    },
+}
+CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
+SAYING = [
+    ["--help"],
+    ["--version"],
+    ["lint", "--help"],
+    ["lint", "--list-rules"],
+    ["lint", "-"],
+    ["lint", "-", "-o", "json"],
+    ["explain", "priority-drift"],
+    ["dry-run", "-f", "{class}"],
+    ["preempt", "-f", CHECKOUT, "--cluster", CLUSTER],
+    ["preempt", "-f", CHECKOUT, "--cluster", CLUSTER, "-o", "json"],
+    ["preempt", "--batch", "-"],
+    ["review", "-f", "{review}"],
+    ["serve", "--cluster", CLUSTER, "--port", "0", "--health-port", "0"],
+    ["demo"],
+]
+each_saying = pytest.mark.parametrize("arguments", SAYING, ids=" ".join)
+
+
+def _unread(arguments: list[str], stdout: Any, tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    for name, text in (("review", json.dumps(REVIEW)), ("class", CLASS)):
+        (tmp_path / name).write_text(text)
+    given = [argument.format(review=tmp_path / "review", **{"class": tmp_path / "class"}) for argument in arguments]
+    command = [sys.executable, "-m", "policies.cli", *given]
+    streams = {"stdout": stdout, "stderr": subprocess.PIPE, "input": POD if "-" in given else ""}
+    return subprocess.run(command, text=True, timeout=60, check=False, env={**os.environ, **variables}, **streams)
+
+
+@each_saying
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["", "unbuffered"])
+def test_what_cannot_be_written_is_said_in_one_line_with_status_3(
+    arguments: list[str], unbuffered: str, tmp_path: Path
+) -> None:
+    if unbuffered and "--help" in arguments[1:]:
+        pytest.skip("argparse says nothing of what it cannot print")
+    with open("/dev/full", "w") as full:
+        done = _unread(arguments, full, tmp_path, PYTHONUNBUFFERED=unbuffered)
+    told = [line for line in done.stderr.splitlines() if "standard output" in line]
+    assert told == [f"forewarn {arguments[0]}: standard output: No space left on device"]
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@each_saying
+def test_a_reader_that_has_gone_ends_every_command_quietly(arguments: list[str], tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = _unread(arguments, closed, tmp_path, PYTHONUNBUFFERED="")
+    assert done.returncode == 141
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_a_standard_output_that_is_closed_is_said() -> None:
+    command = f"{sys.executable} -m policies.cli explain priority-drift >&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (3, "forewarn explain: standard output is closed\n")
+
+
+def test_a_report_that_cannot_be_written_names_its_file() -> None:
+    done = _run("lint", "-", "-o", "json=/dev/full", stdin=POD)
+    assert (done.returncode, done.stderr) == (3, "forewarn lint: /dev/full: No space left on device\n")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])

@@ -7,8 +7,11 @@ import json
 import os
 import re
 import signal
+import socket
+import ssl
 import subprocess
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +21,12 @@ from policies.cli import main
 from tests.webhook.builders import OBJECTS, body, deployment, patch_of, pod, priority_class
 from tests.webhook.running import ENVIRONMENT, JSON, PYTHON, answer_of, begin, client_context, read_answer
 from tests.webhook.scripted_api import kubeconfig, scripted_api
+from webhook.certificates import Authority, self_signed, validity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from webhook.certificates import Certificate
 
 
 ROOT = Path(__file__).parents[2]
@@ -229,6 +235,103 @@ def test_a_metric_tells_what_is_disclosed(cluster_file: Path) -> None:
     finally:
         server.process.send_signal(signal.SIGTERM)
         assert server.ends()[0] == 0
+
+
+@pytest.mark.parametrize("emptied", ["", "# nothing\n", "---\n"])
+def test_an_emptied_configuration_is_not_the_defaults(cluster_file: Path, emptied: str) -> None:
+    config = cluster_file.parent / "c.yaml"
+    config.write_text("actions: {unknown-priority-class: 'off'}\n")
+    server = Started(cluster_file, "-c", str(config), "--drain", "0")
+    try:
+        connection = server.connect()
+
+        def warned() -> bool:
+            connection.request("POST", "/validate", body(deployment("nothing")), JSON)
+            return "warnings" in json.loads(answer_of(connection)[2])["response"]
+
+        config.write_text(emptied)
+        until(lambda: 'forewarn_file_refused{file="configuration"} 1.0' in server.health("/metrics")[1], 15)
+        assert not warned()
+        config.write_text("{}")
+        until(warned, 15)
+        assert 'forewarn_file_refused{file="configuration"} 0.0' in server.health("/metrics")[1]
+        connection.close()
+    finally:
+        server.process.terminate()
+        code, log = server.ends()
+    assert code == 0
+    [refused] = [line for line in log if line.get("outcome") == "refused"]
+    assert "write {} for the defaults" in refused["why"]
+
+
+def test_an_empty_configuration_at_the_start_is_the_defaults(cluster_file: Path) -> None:
+    config = cluster_file.parent / "c.yaml"
+    config.write_text("# nothing\n")
+    server = Started(cluster_file, "-c", str(config), "--drain", "0")
+    server.process.terminate()
+    assert server.ends()[0] == 0
+
+
+def _write_certificate(folder: Path, certificate: Certificate) -> None:
+    """The key last: between the two they do not belong together, which is refused too."""
+    (folder / "tls.crt").write_bytes(certificate.chain)
+    (folder / "tls.key").write_bytes(certificate.key)
+
+
+def _served_end(server: Started) -> str:
+    """When the certificate ends that a client is shown, as a metric would have it."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", server.port), 10) as plain, context.wrap_socket(plain) as connection:
+        shown = connection.getpeercert(binary_form=True)
+    assert shown is not None
+    return validity_of(ssl.DER_cert_to_PEM_cert(shown).encode()).not_after.isoformat()
+
+
+def test_an_expired_certificate_does_not_replace_a_good_one(cluster_file: Path) -> None:
+    now, day, folder = datetime.now(UTC), timedelta(days=1), cluster_file.parent
+    authority = Authority.make(now - 9 * day, 100 * day)
+    good, expired, better = (authority.sign(now + begins * day, life=5 * day) for begins in (0, -8, 1e-6))
+    ends = [certificate.not_after.replace(microsecond=0).isoformat() for certificate in (good, expired, better)]
+    _write_certificate(folder, good)
+    files = ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
+    server = Started(cluster_file, *files, "--drain", "0")
+    try:
+        for unusable in (expired, self_signed(now - 9000 * day)):
+            _write_certificate(folder, unusable)
+            until(lambda: 'forewarn_file_refused{file="certificate"} 1.0' in server.health("/metrics")[1], 15)
+            assert _served_end(server) == ends[0]
+            time.sleep(6)  # past one more look
+            assert _served_end(server) == ends[0]
+        _write_certificate(folder, better)
+        until(lambda: 'forewarn_file_refused{file="certificate"} 0.0' in server.health("/metrics")[1], 15)
+    finally:
+        server.process.terminate()
+        code, log = server.ends()
+    assert code == 0
+    why = [line["why"] for line in log if line.get("outcome") == "refused"]
+    assert any(f"it ended on {ends[1]}, and the one that is served holds" in told for told in why)
+
+
+def test_a_start_with_an_expired_certificate_says_so_and_serves_it_until_there_is_a_good_one(
+    cluster_file: Path,
+) -> None:
+    now, day, folder = datetime.now(UTC), timedelta(days=1), cluster_file.parent
+    expired, good = Authority.make(now - 9 * day).sign(now - 9 * day, life=day), self_signed(now)
+    _write_certificate(folder, expired)
+    files = ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
+    server = Started(cluster_file, *files, "--drain", "0")
+    try:
+        assert _served_end(server) == expired.not_after.replace(microsecond=0).isoformat()
+        _write_certificate(folder, good)
+        until(lambda: _served_end(server) == good.not_after.replace(microsecond=0).isoformat(), 15)
+    finally:
+        server.process.terminate()
+        code, log = server.ends()
+    assert code == 0
+    [told] = [line for line in log if line["message"] == "certificate"]
+    assert told["why"].startswith("it ended on ")
+    assert told["level"] == "warning"
 
 
 def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_confirmed(tmp_path: Path) -> None:

@@ -621,6 +621,14 @@ def _(served: Running) -> None:
     with served.tls() as connection:
         connection.sendall(b"POST /mutate HTTP/1.1\r\nX: " + b"x" * 100_000)
         is_status(read_answer(connection), 431)
+    for name, size, code in (("X-Long", 80_000, 431), ("X-Long", 60_000, 200)):
+        with served.connect() as connected:
+            connected.request(
+                "POST", "/mutate", body(pod("gold")), {"Content-Type": "application/json", name: "x" * size}
+            )
+            answer = answer_of(connected)
+            assert answer[0] == code
+            assert code == 200 or is_status(answer, 431)
 
 
 @row("silent-handshake")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from policies.config import ConfigError, load_config
 from policies.findings import Action
+from webhook.certificates import Authority
 from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
+from webhook.tls import worse
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from webhook.certificates import Certificate
 
 
 def value_of(metrics: Metrics, sample: str) -> str:
@@ -85,3 +90,51 @@ def test_a_check_that_fails_does_not_end_the_checking(caplog: pytest.LogCaptureF
         time.sleep(0.01)
     stop.set()
     assert "a regular check failed" in caplog.text
+
+
+def test_what_may_not_take_the_place_is_refused_once_and_asked_again(tmp_path: Path) -> None:
+    path, metrics, why = tmp_path / "c", Metrics(), ["not now"]
+    path.write_text("1")
+    value = Reloaded(
+        "certificate", [path], path.read_text, metrics, refuses=lambda held, new: f"{held}{new}{why[0]}" * bool(why[0])
+    )
+    path.write_text("2")
+    assert [value.check() for _ in range(3)] == [False] * 3
+    assert value.get() == "1"
+    assert value_of(metrics, 'forewarn_reloads_total{file="certificate",outcome="refused"}') == "1.0"
+    assert value_of(metrics, 'forewarn_file_refused{file="certificate"}') == "1.0"
+    why[0] = ""
+    assert value.check()
+    assert value.get() == "2"
+    assert value_of(metrics, 'forewarn_file_refused{file="certificate"}') == "0.0"
+    assert not value.check()
+
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+
+
+def made(begins: datetime, life: timedelta) -> Certificate:
+    return Authority.make(begins, 100 * DAY).sign(begins, life=life)
+
+
+HOLDS, OTHER = made(NOW, 5 * DAY), made(NOW, 9 * DAY)
+ENDED, LATER = made(NOW - 9 * DAY, DAY), made(NOW + 2 * DAY, 5 * DAY)
+
+
+@pytest.mark.parametrize(
+    ("held", "new", "why"),
+    [
+        (HOLDS, OTHER, ""),
+        (HOLDS, ENDED, "it ended on"),
+        (HOLDS, LATER, "it begins only on"),
+        (ENDED, HOLDS, ""),
+        (ENDED, LATER, ""),
+        (LATER, ENDED, ""),
+    ],
+)
+def test_a_certificate_that_does_not_hold_replaces_none_that_does(
+    held: Certificate, new: Certificate, why: str
+) -> None:
+    assert worse(held, new, NOW).startswith(why)
+    assert bool(worse(held, new, NOW)) == bool(why)

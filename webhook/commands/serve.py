@@ -10,9 +10,10 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from threading import current_thread, main_thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.config import Config, ConfigError
+from policies.config.load import says_nothing
 from policies.disclosure import Disclose
 from policies.sources import SourceError
 from webhook.accuracy import Accuracy
@@ -28,7 +29,7 @@ from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
 from webhook.server import TlsServer, bind, from_wsgi, serve_health
 from webhook.settings import configuration, parse_settings, unknown_variables
-from webhook.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate
+from webhook.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate, untimely, worse
 from webhook.workers import Workers
 
 if TYPE_CHECKING:
@@ -170,11 +171,28 @@ def _config(settings: Settings, metrics: Metrics) -> tuple[Callable[[], Config],
     """What gives the configuration in force, and what looks whether its files have changed."""
     config, admission = settings.config, settings.admission_config
     paths = [path for path in (config, admission) if path]
+
+    def load() -> _Read:
+        return _Read(configuration(config, admission), config is None or says_nothing(config))
+
     try:
-        reloaded = Reloaded("configuration", paths, lambda: configuration(config, admission), metrics)
+        reloaded = Reloaded("configuration", paths, load, metrics, refuses=_emptied)
     except ConfigError as fault:
         raise CannotStart(fault, USAGE) from None
-    return reloaded.get, reloaded.check
+    return lambda: reloaded.current.config, reloaded.check
+
+
+class _Read(NamedTuple):
+    """The configuration, and whether its file says nothing at all."""
+
+    config: Config
+    says_nothing: bool
+
+
+def _emptied(held: _Read, new: _Read) -> str:
+    """A file that is cut off or overwritten by mistake is not taken for one that wants the defaults."""
+    empty = new.says_nothing and not held.says_nothing
+    return "the configuration is empty, and was not before: write {} for the defaults" if empty else ""
 
 
 def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext, Callable[[], object]]:
@@ -202,7 +220,16 @@ def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Cal
         made = self_signed(datetime.now(UTC))
         _write_ca(settings, made.ca)
         return made, lambda: None
-    reloaded = Reloaded("certificate", [chain, key], lambda: read_certificate(chain, key), metrics)
+    reloaded = Reloaded(
+        "certificate",
+        [chain, key],
+        lambda: read_certificate(chain, key),
+        metrics,
+        refuses=lambda held, new: worse(held, new, datetime.now(UTC)),
+    )
+    if why := untimely(reloaded.get(), datetime.now(UTC)):
+        told = f"{why}; it is served all the same until there is another one, for clients go by their own clocks"
+        say("certificate", {"file": str(chain), "why": told}, logging.WARNING)
     return reloaded.get(), lambda: reloaded.get() if reloaded.check() else None
 
 

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from policies.findings import plural
 from policies.sources import SourceError
 from policies.sources.files import reason
-from policies.terminal import columns, progress
+from policies.terminal import columns, is_about_output, progress
 from webhook.apiserver import ApiServer, connect
 from webhook.apiserver.redaction import redacted
 from webhook.apiserver.source import read_all
@@ -44,6 +44,8 @@ def main(arguments: Sequence[str]) -> int:
     except SourceError as fault:
         return _complain(str(fault))
     except OSError as error:
+        if options.output == "-" and is_about_output(error):
+            raise
         return _complain(f"-o {options.output}: {reason(error)}")
     told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4))
     print(f"{options.output}: {plural(kinds.total(), 'object')} ({told or 'an empty cluster'})", file=sys.stderr)  # noqa: T201
