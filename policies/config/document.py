@@ -31,6 +31,11 @@ class Entry:
         where = f"{self.file}:{mark.line + 1}:{mark.column + 1}" if mark else self.file
         return ConfigError(f"{where}: {self.path + ': ' if self.path else ''}{problem}")
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing at all: no document, or one without content."""
+        return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.value == "")
+
     def items(self, known: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, Entry]]:
         """The entries of a mapping; a key that is not known is a fault, with the nearest one offered."""
         if self._empty():

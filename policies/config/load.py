@@ -25,11 +25,19 @@ _SEVERITIES: Final = {str(severity): severity for severity in Severity}
 
 def load_config(path: Path | str) -> Config:
     """Read a configuration file. Raises ConfigError, also where it cannot be opened."""
+    return read_config(_bytes(path), str(path))
+
+
+def _bytes(path: Path | str) -> bytes:
     try:
-        text = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    return read_config(text, str(path))
+
+
+def says_nothing(path: Path | str) -> bool:
+    """Whether a configuration file has no content but comments. Raises ConfigError."""
+    return parse(_bytes(path), str(path)).is_empty
 
 
 def read_config(text: str | bytes, file: str) -> Config:

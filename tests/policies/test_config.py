@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from policies.config import Config, ConfigError, find_config, load_config, read_config
+from policies.config.load import says_nothing
 from policies.findings import Action, Severity
 from policies.objects.namespace import Namespace
 from policies.objects.subject import User
@@ -204,6 +205,25 @@ def test_the_break_glass_annotation_is_honoured_for_a_while(duration: str, until
 def test_how_long_glass_is_broken_is_a_number_of_days_hours_or_minutes(duration: str) -> None:
     with pytest.raises(ConfigError, match=r"f:1:\d+: breakGlass.maxDuration: must be"):
         read_config(f"breakGlass: {{maxDuration: {duration}}}", "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "nothing"),
+    [
+        ("", True),
+        ("# a\n", True),
+        ("---\n", True),
+        ("\n\n", True),
+        ("{}", False),
+        ("annotate: all", False),
+        ("~", False),
+    ],
+)
+def test_a_file_without_content_says_nothing(tmp_path: Path, text: str, nothing: bool) -> None:
+    (tmp_path / "c").write_text(text)
+    assert says_nothing(tmp_path / "c") is nothing
+    if text != "annotate: all":
+        assert load_config(tmp_path / "c") == Config()
 
 
 def test_the_file_is_searched_upward_to_the_root_of_the_repository(tmp_path: Path) -> None:
