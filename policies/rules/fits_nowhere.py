@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from policies.rules.impact import Impact
 
 ID: Final = "fits-nowhere"
-ABOUT: Final = (About.POD, About.TEMPLATE)
+ABOUT: Final = (About.POD, About.UPDATED_POD, About.TEMPLATE)
 SEVERITY: Final = Severity.WARNING
 _LOOKED_AT: Final = 100
 """Of so many pods that have a node each, the reasons are looked at."""

@@ -251,7 +251,7 @@ def arrivals(
     if template is None or subject.operation not in (Operation.CREATE, Operation.UPDATE):
         return (), ()
     if not template.is_template:
-        if subject.old is not None:
+        if subject.old is not None and not _is_let_go(subject.old, obj):
             return (), ()
         pod = resolved(Pod.from_api(obj), cluster) if pods_defaulted else admitted(obj, cluster)
         return (without_missing_claims(pod, cluster),), ()
@@ -274,6 +274,11 @@ def arrivals(
         surge = surge_of(obj)
         coming = new_pods(cluster, obj, template.object, len(own) + surge, own).pods[:surge]
     return coming, own
+
+
+def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:
+    """Whether a pod loses the last of its scheduling gates: until then the scheduler has not looked at it."""
+    return bool(at(old, "spec", "schedulingGates")) and not at(obj, "spec", "schedulingGates")
 
 
 def _is_paused(obj: ApiObject | None) -> bool:

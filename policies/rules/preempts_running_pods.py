@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from policies.rules.impact import Impact
 
 ID: Final = "preempts-running-pods"
-ABOUT: Final = (About.POD, About.TEMPLATE)
+ABOUT: Final = (About.POD, About.UPDATED_POD, About.TEMPLATE)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
 

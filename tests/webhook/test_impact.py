@@ -125,6 +125,21 @@ def test_a_suspended_job_brings_its_pods_when_it_is_let_go() -> None:
     assert json.loads(_annotation(review(going, "UPDATE", oldObject=waiting))) == IMPACT
 
 
+def test_a_pod_that_waited_behind_gates_is_predicted_when_the_last_of_them_goes() -> None:
+    free = _with_cpu(pod("gold", 1000), "1")
+    gated, twice = (
+        {**free, "spec": {**free["spec"], "schedulingGates": [{"name": name} for name in names]}}
+        for names in ("a", "ab")
+    )
+    assert _annotation(review(gated)) is None
+    assert _annotation(review(gated, "UPDATE", oldObject=twice)) is None
+    let_go = review(free, "UPDATE", oldObject=gated)
+    assert json.loads(_annotation(let_go)) == IMPACT
+    decision = decided(Hook.VALIDATE, let_go, state=STATE)
+    assert [w for w in decision.response.warnings if "would preempt 1 pod on node-1" in w]
+    assert decided(Hook.VALIDATE, review(free, "UPDATE", oldObject=free), state=STATE).response.warnings == ()
+
+
 def test_the_verdict_carries_the_impact_for_the_audit_log() -> None:
     obj = _with_cpu(deployment(), "1")
     response = decided(Hook.VALIDATE, review(obj), state=STATE).response
