@@ -110,7 +110,7 @@ class Response:
         if not self.allowed:
             response["status"] = self._status()
         elif self.patch:
-            patch = orjson.dumps([operation.to_json() for operation in self.patch])
+            patch = _dumps([operation.to_json() for operation in self.patch])
             response |= {"patchType": "JSONPatch", "patch": base64.b64encode(patch).decode()}
         if self.warnings:
             response["warnings"] = self.warnings

@@ -47,7 +47,7 @@ def not_honoured(text: str, now: datetime, longest: timedelta) -> str:
     """Why an end that is not over exempts nothing; empty where it does, or is over. `longest`: how far it may be."""
     end = exempt_until(text)
     if end is None:
-        return "is no time such as 2026-01-02T12:00:00Z, and exempts nothing"
+        return "exempts nothing: it is no time such as 2026-01-02T12:00:00Z"
     if end - now <= longest:
         return ""
-    return f"ends in more than {longest / timedelta(hours=1):g} hours, and exempts nothing until that is near"
+    return f"exempts nothing: it ends in more than {longest / timedelta(hours=1):g} hours"

@@ -136,3 +136,8 @@ def test_whatever_is_applied_in_a_row_nothing_but_our_text_is_stored_and_an_appl
         before = {**after, "metadata": {**after["metadata"], "resourceVersion": str(next(VERSIONS))}}
         again = carrying(manifest, impact(after) if text is None else text)
         assert impact(stored(serving, again, before)) == impact(after)
+
+
+def test_a_stored_impact_that_is_no_unicode_is_no_internal_error(serving: Running) -> None:
+    obj = asking("Deployment", "9", replicas=0)
+    assert impact(stored(serving, carrying(obj, FORGED), carrying(obj, "\ud800"))) == "\ud800"
