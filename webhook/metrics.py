@@ -211,10 +211,6 @@ class Metrics:
         """The same, where no more is known than the HTTP status."""
         self.refuse(Refusal.of(status))
 
-    def shed(self) -> None:
-        """Count a prediction that was not begun."""
-        self.count(self.predictions, "shed")
-
     def count(self, counter: Counter, *labels: str) -> None:
         """Add one under these labels. Finding a counter's child is dear, so each is found once."""
         key = (counter, labels)
