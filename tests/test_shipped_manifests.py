@@ -88,8 +88,9 @@ def test_every_kind_that_is_watched_may_be_listed_and_watched_and_nothing_else_m
 
 
 def test_the_ca_injector_may_update_the_configurations_by_name_and_a_policy_ends_that_at_the_bundle() -> None:
-    (rule,) = one("ClusterRole", INJECTOR)["rules"]
+    rule, namespace = one("ClusterRole", INJECTOR)["rules"]
     assert (rule["resourceNames"], rule["verbs"]) == ([NAME], ["get", "update"])
+    assert (namespace["resourceNames"], namespace["verbs"]) == (["forewarn"], ["get"])
     policy, binding = (
         one("ValidatingAdmissionPolicy", INJECTOR)["spec"],
         one("ValidatingAdmissionPolicyBinding", INJECTOR),
@@ -153,6 +154,18 @@ def test_only_priority_classes_that_come_or_change_fail_closed() -> None:
             impact = {"pods-are-updated-only-where-their-impact-changes"} if "mutate" in webhook["name"] else set()
             assert names == {"not-kube-system", "not-forewarns-own-namespace", "not-leases-and-events"} | impact
     assert one("MutatingWebhookConfiguration")["webhooks"][0]["reinvocationPolicy"] == "IfNeeded"
+
+
+def test_what_fails_closed_is_asked_for_only_while_forewarn_holds_a_right_in_its_namespace() -> None:
+    """The right that is asked for is one that the Role grants: else PriorityClasses would never be judged."""
+    conditions = {
+        c["name"]: c["expression"] for w in webhooks() if w["failurePolicy"] == "Fail" for c in w["matchConditions"]
+    }
+    asked = conditions["forewarn-is-installed"]
+    lease = last(PLACE.default)
+    assert f'.name("{lease}").check("update")' in asked
+    assert any(lease in rule["resourceNames"] and "update" in rule["verbs"] for rule in one("Role")["rules"])
+    assert one("RoleBinding")["subjects"] == [{"kind": "ServiceAccount", "name": "forewarn", "namespace": "forewarn"}]
 
 
 def test_every_workload_is_judged_and_so_is_what_scales_one() -> None:

@@ -1,10 +1,12 @@
-"""What the CA injector looks after: the CAs, the certificate that replicas serve, and caBundle."""
+"""What the CA injector looks after: the CAs, the certificate that replicas serve, caBundle, the owner."""
 
 from __future__ import annotations
 
+import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from webhook.api import Forbidden
 from webhook.authority import Issuer
 from webhook.lease import RENEWAL_SECONDS, Election
 from webhook.logs import say
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS: Final = 5.0
 """How often the Secrets and the webhook configurations are read, by whom is elected. Ends of certificates are read off
 the wall clock: a machine that slept sees at once."""
-_CERTIFICATES: Final = "certificates"
+OWNER_SECONDS: Final = 60.0
 
 
 class Injector:
@@ -36,7 +38,7 @@ class Injector:
         beat: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._beat = beat
+        self._beat, self._api, self._place = beat, api, place
         self._tasks = Tasks(metrics, clock)
         self._election = Election(api, place.election, place.identity, clock)
         self._registration = Registration(api)
@@ -61,7 +63,8 @@ class Injector:
         """Do everything that is due. Raises nothing."""
         self._attempt("election", RENEWAL_SECONDS, self._elect)
         if self._election.won:
-            self._attempt(_CERTIFICATES, 0, self._certificates)
+            self._attempt("certificates", 0, self._certificates)
+            self._attempt("owner", OWNER_SECONDS, self._own)
         self._looked = True
 
     def _attempt(self, task: str, seconds: float, run: Callable[[], object]) -> None:
@@ -72,6 +75,14 @@ class Injector:
         before = self._election.won
         if self._election.look() is not before:
             say("election", {"writer": not before})
+
+    def _own(self) -> None:
+        """Let the garbage collector take the configurations away when the namespace goes."""
+        namespace = self._api.get(self._place.path)
+        try:
+            self._registration.own(namespace)
+        except Forbidden as error:  # by the plugin OwnerReferencesPermissionEnforcement, which wants more rights
+            say("not owned", {"why": str(error)}, logging.WARNING)
 
     def _certificates(self) -> None:
         """Announce the CAs, then let a coming one sign; what it signs is put out once all configurations name it."""

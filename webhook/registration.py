@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.objects.fields import at
@@ -24,7 +25,7 @@ PATHS: Final = tuple(
 
 
 class Registration:
-    """Reads both configurations, and writes the CAs into them. One thread calls it."""
+    """Reads both configurations, and writes the CAs and the owner into them. One thread calls it."""
 
     def __init__(self, api: Api, paths: tuple[str, ...] = PATHS) -> None:
         self._api, self._paths = api, paths
@@ -36,6 +37,23 @@ class Registration:
         """
         found = list(self._bundles(bundle))
         return frozenset.intersection(*found) if found else None
+
+    def own(self, namespace: ApiObject) -> None:
+        """Make the namespace the owner of both configurations, so that they are taken away with it. Raises ApiError."""
+        uid, name = (at(namespace, "metadata", key) for key in ("uid", "name"))
+        owner = {"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": uid}
+        for path in self._paths:
+            with suppress(NotFound, Conflict):  # taken away on purpose; or changed by somebody: the next look comes
+                self._owned(path, owner)
+
+    def _owned(self, path: str, owner: dict[str, str]) -> None:
+        configuration = self._api.get(path)
+        metadata = configuration.get("metadata") or {}
+        given = metadata.get("ownerReferences") or []
+        if owner in given:
+            return
+        others = [other for other in given if (other.get("kind"), other.get("name")) != (owner["kind"], owner["name"])]
+        self._api.replace(path, {**configuration, "metadata": {**metadata, "ownerReferences": [*others, owner]}})
 
     def _bundles(self, bundle: bytes | None) -> Iterator[frozenset[bytes]]:
         for path in self._paths:

@@ -34,6 +34,8 @@ PATHS = {
     "VolumeAttachment": ("apis/storage.k8s.io/v1", "volumeattachments", False),
     "RuntimeClass": ("apis/node.k8s.io/v1", "runtimeclasses", False),
     "Lease": ("apis/coordination.k8s.io/v1", "leases", True),
+    "ConfigMap": ("api/v1", "configmaps", True),
+    "RoleBinding": ("apis/rbac.authorization.k8s.io/v1", "rolebindings", True),
     "Secret": ("api/v1", "secrets", True),
     "Event": ("api/v1", "events", True),
     "ClusterRole": ("apis/rbac.authorization.k8s.io/v1", "clusterroles", False),

@@ -45,6 +45,7 @@ CONTROL_PLANE = Module(
         "etcd": "go.etcd.io/etcd/server/v3",
         "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
         "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
         "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     },
     f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=36",

@@ -1,6 +1,6 @@
 """etcd, kube-apiserver and kube-scheduler on the loopback interface, with certificates and tokens of their own.
 
-There is no kubelet and no controller-manager: tests play them.
+There is no kubelet: tests play it. Controllers run where a test starts them, else tests play them too.
 """
 
 from __future__ import annotations
@@ -194,6 +194,27 @@ class ControlPlane:
             ],
         )
         self.processes.wait_for("kube-scheduler", lambda: listens(port))
+
+    def start_controllers(self, *names: str) -> None:
+        """Start kube-controller-manager with these controllers alone."""
+        port, kubeconfig = free_ports(1)[0], str(self.kubeconfig("admin"))
+        self.processes.start(
+            "kube-controller-manager",
+            [
+                str(self.bin / "kube-controller-manager"),
+                f"--controllers={','.join(names)}",
+                f"--kubeconfig={kubeconfig}",
+                f"--authentication-kubeconfig={kubeconfig}",
+                f"--authorization-kubeconfig={kubeconfig}",
+                "--authentication-skip-lookup=true",
+                "--leader-elect=false",
+                "--bind-address=127.0.0.1",
+                f"--secure-port={port}",
+                f"--cert-dir={self.home / 'controllers'}",
+                "-v=2",
+            ],
+        )
+        self.processes.wait_for("kube-controller-manager", lambda: listens(port))
 
     def restart_scheduler(self) -> None:
         """For who comes after an outage of the API server: its watches would come back one by one, some after 20 s."""

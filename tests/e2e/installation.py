@@ -71,6 +71,15 @@ class Installation:
             item["metadata"].setdefault("labels", {})["next"] = label
         return json.dumps({**self._rest, "items": items})
 
+    def pod(self, deployment: str, node: str) -> Obj:
+        """A pod of a Deployment as its controller would make it, on a node."""
+        items = json.loads(json.dumps(self._rest))["items"]
+        (found,) = (o for o in items if o["kind"] == "Deployment" and o["metadata"]["name"] == deployment)
+        template = found["spec"]["template"]
+        made = identity("Pod", f"{deployment}-0", NAMESPACE)
+        made["metadata"] |= {"labels": template["metadata"]["labels"]}
+        return {**made, "spec": {**template["spec"], "nodeName": node}}
+
     def unregister(self, api: Api) -> None:
         """Let it call nobody."""
         for kind in CONFIGURATIONS:

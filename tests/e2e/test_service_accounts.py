@@ -110,6 +110,24 @@ def test_the_ca_injector_may_write_the_bundle(injector: Api, kind: str) -> None:
     assert refused(injector, kind, bundle) == ""
 
 
+def owned(**owner: object) -> Callable[[Obj], object]:
+    given = {"apiVersion": "v1", "kind": "Namespace", "name": "forewarn", "uid": "u", **owner}
+    return lambda obj: obj["metadata"].update(ownerReferences=[given])
+
+
+@pytest.mark.parametrize("kind", CONFIGURATIONS)
+def test_the_ca_injector_may_make_the_namespace_the_owner_and_nothing_else(injector: Api, kind: str) -> None:
+    assert refused(injector, kind, owned()) == ""
+    for other in (
+        {"name": "kube-system"},
+        {"kind": "Node"},
+        {"controller": True},
+        {"blockOwnerDeletion": True},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"},
+    ):
+        assert POLICY in refused(injector, kind, owned(**other)), other
+
+
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
 def test_the_serving_account_may_read_the_configurations_and_not_change_them(serving: Api, kind: str) -> None:
     assert "cannot update resource" in refused(serving, kind, lambda _: None)

@@ -63,6 +63,37 @@ def test_configurations_that_were_taken_away_are_let_be() -> None:
     assert PATHS[0] not in api.objects
 
 
+NAMESPACE = {"metadata": {"name": "forewarn", "uid": "n-1"}}
+OWNER = {"apiVersion": "v1", "kind": "Namespace", "name": "forewarn", "uid": "n-1"}
+OTHER_OWNER = {"apiVersion": "example.com/v1", "kind": "Platform", "name": "forewarn", "uid": "p-1"}
+
+
+def test_the_namespace_becomes_the_owner_beside_others_and_once() -> None:
+    api = registered("")
+    api.put(PATHS[0], {**api.objects[PATHS[0]], "metadata": {"ownerReferences": [OTHER_OWNER]}})
+    Registration(api).own(NAMESPACE)
+    assert api.objects[PATHS[0]]["metadata"]["ownerReferences"] == [OTHER_OWNER, OWNER]
+    assert api.objects[PATHS[1]]["metadata"]["ownerReferences"] == [OWNER]
+    api.calls.clear()
+    Registration(api).own(NAMESPACE)
+    assert {verb for verb, _ in api.calls} == {"get"}
+
+
+def test_a_namespace_that_was_made_anew_takes_the_place_of_the_former_one() -> None:
+    api = registered("")
+    Registration(api).own({"metadata": {"name": "forewarn", "uid": "n-0"}})
+    Registration(api).own(NAMESPACE)
+    assert api.objects[PATHS[0]]["metadata"]["ownerReferences"] == [OWNER]
+
+
+def test_configurations_that_were_taken_away_get_no_owner() -> None:
+    api = registered("")
+    api.delete(PATHS[0])
+    Registration(api).own(NAMESPACE)
+    assert PATHS[0] not in api.objects
+    assert api.objects[PATHS[1]]["metadata"]["ownerReferences"] == [OWNER]
+
+
 def test_a_change_in_between_is_not_overwritten() -> None:
     api = registered("")
 

@@ -14,6 +14,7 @@ from tests.webhook.builders import cluster, priority_class
 from tests.webhook.fake_api import LEASE, WRITER, FakeApi, unreachable
 from tests.webhook.test_reloading import value_of
 from webhook.admission import Claim
+from webhook.api import Forbidden
 from webhook.certificates import self_signed
 from webhook.global_defaults import GlobalDefaults
 from webhook.injector import Injector
@@ -62,6 +63,7 @@ class Injecting:
 
 def installed() -> FakeApi:
     api = FakeApi(LEASE, WRITER, PLACE.authorities, PLACE.serving)
+    api.put(PLACE.path, {}, "uid-of-the-namespace")
     for path in PATHS:
         api.put(path, {"webhooks": [{"name": "a", "clientConfig": {}}]})
     return api
@@ -134,7 +136,7 @@ def test_of_two_injectors_one_is_elected_and_the_other_takes_over_after_silence(
     second.clock.now += 31
     second.injector.look()
     assert second.value("forewarn_writer") == "1.0"
-    assert first.beats == 2
+    assert first.beats == 3
 
 
 def test_a_bundle_that_somebody_overwrites_is_written_again_at_the_next_look() -> None:
@@ -146,6 +148,36 @@ def test_a_bundle_that_somebody_overwrites_is_written_again_at_the_next_look() -
     injecting.clock.now += 5
     injecting.injector.look()
     assert Registration(api).look() == before != frozenset()
+
+
+def test_the_namespace_is_made_the_owner_of_the_configurations() -> None:
+    api = installed()
+    Injecting(api).injector.look()
+    for path in PATHS:
+        (owner,) = api.objects[path]["metadata"]["ownerReferences"]
+        assert owner == {"apiVersion": "v1", "kind": "Namespace", "name": "forewarn", "uid": "uid-of-the-namespace"}
+
+
+def test_an_injector_that_may_not_set_an_owner_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """OwnerReferencesPermissionEnforcement wants the right to delete, which it has not."""
+    api = installed()
+
+    injecting = Injecting(api)
+
+    def enforced(verb: str, path: str) -> None:
+        if verb == "get" and path == PLACE.path:
+            api.before = forbidden
+
+    def forbidden(verb: str, _path: str) -> None:
+        if verb == "replace":
+            raise Forbidden("cannot set an ownerRef on a resource you can't delete")
+
+    api.before = enforced
+    injecting.injector.look()
+    api.before = reachable
+    assert injecting.injector.fault() == ""
+    assert "not owned" in caplog.text
+    assert Registration(api).look()
 
 
 def test_an_injector_that_is_told_to_stop_resigns() -> None:
