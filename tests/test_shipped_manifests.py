@@ -228,6 +228,30 @@ def test_no_selector_of_the_serving_pods_takes_in_the_ca_injector() -> None:
     assert all(labels[key] != value for selector in selectors for key, value in selector.items())
 
 
+@pytest.mark.parametrize("name", ["mutual-tls", "client-token"])
+def test_what_a_component_adds_is_of_files_that_it_mounts(name: str) -> None:
+    (patch,) = documents(MANIFESTS / "components" / name / "deployment.yaml")
+    pod = patch["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    settings = parse_settings([], {each["name"]: each["value"] for each in container["env"]})
+    (mount,), (volume,) = container["volumeMounts"], pod["volumes"]
+    files = [path for path in (settings.client_ca, settings.client_token_file) if path]
+    assert [str(path.parent) for path in files] == [mount["mountPath"]]
+    assert mount["name"] == volume["name"]
+    assert bool(settings.client_names) is bool(settings.client_ca)
+
+
+def test_what_api_servers_are_told_names_the_service_of_the_webhooks() -> None:
+    directory = MANIFESTS / "components/mutual-tls"
+    (admission,) = documents(directory / "admission.yaml")
+    (kubeconfig,) = documents(directory / "webhooks.kubeconfig")
+    services = {(w["clientConfig"]["service"]["name"], w["clientConfig"]["service"]["namespace"]) for w in webhooks()}
+    assert [user["name"] for user in kubeconfig["users"]] == [f"{name}.{namespace}.svc" for name, namespace in services]
+    names = {plugin["name"]: plugin["configuration"]["kubeConfigFile"] for plugin in admission["plugins"]}
+    assert names.keys() == {"ValidatingAdmissionWebhook", "MutatingAdmissionWebhook"}
+    assert {Path(path).name for path in names.values()} == {"webhooks.kubeconfig"}
+
+
 def test_auditing_alone_lets_every_rule_do_no_more() -> None:
     (config,) = documents(MANIFESTS / "components/audit-only/config.yaml")
     read = read_config(config["data"]["forewarn.yaml"], "config.yaml")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
-from webhook.endpoint import MAX_BODY, PATHS, TOO_LARGE, Call, Reply, refusal
+from webhook.callers import bearer
+from webhook.endpoint import MAX_BODY, NO_TOKEN, PATHS, TOO_LARGE, Call, Reply, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,8 @@ def create_app(endpoint: Endpoint) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     for path, hook in PATHS.items():
         view = _view(endpoint, hook)
-        app.add_url_rule(path, hook.value, view, methods=["POST"], provide_automatic_options=False)
+        for rule in (path, f"{path}/<token>"):
+            app.add_url_rule(rule, hook.value, view, methods=["POST"], provide_automatic_options=False)
 
     def refused(error: HTTPException) -> Response:
         endpoint.metrics.refuse_by_status(error.code or 500)
@@ -85,8 +87,8 @@ def _is_loopback(address: str | None) -> bool:
     return (mapped or found).is_loopback
 
 
-def _view(endpoint: Endpoint, hook: Hook) -> Callable[[], Response]:
-    def answered() -> Reply:
+def _view(endpoint: Endpoint, hook: Hook) -> Callable[..., Response]:
+    def answered(token: str) -> Reply:
         received = monotonic()
         headers = request.headers
         reply = endpoint.refuse(
@@ -94,17 +96,20 @@ def _view(endpoint: Endpoint, hook: Hook) -> Callable[[], Response]:
         )
         if reply is not None:
             return endpoint.refused(hook, reply)
+        tokens = (token, bearer(headers.get("Authorization", "")))
+        if not endpoint.callers.may_ask(tokens):
+            return endpoint.refused(hook, NO_TOKEN)
         try:
             body = request.get_data(cache=False)
         except RequestEntityTooLarge:
             return endpoint.refused(hook, TOO_LARGE)
-        return endpoint.answer_now(Call(hook, body, received, request.args.get("timeout", "")))
+        return endpoint.answer_now(Call(hook, body, received, request.args.get("timeout", ""), tokens=tokens))
 
-    def view() -> Response:
+    def view(token: str = "") -> Response:
         if (full := endpoint.gate.enter()) is not None:
             return _response(endpoint.refused(hook, full))
         try:
-            return _response(answered())
+            return _response(answered(token))
         finally:
             endpoint.gate.leave()
 

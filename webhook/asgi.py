@@ -10,8 +10,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
+from webhook.callers import bearer
 from webhook.connections import MAX_CONNECTIONS
-from webhook.endpoint import MAX_BODY, PATHS, TOO_LARGE, TOO_MANY, TOO_SLOW, Call, Later, Reply
+from webhook.endpoint import MAX_BODY, NO_TOKEN, TOO_LARGE, TOO_MANY, TOO_SLOW, Call, Later, Reply, route
 from webhook.intake import Intake, NoRoom, Place
 from webhook.workers import Workers
 
@@ -82,37 +83,43 @@ class Routes:
         """One request."""
         if scope["type"] != "http":
             return
-        hook = PATHS.get(scope["path"]) if scope["method"] == "POST" else None
+        hook, token = route(scope["path"]) if scope["method"] == "POST" else (None, "")
         if hook is None:
             await self._rest(scope, receive, send)
             return
         with contextlib.suppress(Gone):
-            await self._send(await self._admit(hook, scope, receive), send)
+            await self._send(await self._admit(hook, token, scope, receive), send)
 
-    async def _admit(self, hook: Hook, scope: Message, receive: Receive) -> Reply:
+    async def _admit(self, hook: Hook, token: str, scope: Message, receive: Receive) -> Reply:
         """Let the request in, or refuse it once what it sends has been read."""
         place = self._intake.enter()
         if isinstance(place, Reply):
             await _discard(receive, self._limits.discard)
             return self._endpoint.refused(hook, place, client=_client(scope))
         try:
-            return await self._answer(hook, scope, receive, place)
+            return await self._answer(hook, token, scope, receive, place)
         finally:
             self._intake.leave(place)
 
-    async def _answer(self, hook: Hook, scope: Message, receive: Receive, place: Place) -> Reply:
+    async def _answer(self, hook: Hook, token: str, scope: Message, receive: Receive, place: Place) -> Reply:
         received = monotonic()
         headers = dict(scope["headers"])
         given = (headers.get(name, b"") for name in (b"content-type", b"content-encoding", b"content-length"))
         if (reply := self._endpoint.refuse(*(value.decode("latin-1") for value in given))) is not None:
             await _discard(receive, self._limits.discard)
             return self._endpoint.refused(hook, reply, client=_client(scope))
+        tokens: tuple[str, ...] = (token,) if token else ()
+        if b"authorization" in headers:
+            tokens += (bearer(headers[b"authorization"].decode("latin-1")),)
+        if not self._endpoint.callers.may_ask(tokens):
+            await _discard(receive, self._limits.discard)
+            return self._endpoint.refused(hook, NO_TOKEN, client=_client(scope))
         body = await self._body(receive, place)
         if isinstance(body, Reply):
             if body is TOO_MANY:
                 await _discard(receive, self._limits.discard)
             return self._endpoint.refused(hook, body, client=_client(scope))
-        call = Call(hook, body, received, _timeout(scope["query_string"]), _client(scope))
+        call = Call(hook, body, received, _timeout(scope["query_string"]), _client(scope), tokens)
         answer = self._endpoint.answer(call)
         while isinstance(answer, Later):
             future = self._workers.submit(answer)

@@ -102,6 +102,8 @@ class Issuer:
     ) -> None:
         self._api, self._cas, self._leaf, self._names, self._now = api, cas, leaf, tuple(names), now
         self.authorities = Authorities()
+        self.token = ""
+        """What is kept beside the certificate, as it was seen last."""
         metrics.authority_expiry.set_function(self._expiry)
 
     def look(self, announced: Collection[bytes] = ()) -> None:
@@ -120,22 +122,24 @@ class Issuer:
             say("authority", {"certificates": len(certificates_in(wanted.bundle()))})
         self.authorities = wanted
 
-    def issue(self) -> None:
-        """Sign a certificate if it is time. Raises ApiError, BadSecret."""
+    def issue(self, token: str = "") -> None:
+        """Sign a certificate if it is time, and keep the token beside it. Raises ApiError, BadSecret."""
         current, now = self.authorities.current, self._now()
         if current is None:
             return
         secret = self._api.get(self._leaf)
         found = Served.from_secret(secret)
-        if found.certificate and found.certificate.ca == current.certificate and not found.is_due(now):
+        certificate, self.token = found.certificate, token or found.token
+        if certificate is None or certificate.ca != current.certificate or found.is_due(now):
+            certificate = current.sign(now, self._names, LEAF_LIFE)
+        made = Served(certificate, self.token)
+        if made == found:
             return
-        made = Served(current.sign(now, self._names, LEAF_LIFE))
         try:
             self._api.replace(self._leaf, {**secret, "data": made.to_data()})
         except Conflict:
             return
-        assert made.certificate is not None
-        say("issued", {"not_after": made.certificate.not_after.isoformat()})
+        say("issued", {"not_after": certificate.not_after.isoformat()})
 
     def _expiry(self) -> float:
         current = self.authorities.current

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from webhook.admission import Decision, Hook, Time, claim_of, decide, in_full, let_pass, may_stand, refuse_default
 from webhook.answers import Answered, Answers, Key, key_of
+from webhook.callers import EVERYBODY, Callers
 from webhook.deadlines import Deadline, parse_timeout
 from webhook.impact import Impacts, Memory, cost_of
 from webhook.lanes import Cost
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
 MAX_BODY: Final = 7 * 1024 * 1024
 """Bytes: two objects of the API server's 3 MiB, and what is around them."""
 PATHS: Final = {f"/{hook}": hook for hook in Hook}
+"""Beside these, `/validate/TOKEN`: see webhook.callers."""
 JSON: Final = (("content-type", "application/json"),)
 _CLOSE: Final = (("connection", "close"),)
 _RETRY: Final = (("retry-after", "0"), *_CLOSE)
 _REASONS: Final = {
     400: "BadRequest",
+    401: "Unauthorized",
     404: "NotFound",
     405: "MethodNotAllowed",
     408: "Timeout",
@@ -105,13 +108,24 @@ class Later(NamedTuple):
 
 class Call(NamedTuple):
     """A request whose body has come. `received`: when its first byte did (monotonic clock); `timeout`: `?timeout=`;
-    `client`: the address that it came from, for the log of refusals."""
+    `client`: the address that it came from, for the log of refusals; `tokens`: what its caller may be known by.
+    """
 
     hook: Hook
     body: bytes
     received: float
     timeout: str = ""
     client: str = ""
+    tokens: tuple[str, ...] = ()
+
+
+def route(path: str) -> tuple[Hook | None, str]:
+    """The webhook that a path names, None where it is none, and the token in it: `/validate`, `/validate/TOKEN`."""
+    hook = PATHS.get(path)
+    if hook is not None:
+        return hook, ""
+    base, _, token = path.rpartition("/")
+    return (PATHS.get(base), token) if token else (None, "")
 
 
 def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Reply:
@@ -129,8 +143,20 @@ TOO_SLOW: Final = refusal(408, "the body did not come in time", _CLOSE)
 NOT_RESERVED: Final = refusal(
     503, "the place of the global default cannot be reserved: the API server does not answer", (("retry-after", "1"),)
 )
+UNKNOWN_CALLER: Final = refusal(
+    503,
+    "the place of the global default is reserved for API servers alone, which the webhook configuration tells what to "
+    "bring; it has changed a moment ago, or you are none",
+    (("retry-after", "1"),),
+)
+NO_TOKEN: Final = refusal(401, "the request has none of the tokens that API servers were given", _CLOSE)
 BROKEN: Final = refusal(500, "internal error; the webhook's log says more")
-_CLOSER: Final = {TOO_MANY: Refusal.OVERLOAD, STOPPING: Refusal.STOPPING, NOT_RESERVED: Refusal.RESERVATION}
+_CLOSER: Final = {
+    TOO_MANY: Refusal.OVERLOAD,
+    STOPPING: Refusal.STOPPING,
+    NOT_RESERVED: Refusal.RESERVATION,
+    UNKNOWN_CALLER: Refusal.CLIENT,
+}
 """What is known of a refusal beyond its status."""
 
 
@@ -207,9 +233,9 @@ class Endpoint:
     Where there is an API server to ask, `confirm` gives the live classes and `reserve` the place of the global default.
     `late`: what answers say of cluster state that is older than it should be; empty while it is not. `predictors`:
     where predictions go that take long; without them each is worked out where it is asked. `is_pressed`: whether
-    something cheaper than this cost waits to be judged. `reviews` tells who may see everything,
-    `patience` who has been warned often enough; `expect` is told what was predicted of a pod that is admitted, and when
-    it was asked (monotonic clock).
+    something cheaper than this cost waits to be judged. `callers`: who may ask, and who may reserve. `reviews` tells
+    who may see everything, `patience` who has been warned often enough; `expect` is told what was predicted of a pod
+    that is admitted, and when it was asked (monotonic clock).
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -222,6 +248,7 @@ class Endpoint:
     memory: Memory = field(default_factory=lambda: Memory(monotonic))
     predictors: Predictors | None = None
     is_pressed: Callable[[Cost], bool] = lambda _: False
+    callers: Callers = EVERYBODY
     impacts: Impacts = field(default_factory=Impacts)
     answers: Answers = field(default_factory=lambda: Answers(monotonic))
     reviews: AccessReviews | None = None
@@ -277,6 +304,9 @@ class Endpoint:
         started = monotonic()
         request = parse_review(call.body)
         config, cluster, late = self.config(), self.cluster(), self.late()
+        if not self.callers.are_known(call.tokens):
+            cluster = None  # what it says of itself, that it is an administrator, may be a lie
+            self.metrics.unknown_callers.inc()
         passed = let_pass(request, cluster, config, datetime.now(UTC))
         if passed is not None:
             return self._reply(call.hook, request, passed, started)
@@ -461,6 +491,8 @@ class _State:
             return Later(run, Where.ASK, self.cost, self._guarded(otherwise), self.deadline.seconds())
         claim = claim_of(self.request, self.call.hook, self.config) if endpoint.reserve else None
         if claim and may_stand(decision):
+            if not endpoint.callers.are_known(self.call.tokens):
+                return endpoint.refused(self.call.hook, UNKNOWN_CALLER, client=self.call.client, name=self.request.name)
             return Later(self._guarded(lambda: self._reserved(claim, decision)), Where.ASK)
         return self._finished(decision)
 
@@ -484,9 +516,11 @@ class _State:
         return Later(self._guarded(again.judge), cost=self.cost)
 
     def _reserved(self, claim: Claim, decision: Decision) -> Reply:
-        return self._finished(self.endpoint.take_place(claim, self.request, decision, self.deadline))
+        """What is reserved is never answered from memory: another request of the same bytes has to reserve too."""
+        decided = self.endpoint.take_place(claim, self.request, decision, self.deadline)
+        return self._finished(decided, keep=False)
 
-    def _finished(self, decision: Decision) -> Reply:
+    def _finished(self, decision: Decision, *, keep: bool = True) -> Reply:
         endpoint = self.endpoint
         endpoint.count_prediction(decision)
         endpoint.remember(self.request, decision, self.started)
@@ -494,7 +528,7 @@ class _State:
             endpoint.memory.note(decision.written)
         decision = endpoint.patience.told(self.request, decision, self.config)
         answered = Answered.of(decision)
-        if self.key is not None and not (self.confirmed or decision.unconfirmed or decision.is_cut_short):
+        if keep and self.key is not None and not (self.confirmed or decision.unconfirmed or decision.is_cut_short):
             endpoint.answers.put(self.key, (self.cluster, self.config), answered)
         return endpoint.tell(self.call.hook, self.request, answered, self.started)
 

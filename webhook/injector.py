@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +26,9 @@ LOOK_SECONDS: Final = 5.0
 """How often the Secrets and the webhook configurations are read, by whom is elected. Ends of certificates are read off
 the wall clock: a machine that slept sees at once."""
 OWNER_SECONDS: Final = 60.0
+UPGRADE_SECONDS: Final = 300.0
+"""After which no replica is there any more that was there when the injector started, but for stuck rollouts."""
+_TOKEN_BYTES: Final = 32
 
 
 class Injector:
@@ -43,6 +47,7 @@ class Injector:
         self._election = Election(api, place.election, place.identity, clock)
         self._registration = Registration(api)
         self._issuer = Issuer(api, place.authorities, place.serving, place.names, metrics)
+        self._clock, self._started = clock, clock()
         self._looked = False
         metrics.writer.set_function(lambda: float(self._election.won))
 
@@ -84,12 +89,27 @@ class Injector:
         except Forbidden as error:  # by the plugin OwnerReferencesPermissionEnforcement, which wants more rights
             say("not owned", {"why": str(error)}, logging.WARNING)
 
+    def _token(self, *, is_new: bool) -> str:
+        """What API servers are to bring; empty where it is not time to tell them.
+
+        Replicas of a version that knows no such path may be there until the upgrade to the first one with it is over.
+        """
+        if self._registration.tokens:
+            return self._registration.tokens[0]
+        if self._issuer.token:
+            return self._issuer.token
+        if is_new or self._clock() - self._started >= UPGRADE_SECONDS:
+            return token_hex(_TOKEN_BYTES)
+        return ""
+
     def _certificates(self) -> None:
         """Announce the CAs, then let a coming one sign; what it signs is put out once all configurations name it."""
-        self._issuer.look(self._registration.look() or frozenset())
+        announced = self._registration.look() or frozenset()
+        self._issuer.look(announced)
         authorities = self._issuer.authorities
         if authorities.current is None:
             return
-        trusted = self._registration.look(authorities.bundle())
+        token = self._token(is_new=not announced)
+        trusted = self._registration.look(authorities.bundle(), token)
         if trusted is None or authorities.current.certificate in trusted:
-            self._issuer.issue()
+            self._issuer.issue(token)

@@ -51,7 +51,7 @@ class Refusal(StrEnum):
 
     MALFORMED = "malformed"
     CLIENT = "client"
-    """The client's certificate is not that of an API server."""
+    """The client's certificate or token is not that of an API server."""
     PATH = "path"
     METHOD = "method"
     SLOW = "slow"
@@ -74,6 +74,7 @@ class Refusal(StrEnum):
 
 _REFUSALS: Final = {
     400: Refusal.MALFORMED,
+    401: Refusal.CLIENT,
     403: Refusal.CLIENT,
     404: Refusal.PATH,
     405: Refusal.METHOD,
@@ -179,6 +180,9 @@ class Metrics:
             Counter, "reservations", "Reservations of the place of the global default, by what came of them.", "outcome"
         )
         self.global_defaults = self._make(Gauge, "global_defaults", "Classes that are the global default; at most 1.")
+        self.unknown_callers = self._make(
+            Counter, "unknown_callers", "Requests without the token that API servers are told to bring."
+        )
         self.writer = self._make(Gauge, "writer", "1 while this CA injector is the one that is elected.")
         self.upkeep_failures = self._make(
             Counter, "upkeep_failures", "Regular tasks that failed and will be tried again.", "task"

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from webhook.asgi import DEFAULT_LIMITS, Application, Limits
 from webhook.connections import Connection, Connections
-from webhook.endpoint import PATHS, refusal
+from webhook.endpoint import refusal, route
 from webhook.logs import say
 from webhook.tls import client_names
 
@@ -166,7 +166,7 @@ class Protocol(HttpToolsProtocol):
 
     def _is_ours(self) -> bool:
         """Whether the answer is one header and one body, by our own hand."""
-        return self.scope["path"] in PATHS and self.scope["method"] == "POST"
+        return self.scope["method"] == "POST" and route(self.scope["path"])[0] is not None
 
     def on_body(self, body: bytes) -> None:
         """A part of the body: all else that comes is header, trailer or the lines between chunks."""

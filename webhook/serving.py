@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,35 +27,46 @@ RENEWED_AT: Final = 2 / 3
 """The share of its life after which a certificate is succeeded: a leaf by another leaf, a CA by a coming one."""
 
 
+_TOKEN: Final = re.compile("[0-9a-f]{64}")
+
+
 class BadSecret(ValueError):
     """A Secret holds something else than it should: which key of it, and what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the Secret holds, in the layout of cert-manager (tls.crt, tls.key, ca.crt); empty in the manifests."""
+    """What the Secret holds, in the layout of cert-manager (tls.crt, tls.key, ca.crt); empty in the manifests.
+
+    `token`: what API servers were told to bring, for when somebody takes it out of the webhook configurations.
+    """
 
     certificate: Certificate | None = None
+    token: str = ""
 
     @classmethod
     def from_secret(cls, secret: ApiObject) -> Served:
         """Read a Secret. Raises BadSecret."""
         data = at(secret, "data") or {}
         chain, key, ca = (decoded(data, name) for name in ("tls.crt", "tls.key", "ca.crt"))
+        token = decoded(data, "token").decode("ascii", "replace")
+        token = token if _TOKEN.fullmatch(token) else ""
         if not (chain or key or ca):
-            return cls()
+            return cls(token=token)
         try:
             found = Certificate(chain, key, ca, validity_of(chain).not_after)
             server_context(found)
             validity_of(ca)
         except (NoCertificate, ssl.SSLError) as error:
             raise bad("tls.crt, tls.key and ca.crt", error) from None
-        return cls(found)
+        return cls(found, token)
 
     def to_data(self) -> dict[str, str]:
         """The Secret's data."""
         made = self.certificate
         texts = {"tls.crt": made.chain, "tls.key": made.key, "ca.crt": made.ca} if made else {}
+        if self.token:
+            texts["token"] = self.token.encode()
         return {key: base64.b64encode(text).decode() for key, text in texts.items()}
 
     def is_due(self, now: datetime) -> bool:
@@ -86,7 +98,7 @@ class Serving:
         An emptied Secret, and a certificate that has ended while ours has not, change nothing.
         """
         found = Served.from_secret(self._api.get(self._path))
-        if found.certificate is None or found == self.served:
+        if found.certificate is None or found.certificate == self.served.certificate:
             return
         ours, now = self.served.certificate, self._now()
         if ours and now < ours.not_after and not now < found.certificate.not_after:

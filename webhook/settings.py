@@ -36,6 +36,7 @@ class Settings:
     tls_min_version: ssl.TLSVersion
     write_ca: Path | None
     client_ca: Path | None
+    client_token_file: Path | None
     client_names: tuple[str, ...]
     cluster: tuple[str, ...]
     config: Path | None
@@ -122,6 +123,14 @@ FLAGS: Final = (
     _Flag("tls-min-version", _tls_version, "1.3", "1.2|1.3", "least TLS version"),
     _Flag("write-ca", Path, None, "FILE", "write the CA of the self-signed certificate here"),
     _Flag("client-ca", Path, None, "FILE", "CAs in PEM: only clients with a certificate by one of them are answered"),
+    _Flag(
+        "client-token-file",
+        Path,
+        None,
+        "FILE",
+        "tokens, one a line, read again when it changes: only who has one of them is answered, as a bearer token or as "
+        "the last part of the path (/validate/TOKEN)",
+    ),
     _Flag("config", Path, None, "FILE", "configuration, read again when it changes"),
     _Flag("admission-config", Path, None, "FILE", "kube-apiserver's AdmissionConfiguration, read again likewise"),
     _Flag("namespace", str, "", "NAME", "where forewarn's Secret and Lease are; without it they are not asked for"),

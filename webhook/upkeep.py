@@ -57,6 +57,10 @@ class Upkeep:
         why = self._tasks.faults.get(_CERTIFICATE, self._why)
         return "" if self._trusted else f"API servers do not trust the certificate yet: {why}"
 
+    def tokens(self) -> tuple[str, ...]:
+        """What API servers are told to bring, as was read last; nothing where they are not."""
+        return self._registration.tokens
+
     def start(self) -> Callable[[], None]:
         """Begin; returns what ends it."""
         thread = Thread(target=self._run, name="upkeep", daemon=True)
@@ -92,9 +96,9 @@ class Upkeep:
         if served is None:
             self._why = "the Secret forewarn-serving-cert is empty; forewarn-ca-injector fills it"
             return
+        trusted = self._registration.look()
         if self._trusted:
             return
-        trusted = self._registration.look()
         if trusted is None or served.ca in trusted:
             self._trusted = True
         else:

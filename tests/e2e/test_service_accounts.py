@@ -110,6 +110,20 @@ def test_the_ca_injector_may_write_the_bundle(injector: Api, kind: str) -> None:
     assert refused(injector, kind, bundle) == ""
 
 
+@pytest.mark.parametrize("kind", CONFIGURATIONS)
+def test_the_ca_injector_may_write_a_token_at_the_end_of_a_path_and_change_no_path_otherwise(
+    injector: Api, kind: str
+) -> None:
+    def path(text: str) -> str:
+        return refused(injector, kind, lambda obj: hook(obj)["clientConfig"]["service"].update(path=text))
+
+    token = "0123456789abcdef" * 4
+    own, other = ("mutate", "validate") if kind == CONFIGURATIONS[0] else ("validate", "mutate")
+    assert path(f"/{own}/{token}") == ""
+    for text in (f"/{other}/{token}", f"/{own}/x", f"/{own}/{token}/x", f"/{own}/{token}0", f"/{token}"):
+        assert POLICY in path(text), text
+
+
 def owned(**owner: object) -> Callable[[Obj], object]:
     given = {"apiVersion": "v1", "kind": "Namespace", "name": "forewarn", "uid": "u", **owner}
     return lambda obj: obj["metadata"].update(ownerReferences=[given])

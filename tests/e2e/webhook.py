@@ -125,6 +125,8 @@ class Webhook:
         self.plane, self.installed = plane, installed
         self.connected = True
         self.authority: Authority | None = None
+        self.token = ""
+        """What API servers are told to bring; empty where they are told nothing."""
         self.api_ports = [plane.port]
         self.to_api = Proxy(lambda: self.api_ports if self.connected else [])
         kubeconfig = plane.kubeconfig("forewarn", self.to_api.port)
@@ -161,8 +163,8 @@ class Webhook:
         self.api_ports = [*ports]
         self.to_api.cut()
 
-    def review(self, obj: Obj) -> Obj:
-        """Ask /validate of the first replica about the creation of an object, as the API server would."""
+    def review(self, obj: Obj, path: str = "/validate", user: Obj | None = None, token: str | None = None) -> Obj:
+        """Ask the first replica about the creation of an object, as the API server would, but for the token."""
         group, resource, _ = PATHS[obj["kind"]]
         version = group.removeprefix("apis/").removeprefix("api/")
         group, _, version = version.rpartition("/")
@@ -173,14 +175,16 @@ class Webhook:
             "name": obj["metadata"]["name"],
             "namespace": obj["metadata"].get("namespace", ""),
             "operation": "CREATE",
-            "userInfo": {"username": "alice"},
+            "userInfo": user or {"username": "alice"},
             "object": obj,
             "dryRun": True,
         }
+        token = self.token if token is None else token
+        path = f"{path}/{token}" if token else path
         body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
         connection = http.client.HTTPSConnection("127.0.0.1", self.replicas[0].port, context=TRUSTING, timeout=30)
         with closing(connection):
-            connection.request("POST", "/validate?timeout=5s", body, {"Content-Type": "application/json"})
+            connection.request("POST", f"{path}?timeout=5s", body, {"Content-Type": "application/json"})
             response: Obj = json.loads(connection.getresponse().read())["response"]
         return response
 
@@ -197,6 +201,10 @@ class Webhook:
         self.installed.register(api, self.proxy.port, failure_policy, bundle)
         self.start()
         self.wait_until_asked(api)
+        path: str = api.get("ValidatingWebhookConfiguration", "forewarn")["webhooks"][0]["clientConfig"]["service"][
+            "path"
+        ]
+        self.token = path.removeprefix("/validate").removeprefix("/")
 
     def end(self, api: Api) -> None:
         """The opposite."""

@@ -7,12 +7,18 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from policies.config import Config, read_config
 from policies.objects.priority_class import PriorityClass
 from tests.webhook.builders import body, cluster, endpoint, pod, priority_class, review
+from tests.webhook.fake_api import LEASE, FakeApi
 from webhook.admission import Claim, Hook, claim_of
-from webhook.endpoint import NOT_RESERVED, Call, Later, Reply, Where
+from webhook.callers import Callers
+from webhook.endpoint import NOT_RESERVED, UNKNOWN_CALLER, Call, Later, Reply, Where
+from webhook.metrics import Metrics
+from webhook.reservation import CLASSES, Reservations
 from webhook.review import parse_review
 
 if TYPE_CHECKING:
@@ -124,6 +130,55 @@ def test_a_second_default_that_only_the_cache_knows_is_asked_for() -> None:
     live = {"standard": PriorityClass("standard", 5)}
     assert response(asked(reserve, state=lambda: state, confirm=lambda: live))["allowed"]
     assert len(reserve.claims) == 1
+
+
+def test_a_reservation_is_made_for_every_request_of_the_same_bytes() -> None:
+    """An answer may be remembered for a moment; a place that was reserved for another request is none of this one's."""
+    reserve, state, config = Reserving(), cluster(), Config()
+    same = endpoint(reserve=reserve, state=lambda: state, config=lambda: config)
+    for _ in range(3):
+        assert response(same.answer_now(Call(Hook.VALIDATE, body(NEW), monotonic(), "10s")))["allowed"]
+    assert len(reserve.claims) == 3
+
+
+TOKEN = "0123456789abcdef" * 4
+steps = st.tuples(st.sampled_from(["forged", "forged", "real", "over"]), st.booleans(), st.sampled_from(["", "x"]))
+
+
+def default(name: str, uid: str) -> dict[str, Any]:
+    return {**priority_class(name, 1, globalDefault=True), "metadata": {"name": name, "uid": uid}}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(steps, max_size=25))
+def test_who_forges_reviews_keeps_no_legal_default_out(history: list[tuple[str, bool, str]]) -> None:
+    """Whatever a forger sends, also of the class that holds the place, it is held by real requests alone; and when the
+    one that holds it is over, the next one gets it.
+    """
+    api = FakeApi(LEASE)
+    reservations = Reservations(api, LEASE, Metrics())
+    asked = endpoint(reserve=reservations.reserve, callers=Callers(told=lambda: (TOKEN,)))
+    holds = ""
+    for number, (kind, same, token) in enumerate(history):
+        name = f"class-{number}"
+        if kind == "over":
+            if holds:
+                api.put(f"{CLASSES}/{holds}", {"globalDefault": False}, f"uid-{holds}")  # stored, and changed again
+            reservations.look()
+            holds = ""
+        elif kind == "real":
+            call = Call(Hook.VALIDATE, body(default(name, f"uid-{name}")), monotonic(), "10s", tokens=(TOKEN,))
+            assert response(asked.answer_now(call))["allowed"] is (holds == "")
+            holds = holds or name
+        else:
+            forged = default(holds if same and holds else name, f"forged-{number}")
+            before = api.objects[LEASE]
+            assert (
+                asked.answer_now(Call(Hook.VALIDATE, body(forged), monotonic(), "10s", tokens=(token,)))
+                == UNKNOWN_CALLER
+            )
+            assert api.objects[LEASE] == before
+        assert (api.objects[LEASE].get("spec") or {}).get("holderIdentity", "") == holds
 
 
 def test_an_api_server_that_cannot_be_asked_is_a_failed_call_that_is_tried_again() -> None:

@@ -331,6 +331,49 @@ def test_a_start_with_an_expired_certificate_says_so_and_serves_it_until_there_i
     assert told["level"] == "warning"
 
 
+def test_tokens_are_asked_for_and_read_again_while_serving(cluster_file: Path) -> None:
+    tokens, one, two = cluster_file.parent / "tokens", "a" * 32, "b" * 32
+    tokens.write_text(one)
+    server = Started(cluster_file, "--drain", "0", "--client-token-file", str(tokens))
+
+    def asked(token: str) -> int:
+        connection = server.connect()
+        try:
+            connection.request("POST", "/validate", body(pod("gold")), {**JSON, "Authorization": f"Bearer {token}"})
+            return answer_of(connection)[0]
+        finally:
+            connection.close()
+
+    try:
+        until(lambda: server.health("/readyz")[0] == 200)
+        assert [asked(one), asked(two), asked("")] == [200, 401, 401]
+        tokens.write_text(f"{one}\n{two}\n")
+        until(lambda: asked(two) == 200)
+        assert asked(one) == 200
+        tokens.write_text("")
+        until(lambda: 'forewarn_file_refused{file="client-tokens"} 1.0' in server.health("/metrics")[1])
+        assert [asked(one), asked("")] == [200, 401], "an emptied file does not let everybody in"
+    finally:
+        server.process.terminate()
+    _, log = server.ends()
+    assert not any(one in json.dumps(line) for line in log)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["--health-port", "x"], 2, '"x" is no whole number'),
+        (["--health-port", "0"], 3, "forewarn ca-injector: "),
+    ],
+)
+def test_a_ca_injector_that_cannot_start_says_why(arguments: list[str], status: int, says: str, tmp_path: Path) -> None:
+    environment = {**ENVIRONMENT, "KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}
+    command = [PYTHON, "-m", "policies.cli", "ca-injector", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert (done.returncode, says in done.stderr) == (status, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_confirmed(tmp_path: Path) -> None:
     with scripted_api() as api:
         config = kubeconfig(tmp_path / "config", api.url)

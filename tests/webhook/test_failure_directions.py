@@ -41,6 +41,7 @@ from tests.webhook.running import QUICK, Running, answer_of, begin, is_status, r
 from webhook import impact
 from webhook.admission import ROWS, Claim, Decision, Hook, Verdict
 from webhook.asgi import Limits
+from webhook.callers import Callers
 from webhook.certificates import Authority, self_signed
 from webhook.deadlines import DEFAULT_SECONDS, parse_timeout
 from webhook.doubts import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE
@@ -408,6 +409,32 @@ def _(_: Running) -> None:
         assert cut_off.post("/mutate", body(NEW_DEFAULT))[0] == 200
 
 
+@row("unknown-caller")
+def _(_: Running) -> None:
+    reserved = list[str]()
+
+    def reserve(claim: Claim, _seconds: float) -> str:
+        reserved.append(claim.name)
+        return ""
+
+    token = "0123456789abcdef" * 4
+    callers = Callers(told=lambda: (token,))
+    with running(endpoint(reserve=reserve, callers=callers)) as told:
+        by_it = told.post(f"/validate/{token}", body(deployment("nothing")))
+        assert "warnings" in json.loads(by_it[2])["response"]
+        for path in ("/validate", "/validate/another"):
+            told_nothing = told.post(path, body(deployment("nothing")))
+            assert json.loads(told_nothing[2])["response"].keys() == {"uid", "allowed"}
+            answer = told.post(path, body(NEW_DEFAULT))
+            assert "API servers alone" in is_status(answer, 503)["message"]
+            assert answer[1]["retry-after"] == "1"
+            for harmless in (body(NEW_DEFAULT, dryRun=True), body(priority_class("normal", 100)), body(pod("gold", 1))):
+                assert told.post(path, harmless)[0] == 200
+        assert reserved == []
+        assert told.post(f"/validate/{token}", body(NEW_DEFAULT))[0] == 200
+        assert reserved == ["normal"]
+
+
 def _call(hook: Hook, data: bytes, received: float | None = None) -> Call:
 
     return Call(hook, data, time.monotonic() if received is None else received, "10s")
@@ -596,7 +623,7 @@ def _(served: Running) -> None:
 
 @row("wrong-path")
 def _(served: Running) -> None:
-    for path in ("/", "/mutate/", "/Mutate", "/metrics", "/validate/x"):
+    for path in ("/", "/mutate/", "/Mutate", "/metrics", "/validate/", "/validate/x/y"):
         is_status(served.post(path, b"{}"), 404)
 
 
@@ -687,6 +714,18 @@ def _(_: Running) -> None:
             begin(tls, body(pod("gold", 1000)), 10)
             assert '"somebody"' in is_status(read_answer(tls), 403)["message"]
             assert tls.recv(1) == b""
+
+
+@row("no-token")
+def _(_: Running) -> None:
+    token = "0123456789abcdef"
+    with running(endpoint(callers=Callers(required=lambda: ("another-" * 4, token)))) as guarded:
+        for path, header in (("/validate", {}), ("/mutate/x", {}), ("/validate", {"Authorization": f"Basic {token}"})):
+            is_status(guarded.post(path, body(pod("gold", 1000)), **header), 401)
+        assert guarded.post(f"/validate/{token}", body(pod("gold", 1000)))[0] == 200
+        assert guarded.post("/mutate", body(pod("gold", 1000)), Authorization=f"Bearer {token}")[0] == 200
+        assert guarded.post("/validate/told", body(pod("gold", 1000)), Authorization=f"Bearer {token}")[0] == 200
+        assert token not in guarded.endpoint.metrics.exposition("")[0].decode()
 
 
 @row("draining")

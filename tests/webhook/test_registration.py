@@ -63,6 +63,67 @@ def test_configurations_that_were_taken_away_are_let_be() -> None:
     assert PATHS[0] not in api.objects
 
 
+TOKEN = "ab" * 32
+
+
+def called(mutate: str = "/mutate", validate: str = "/validate") -> FakeApi:
+    api = registered("")
+    for path, each in zip(PATHS, ((mutate,), (validate, validate)), strict=True):
+        hooks = [
+            {"name": str(number), "clientConfig": {"service": {"name": "forewarn", "path": called}}}
+            for number, called in enumerate(each)
+        ]
+        api.put(path, {"webhooks": hooks})
+    return api
+
+
+def paths(api: FakeApi) -> list[str]:
+    return [webhook["clientConfig"]["service"]["path"] for path in PATHS for webhook in api.objects[path]["webhooks"]]
+
+
+def test_the_token_is_written_at_the_end_of_every_path() -> None:
+    api = called()
+    looks = Registration(api)
+    assert looks.look() == frozenset()
+    assert not looks.tokens
+    looks.look(CA, TOKEN)
+    assert paths(api) == [f"/mutate/{TOKEN}", f"/validate/{TOKEN}", f"/validate/{TOKEN}"]
+    assert looks.tokens == (TOKEN,)
+    api.calls.clear()
+    looks.look(CA, TOKEN)
+    assert {verb for verb, _ in api.calls} == {"get"}
+
+
+def test_a_token_that_is_there_stays_and_without_one_to_write_the_path_is_left() -> None:
+    other = "cd" * 32
+    api = called(f"/mutate/{other}", f"/validate/{other}")
+    looks = Registration(api)
+    looks.look(CA, TOKEN)
+    assert looks.tokens == (other,)
+    api = called()
+    Registration(api).look(CA)
+    assert paths(api) == ["/mutate", "/validate", "/validate"]
+
+
+def test_where_not_all_webhooks_tell_the_same_token_none_is_asked_for() -> None:
+    for api in (called(validate=f"/validate/{TOKEN}"), called(f"/mutate/{TOKEN}", f"/validate/{'cd' * 32}")):
+        looks = Registration(api)
+        looks.look()
+        assert not looks.tokens
+
+
+def test_a_webhook_that_is_called_by_its_url_or_by_another_path_gets_no_token() -> None:
+    api = registered("")
+    hooks = [{"url": "https://example.com/validate"}, {"service": {"name": "x", "path": "/x/validate"}}]
+    api.put(PATHS[1], {"webhooks": [{"name": str(n), "clientConfig": config} for n, config in enumerate(hooks)]})
+    looks = Registration(api)
+    looks.look(CA, TOKEN)
+    assert not looks.tokens
+    first, second = (webhook["clientConfig"] for webhook in api.objects[PATHS[1]]["webhooks"])
+    assert first.keys() == {"url", "caBundle"}
+    assert second["service"]["path"] == "/x/validate"
+
+
 NAMESPACE = {"metadata": {"name": "forewarn", "uid": "n-1"}}
 OWNER = {"apiVersion": "v1", "kind": "Namespace", "name": "forewarn", "uid": "n-1"}
 OTHER_OWNER = {"apiVersion": "example.com/v1", "kind": "Platform", "name": "forewarn", "uid": "p-1"}

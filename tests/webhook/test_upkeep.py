@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
 from threading import Event, Thread
@@ -148,6 +149,65 @@ def test_a_bundle_that_somebody_overwrites_is_written_again_at_the_next_look() -
     injecting.clock.now += 5
     injecting.injector.look()
     assert Registration(api).look() == before != frozenset()
+
+
+def called() -> FakeApi:
+    """An installation whose webhooks are called by paths."""
+    api = installed()
+    for path, called in zip(PATHS, ("/mutate", "/validate"), strict=True):
+        api.put(path, {"webhooks": [{"name": "a", "clientConfig": {"service": {"name": "forewarn", "path": called}}}]})
+    return api
+
+
+def reset(api: FakeApi) -> None:
+    """As an installer does it: the paths are what is shipped."""
+    for path in PATHS:
+        service = api.objects[path]["webhooks"][0]["clientConfig"]["service"]
+        service["path"] = "/" + service["path"].split("/")[1]
+
+
+def token_of(api: FakeApi) -> str:
+    return str(api.objects[PATHS[1]]["webhooks"][0]["clientConfig"]["service"]["path"])[len("/validate/") :]
+
+
+def test_a_new_installation_tells_api_servers_a_token_at_once_and_replicas_know_it() -> None:
+    api = called()
+    Injecting(api).injector.look()
+    replica = Replica(api)
+    replica.upkeep.look()
+    assert re.fullmatch("[0-9a-f]{64}", token_of(api))
+    assert replica.upkeep.tokens() == (token_of(api),)
+
+
+def test_replicas_of_a_version_without_tokens_are_not_called_by_one_while_an_upgrade_may_last() -> None:
+    api = called()
+    Injecting(api).injector.look()
+    reset(api)
+    del api.objects[PLACE.serving]["data"]["token"]
+    api.put(WRITER, {})
+    upgraded = Injecting(api, "upgraded")
+    for seconds, told in ((100, False), (190, False), (20, True)):
+        upgraded.clock.now += seconds
+        upgraded.injector.look()
+        assert bool(token_of(api)) is told
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_token_that_an_installer_took_out_is_written_in_again_and_is_the_same(restarted: bool) -> None:
+    """An upgrade does both: it writes the path that is shipped, and starts another injector."""
+    api = called()
+    injecting = Injecting(api)
+    injecting.injector.look()
+    token = token_of(api)
+    reset(api)
+    if restarted:
+        injecting = Injecting(api)
+        injecting.injector.look()
+    injecting.injector.look()
+    assert token_of(api) == token
+    after = Injecting(api)
+    after.injector.look()
+    assert token_of(api) == token, "another injector keeps what is there"
 
 
 def test_the_namespace_is_made_the_owner_of_the_configurations() -> None:

@@ -40,7 +40,7 @@ _ENVIRONMENT: Final = {
 def main(arguments: Sequence[str]) -> int:
     """Run the command until it is told to stop; returns the exit status."""
     options = _parser().parse_args(arguments)
-    log_to_stderr()
+    write_last_lines = log_to_stderr()
     place = Place(options.namespace, options.identity or socket.gethostname())
     metrics, health = Metrics(), Health(listening=True)
 
@@ -63,6 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         finally:
             end()
     say("stopped", {})
+    write_last_lines()
     return DONE
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
+from webhook.callers import none
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webhook.admission import Reserve
+    from webhook.callers import Tokens
     from webhook.commands.state import State
     from webhook.informer.news import Changed
     from webhook.metrics import Metrics
@@ -17,9 +20,12 @@ if TYPE_CHECKING:
 
 
 class InCluster(NamedTuple):
-    """What a replica in a cluster adds. `fault`: why no request may be sent here."""
+    """What a replica in a cluster adds. `fault`: why no request may be sent here; `tokens`: what API
+    servers are told to bring.
+    """
 
     reserve: Reserve | None = None
+    tokens: Tokens = none
     fault: Callable[[], str] = lambda: ""
     stop: Callable[[], None] = lambda: None
 
@@ -46,4 +52,4 @@ def in_cluster(settings: Settings, state: State, contexts: SwappingContext, metr
             upkeep.reservations.seen(news.object)
 
     state.listen(changed)
-    return InCluster(upkeep.reservations.reserve, upkeep.fault, upkeep.start())
+    return InCluster(upkeep.reservations.reserve, upkeep.tokens, upkeep.fault, upkeep.start())

@@ -19,6 +19,7 @@ from policies.sources import SourceError
 from webhook.accuracy import Accuracy
 from webhook.app import create_app, create_health_app
 from webhook.asgi import Limits, Routes
+from webhook.callers import BadTokens, Callers, none, read_tokens
 from webhook.certificates import self_signed
 from webhook.commands.in_cluster import InCluster, in_cluster
 from webhook.commands.state import context_of, from_files, from_watches
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from webhook.access import AccessReviews
+    from webhook.callers import Tokens
     from webhook.certificates import Certificate
     from webhook.commands.state import State
     from webhook.settings import Settings
@@ -85,6 +87,7 @@ def _run(settings: Settings) -> int:
     metrics, gate = Metrics(), Gate(settings.max_in_flight)
     config, look_at_config = _config(settings, metrics)
     certificates, look_at_certificate = _certificates(settings, metrics)
+    tokens, look_at_tokens = _tokens(settings, metrics)
     metrics.in_flight.set_function(lambda: gate.inside)
     for mode in Disclose:
         metrics.disclose.labels(mode.value).set_function(partial(_is_in_force, config, mode))
@@ -111,11 +114,12 @@ def _run(settings: Settings) -> int:
             is_pressed=workers.is_pressed,
             reviews=_reviews(state),
             expect=accuracy.expect if state.api else None,
+            callers=Callers(tokens, own.tokens, proven=settings.client_ca is not None),
         )
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
         )
-        stack.callback(check_regularly([look_at_config, look_at_certificate, accuracy.settle]).set)
+        stack.callback(check_regularly([look_at_config, look_at_certificate, look_at_tokens, accuracy.settle]).set)
         told = accuracy if state.api else None
         stack.callback(serve_health(plain, create_health_app(health, metrics, told)))
         _announce("https", secure.getsockname(), "listening")
@@ -231,6 +235,18 @@ def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Cal
         told = f"{why}; it is served all the same until there is another one, for clients go by their own clocks"
         say("certificate", {"file": str(chain), "why": told}, logging.WARNING)
     return reloaded.get(), lambda: reloaded.get() if reloaded.check() else None
+
+
+def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], object]]:
+    """The tokens that are asked for, and what looks whether their file has changed."""
+    path = settings.client_token_file
+    if path is None:
+        return none, lambda: None
+    try:
+        reloaded = Reloaded("client-tokens", [path], lambda: read_tokens(path), metrics)
+    except BadTokens as fault:
+        raise CannotStart(f"--client-token-file {fault}", FAILED) from None
+    return reloaded.get, reloaded.check
 
 
 def _demands(settings: Settings, metrics: Metrics) -> tuple[Demands, Callable[[], Demands | None]]:

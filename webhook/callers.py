@@ -1,0 +1,83 @@
+"""Who asks, by the token that an API server brings: in the Authorization header, or as the last part of the path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LEAST: Final = 16
+"""Characters of a token in a file: what is shorter can be guessed."""
+_LONGEST: Final = 4_096
+_BEARER: Final = "bearer"
+
+Tokens = Callable[[], Collection[str]]
+
+
+class BadTokens(ValueError):
+    """A file that holds no tokens: which one, and what would be right. It never says what is in it."""
+
+
+def none() -> Collection[str]:
+    """No tokens."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """`required`: of these tokens every request must have one. `told`: what the webhook configuration tells API servers
+    to bring. Where one of them is empty it asks for nothing. `proven`: whether TLS has proven who calls.
+    """
+
+    required: Tokens = none
+    told: Tokens = none
+    proven: bool = False
+
+    def may_ask(self, tokens: Collection[str]) -> bool:
+        """Whether who has these tokens is answered at all."""
+        required = self.required()
+        return not required or _has_one(tokens, required)
+
+    def are_known(self, tokens: Collection[str]) -> bool:
+        """Whether who has these tokens, and may ask, is an API server, so that what it says of itself is true.
+
+        Where nothing proves one, the word of everybody has to do.
+        """
+        told = () if self.proven or self.required() else self.told()
+        return not told or _has_one(tokens, told)
+
+
+EVERYBODY: Final = Callers()
+
+
+def bearer(authorization: str) -> str:
+    """The token of an Authorization header; empty where there is none."""
+    scheme, _, token = authorization.strip().partition(" ")
+    return token.strip() if scheme.lower() == _BEARER else ""
+
+
+def read_tokens(path: Path) -> tuple[str, ...]:
+    """The tokens of a file, one a line. Raises BadTokens, naming the file."""
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
+    except OSError as error:
+        raise BadTokens(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadTokens(f"{path}: a token is of ASCII characters") from None
+    tokens = tuple(line for line in lines if line)
+    if not tokens:
+        raise BadTokens(f"{path}: there is no token in it: put one on each line")
+    for number, line in enumerate(lines, 1):
+        if line and not (LEAST <= len(line) <= _LONGEST and line.isprintable() and " " not in line):
+            raise BadTokens(f"{path}: line {number}: a token has {LEAST} to {_LONGEST} characters and no blank")
+    return tokens
+
+
+def _has_one(given: Collection[str], tokens: Collection[str]) -> bool:
+    """In a time that says nothing of the tokens but their number and lengths."""
+    equal = [compare_digest(text.encode("utf-8", "replace"), known.encode()) for text in given for known in tokens]
+    return any(equal)
