@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from policies.disclosure import OPEN, Disclose
-from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, Told, field_path, written
+from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, Told, cut, field_path, written
 from policies.metering import CutShort, metered, never
 from policies.objects.fields import NOTHING, InvalidObject, group_kind
 from policies.objects.subject import Apply, Operation, Subject
@@ -29,6 +30,11 @@ __all__ = ["Phase", "count_open", "evaluate", "impact_of"]
 
 _FILES: Final = Subject(NOTHING)
 _NEVER: Final = datetime.min
+MOST_PROBLEMS: Final = 10
+"""Of one rule with one object; the rest is counted."""
+_MOST_COUNTED: Final = 1_000
+_MOST_CHARACTERS: Final = 2_000
+"""Of a message."""
 _NOT_JUDGED: Final = "not judged by this rule: {}"
 _RULES_ABOUT: Final[Mapping[About, tuple[Rule, ...]]] = {
     about: tuple(rule for rule in RULES if about in rule.ABOUT) for about in About
@@ -108,7 +114,10 @@ def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:
         about, rules, faults = None, (), [fault]
     for rule, severity, action in rules:
         try:
-            findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in rule.check(subject, context))
+            problems = rule.check(subject, context)
+            if subject is not _FILES:
+                problems = _bounded(problems)
+            findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
         except InvalidObject as fault:
             faults.append(fault)
         except CutShort as why:
@@ -118,6 +127,15 @@ def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:
         f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
     )
     return findings
+
+
+def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
+    """The first problems that a rule has with one object, and how many more there are."""
+    yield from islice(problems, MOST_PROBLEMS)
+    more = sum(1 for _ in islice(problems, _MOST_COUNTED))
+    if more:
+        count = f"more than {_MOST_COUNTED}" if more == _MOST_COUNTED else str(more)
+        yield Problem(f"{count} more of the same in this object")
 
 
 def _softened(action: Action) -> Action:
@@ -183,10 +201,10 @@ def _finding(
         severity=severity,
         rule=rule,
         object=problem.object or (NO_OBJECT if subject is _FILES else subject.ref),
-        message=full.message,
-        remediation=full.remediation,
+        message=cut(full.message, _MOST_CHARACTERS),
+        remediation=cut(full.remediation, _MOST_CHARACTERS),
         action=action,
-        path=field_path(problem.path),
+        path=cut(field_path(problem.path), _MOST_CHARACTERS),
         detail=problem.detail,
-        told=None if told == full else told,
+        told=None if told == full else Told(*(cut(text, _MOST_CHARACTERS) for text in told)),
     )

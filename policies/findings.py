@@ -139,6 +139,11 @@ class Finding(NamedTuple):
         return (self.location, self.severity, self.rule, self.object, self.message, self.path)
 
 
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters; what is lost leaves an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
 def quote(text: object) -> str:
     """A value in a message: upstream's double quotes."""
     return f'"{text}"'

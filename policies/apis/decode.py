@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.apis.field_errors import FieldError, go_quote
 from policies.apis.schema import ListOf, MapOf, Parsed, Plain, Struct, Type
+from policies.findings import cut
+from policies.metering import each, meter
 from policies.objects.fields import json_type
 from policies.quantity import InvalidQuantity, parse_quantity
 
@@ -24,8 +26,12 @@ def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
 
     The first in the order of the text; but a quantity or time that cannot be parsed comes before wrong types.
     """
-    faults = list(_decode(obj, struct, (), struct.name, ""))
-    return next((fault for fault, parsing in faults if parsing), faults[0][0] if faults else None)
+    first = None
+    for fault, parsing in _decode(obj, struct, (), struct.name, ""):
+        if parsing:
+            return fault
+        first = first or fault
+    return first
 
 
 def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
@@ -40,13 +46,15 @@ def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iter
         if not isinstance(value, list | tuple):
             yield _mismatch(json_type(value), kind.name, path, holder, field), False
         else:
-            for index, item in enumerate(value):
+            for index, item in enumerate(each(value, 1)):
                 yield from _decode(item, kind.item, (*path, index), holder, field)
     elif not isinstance(value, Mapping):
         name = kind.name if isinstance(kind, MapOf) else f"{kind.package}.{kind.name}"
         yield _mismatch(json_type(value), name, path, holder, field), False
     elif isinstance(kind, MapOf):
+        work = meter()
         for key, entry in value.items():
+            work.charge(2)
             yield from _decode(entry, kind.value, (*path, key), holder, field)
     else:
         for key, entry in value.items():
@@ -60,7 +68,7 @@ def _plain(value: Any, kind: Plain, path: Path, holder: str, field: str) -> Iter
     if given != kind.kind:
         yield _mismatch(given, kind.name, path, holder, field), False
     elif kind.kind == "number" and not (isinstance(value, int) and -_BITS[kind.name] <= value < _BITS[kind.name]):
-        yield _mismatch(f"number {value}", kind.name, path, holder, field), False
+        yield _mismatch(f"number {cut(str(value), 64)}", kind.name, path, holder, field), False
 
 
 def _parse(value: Any, kind: Parsed, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
@@ -72,7 +80,7 @@ def _parse(value: Any, kind: Parsed, path: Path, holder: str, field: str) -> Ite
     elif value is not None and not isinstance(value, str):
         yield _mismatch(json_type(value), "string", path, holder, field), True
     elif value and not _is_time(value):
-        text = f"parsing time {go_quote(value)} as {go_quote(_RFC3339)}: cannot parse"
+        text = f"parsing time {go_quote(cut(value, 64))} as {go_quote(_RFC3339)}: cannot parse"
         yield FieldError(path, text), True
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import Path, field_path
+from policies.findings import Path, cut, field_path
+from policies.metering import charge
 from policies.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -53,6 +55,13 @@ def forbidden(path: Path, detail: str, field: str = "") -> FieldError:
     return FieldError(path, _with("Forbidden", detail), field)
 
 
+MOST_FAULTS: Final = 100
+"""Of one part of an object: so many faults are looked for."""
+_ENTRIES: Final = 64
+_CHARACTERS: Final = 2_048
+"""Of a value that is shown in a message; upstream shows all of it."""
+
+
 def invalid(path: Path, value: object, detail: str, field: str = "") -> FieldError:
     """A malformed value; plain text is printed as Go quotes it, anything else as JSON."""
     return FieldError(path, _with(f"Invalid value: {_shown(value)}", detail), field)
@@ -76,7 +85,7 @@ def too_long(path: Path, limit: int) -> FieldError:
 
 def aggregate(errors: Iterable[FieldError]) -> str:
     """Faults as one text: one alone, several in brackets, none twice (upstream `utilerrors.NewAggregate`)."""
-    texts = list(dict.fromkeys(map(str, errors)))
+    texts = list(dict.fromkeys(map(str, islice(errors, MOST_FAULTS))))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
@@ -97,12 +106,19 @@ def _plain(value: Any) -> object:
     if isinstance(value, Quantity):
         return str(value)
     if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
-    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+        return {key: _plain(entry) for key, entry in islice(value.items(), _ENTRIES)}
+    if isinstance(value, str):
+        return cut(value, _CHARACTERS)
+    return [_plain(entry) for entry in value[:_ENTRIES]] if isinstance(value, list | tuple) else value
 
 
 def _shown(value: object) -> str:
-    return go_quote(value) if isinstance(value, str) and not isinstance(value, Named) else go_json(value)
+    charge(4)
+    return (
+        go_quote(cut(value, _CHARACTERS))
+        if isinstance(value, str) and not isinstance(value, Named)
+        else cut(go_json(value), _CHARACTERS)
+    )
 
 
 def _escaped(char: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.apis.field_errors import FieldError, forbidden, go_quote, invalid, required, too_long
+from policies.apis.field_errors import MOST_FAULTS, FieldError, forbidden, go_quote, invalid, required, too_long
 from policies.apis.names import (
     dns1123_label,
     dns1123_subdomain,
@@ -16,6 +16,7 @@ from policies.apis.names import (
     path_segment,
     qualified_name,
 )
+from policies.metering import each, meter
 from policies.objects.fields import NOTHING, at
 
 if TYPE_CHECKING:
@@ -64,8 +65,12 @@ def validate_object_meta_update(new: ApiObject, old: ApiObject, *, namespaced: b
 
 def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
     """Faults of labels, or of a nodeSelector (`ValidateLabels`)."""
-    errors = []
+    errors: list[FieldError] = []
+    work = meter()
     for key, value in sorted(labels.items()):
+        if len(errors) >= MOST_FAULTS:
+            break
+        work.charge(3)
         errors += [invalid(path, key, fault) for fault in qualified_name(key)]
         errors += [invalid(path, value, fault) for fault in label_value(value or "")]
     return errors
@@ -88,7 +93,7 @@ def _common(metadata: ApiObject) -> list[FieldError]:
     errors = validate_labels(metadata.get("labels") or {}, (*_META, "labels"))
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     path = (*_META, "annotations")
-    for key in sorted(annotations):
+    for key in each(sorted(annotations), 2):
         errors += [invalid(path, key, fault) for fault in qualified_name(key.lower())]
     if sum(len(text.encode(errors="surrogatepass")) for text in _texts(annotations)) > _ANNOTATION_BYTES:
         errors.append(too_long(path, _ANNOTATION_BYTES))
@@ -109,9 +114,12 @@ def _namespace(namespace: str) -> list[FieldError]:
 
 
 def _owners(references: list[Any]) -> list[FieldError]:
-    errors, controller = [], ""
+    errors: list[FieldError] = []
+    controller = ""
     path = (*_META, "ownerReferences")
-    for reference in references:
+    for reference in each(references, 3):
+        if len(errors) >= MOST_FAULTS:
+            break
         errors += _owner(reference or {}, path)
         if (reference or {}).get("controller"):
             current = f"{reference.get('kind') or ''}/{reference.get('name') or ''}"
@@ -120,7 +128,7 @@ def _owners(references: list[Any]) -> list[FieldError]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {current}"
                 )
-                errors.append(invalid(path, [_owner_as_go(r or {}) for r in references], detail))
+                errors.append(invalid(path, [_owner_as_go(r or {}) for r in references[:MOST_FAULTS]], detail))
             controller = controller or current
     return errors
 
@@ -147,7 +155,7 @@ def _owner_as_go(reference: ApiObject) -> dict[str, Any]:
 
 def _finalizers(finalizers: list[str]) -> list[FieldError]:
     path = (*_META, "finalizers")
-    errors = [invalid(path, name or "", fault) for name in finalizers for fault in qualified_name(name or "")]
+    errors = [invalid(path, name or "", fault) for name in each(finalizers, 2) for fault in qualified_name(name or "")]
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
         errors.append(invalid(path, finalizers, f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"))
     return errors

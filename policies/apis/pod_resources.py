@@ -6,9 +6,10 @@ Sources: pkg/apis/core/v1/defaults.go `SetDefaults_Pod`, component-helpers `reso
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.apis.resources import is_huge_page, is_native, is_pod_level
+from policies.metering import each
 from policies.objects.fields import NOTHING, at
 from policies.objects.resource_list import ResourceList, add, exact_resource_list, greatest, resource_list, rounded
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
     from policies.objects.fields import ApiObject
     from policies.quantity import Quantity
+
+
+_CONTAINER: Final = 12
+"""Units that a container costs to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,4 +187,4 @@ def _is_infeasible(pod: ApiObject) -> bool:
 
 
 def _objects(obj: ApiObject, *path: str) -> Iterable[ApiObject]:
-    return (item if item is not None else NOTHING for item in at(obj, *path) or ())
+    return (item if item is not None else NOTHING for item in each(at(obj, *path) or (), _CONTAINER))

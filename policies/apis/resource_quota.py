@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.apis.field_errors import FieldError, Named, invalid, keyed, required
+from policies.apis.field_errors import MOST_FAULTS, FieldError, Named, invalid, keyed, required
 from policies.apis.object_meta import validate_object_meta, validate_object_meta_update
 from policies.apis.resources import is_standard_quota, validate_quantity_value, validate_quota_resource_name
+from policies.metering import each, meter
 from policies.objects.fields import at
 from policies.objects.resource_list import resource_list
 
@@ -59,9 +61,12 @@ def validate_resource_quota_update(new: ApiObject, old: ApiObject) -> list[Field
 
 def validate_quota_spec(obj: ApiObject) -> list[FieldError]:
     """Faults of `spec`: resources by name, then scopes, then the selector (`ValidateResourceQuotaSpec`)."""
-    errors = []
-    hard = resource_list(obj, "spec", "hard")
+    errors: list[FieldError] = []
+    hard, work = resource_list(obj, "spec", "hard"), meter()
     for name, quantity in sorted(hard.items()):
+        if len(errors) >= MOST_FAULTS:
+            break
+        work.charge(4)
         path, field = ("spec", "hard", name), keyed(("spec", "hard"), name)
         errors += validate_quota_resource_name(name, path, field)
         errors += validate_quantity_value(name, quantity, path, field)
@@ -73,32 +78,42 @@ def is_scope_valid_for(scope: str, resource: str) -> bool:
     return not is_standard_quota(resource) or scope not in _FITTING or resource in _FITTING[scope]
 
 
+def _unfit(scopes: Iterable[Any], hard: Iterable[str]) -> dict[str, list[str]]:
+    """Of each scope that is given and known, the resources that it does not go with: as many as are told."""
+    found: dict[str, list[str]] = {}
+    for scope in {scope for scope in scopes if isinstance(scope, str)} & _FITTING.keys():
+        unfit = (name for name in each(tuple(hard), 0.3) if not is_scope_valid_for(scope, name))
+        found[scope] = list(islice(unfit, MOST_FAULTS))
+    return found
+
+
 def _validate_scopes(scopes: list[str] | None, hard: Iterable[str]) -> list[FieldError]:
-    errors = []
+    errors: list[FieldError] = []
+    unfit = _unfit(scopes or (), hard)
     for scope in scopes or ():
+        if len(errors) >= MOST_FAULTS:
+            break
         if scope not in _FITTING:
             errors.append(invalid(_SCOPES, scopes, "unsupported scope"))
-        errors += [
-            invalid(_SCOPES, scopes, "unsupported scope applied to resource")
-            for resource in hard
-            if not is_scope_valid_for(scope, resource)
-        ]
+        errors += [invalid(_SCOPES, scopes, "unsupported scope applied to resource") for _ in unfit.get(scope, ())]
     conflicts = [pair for pair in _CONFLICTING if {*pair} <= set(scopes or ())]
     return errors + [invalid(_SCOPES, scopes, "conflicting scopes") for _ in conflicts]
 
 
 def _validate_scope_selector(obj: ApiObject, hard: Iterable[str]) -> list[FieldError]:
-    errors = []
+    errors: list[FieldError] = []
     expressions = [expression or {} for expression in at(obj, *_SELECTOR) or ()]
-    for index, expression in enumerate(expressions):
+    unfit = _unfit((expression.get("scopeName") for expression in expressions), hard)
+    for index, expression in enumerate(each(expressions, 2)):
+        if len(errors) >= MOST_FAULTS:
+            break
         path = (*_SELECTOR, index)
         scope = expression.get("scopeName") or ""
         if scope not in _FITTING:
             errors.append(invalid((*path, "scopeName"), Named(scope), "unsupported scope", _field("scopeName")))
         errors += [
             invalid((*path, "scopeName"), _as_go(expressions), "unsupported scope applied to resource", _field())
-            for resource in hard
-            if not is_scope_valid_for(scope, resource)
+            for _ in unfit.get(scope, ())
         ]
         errors += _validate_operator(expression, path)
     scopes = {expression.get("scopeName") for expression in expressions}
@@ -139,6 +154,6 @@ def _as_go(expressions: list[ApiObject]) -> dict[str, Any]:
             "Operator": expression.get("operator") or "",
             "Values": expression.get("values"),
         }
-        for expression in expressions
+        for expression in expressions[:MOST_FAULTS]
     ]
     return {"MatchExpressions": shown}

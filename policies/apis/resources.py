@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.apis.field_errors import FieldError, Named, forbidden, invalid, keyed, not_supported, required
 from policies.apis.names import qualified_name
+from policies.metering import charge
 from policies.quantity import InvalidQuantity, Quantity, parse_quantity
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def validate_requirements(
 ) -> list[FieldError]:
     """Requests and limits of a container or pod (`validateResourceRequirements`); entries by name. Not: claims."""
     errors: list[FieldError] = []
+    charge(5 * (len(limits) + len(requests)))
     for name, quantity in sorted(limits.items()):
         errors += _validate_entry(name, quantity, (*path, "limits"), pod_level=pod_level)
         errors += _validate_huge_pages(name, quantity, (*path, "limits"))

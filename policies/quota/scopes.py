@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.apis.field_errors import FieldError, aggregate, go_quote, invalid
+from policies.apis.field_errors import MOST_FAULTS, FieldError, aggregate, go_quote, invalid
 from policies.apis.names import label_value
 from policies.apis.pod_resources import PodResources, read_pod_resources
 from policies.apis.resource_quota import PRIORITY_CLASS
 from policies.apis.resources import DEVICE_CLASS, HUGE_PAGES, REQUESTS, is_native
+from policies.metering import FEW, each
 from policies.objects.fields import at
+from policies.options import ScopeSelector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.objects.fields import ApiObject
     from policies.objects.resource_quota import ResourceQuota
-    from policies.options import ScopeSelector
 
 POD_COUNT: Final = "count/pods"
 _COMPUTE: Final = frozenset(
@@ -35,7 +38,7 @@ class InvalidScope(ValueError):
 
 def matching_resources(names: Iterable[str]) -> set[str]:
     """Those of a quota's resources that pods use (`MatchingResources`)."""
-    return {name for name in names if name in POD_RESOURCES or _is_pod_resource(name)}
+    return {name for name in each(tuple(names), 0.3) if name in POD_RESOURCES or _is_pod_resource(name)}
 
 
 def matches(quota: ResourceQuota, pod: ApiObject) -> bool:
@@ -113,13 +116,36 @@ def _matches_class(selector: ScopeSelector, class_name: str) -> bool:
 
 def _check(selector: ScopeSelector) -> None:
     """Values must be label values, though classes may have longer names (`NewRequirement`)."""
+    problem = _problem_of(selector)
+    if problem:
+        shown = ScopeSelector(*selector[:2], selector.values[:MOST_FAULTS])
+        raise InvalidScope(f"error on matching scope {shown}: failed to parse and convert selector: {problem}")
+
+
+_KNOWN: Final[OrderedDict[int, tuple[ScopeSelector, str]]] = OrderedDict()
+"""What is wrong with a selector, by its identity: quotas are asked about again with every pod."""
+_MOST_KNOWN: Final = 4096
+
+
+def _problem_of(selector: ScopeSelector) -> str:
+    if len(selector.values) <= FEW:
+        return _work_out(selector)
+    found = _KNOWN.get(id(selector))
+    if found is None or found[0] is not selector:
+        found = _KNOWN[id(selector)] = selector, _work_out(selector)
+        while len(_KNOWN) > _MOST_KNOWN:
+            with suppress(KeyError):  # another thread was quicker
+                _KNOWN.popitem(last=False)
+    return found[1]
+
+
+def _work_out(selector: ScopeSelector) -> str:
     problem = ""
     if selector.operator not in ("In", "NotIn", "DoesNotExist"):
         problem = f"{go_quote(selector.operator)} is not a valid scope selector operator"
     elif errors := _value_errors(selector):
         problem = aggregate(errors)
-    if problem:
-        raise InvalidScope(f"error on matching scope {selector}: failed to parse and convert selector: {problem}")
+    return problem
 
 
 def _value_errors(selector: ScopeSelector) -> list[FieldError]:
@@ -128,7 +154,9 @@ def _value_errors(selector: ScopeSelector) -> list[FieldError]:
         errors.append(invalid(("values",), selector.values, "values set must be empty for exists and does not exist"))
     elif selector.operator != "DoesNotExist" and not selector.values:
         errors.append(invalid(("values",), None, "for 'in', 'notin' operators, values set can't be empty"))
-    for index, value in enumerate(selector.values):
+    for index, value in enumerate(each(selector.values, 1)):
+        if len(errors) >= MOST_FAULTS:
+            break
         if faults := label_value(value):
             field = f"values[{index}][{PRIORITY_CLASS}]"
             errors.append(invalid(("values", index), value, "; ".join(faults), field))
@@ -138,7 +166,7 @@ def _value_errors(selector: ScopeSelector) -> list[FieldError]:
 def _uses_cross_namespace_pod_affinity(pod: ApiObject) -> bool:
     for affinity in ("podAffinity", "podAntiAffinity"):
         for kind in _TERM_KINDS:
-            for entry in at(pod, "spec", "affinity", affinity, kind) or ():
+            for entry in each(at(pod, "spec", "affinity", affinity, kind) or ()):
                 term: Any = (entry or {}).get("podAffinityTerm", {}) if kind == _TERM_KINDS[1] else entry
                 if term and (term.get("namespaces") or term.get("namespaceSelector") is not None):
                     return True

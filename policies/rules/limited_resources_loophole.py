@@ -54,6 +54,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, quote
+from policies.metering import charge
 from policies.rules.context import About, Context
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
 
 _CLASS: Final = "PriorityClass"
+_MOST_SELECTORS: Final = 16
+_MOST_NAMES: Final = 500
+"""Scopes of a quota, and classes in them, that are looked at."""
 _ANY_OTHER: Final = "any-class.that-nobody-names"
 """Stands for the classes that neither limitedResources nor the quota name."""
 
@@ -83,8 +87,14 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     from policies.rules.quota_scopes import placed_selectors, quota_of
 
     quota = quota_of(subject)
-    for selector, path in placed_selectors(quota, subject):
-        if selector.scope_name == _CLASS:
+    selectors = [(s, path) for s, path in placed_selectors(quota, subject) if s.scope_name == _CLASS]
+    if len(selectors) > _MOST_SELECTORS or sum(len(s.values) for s, _ in selectors) > _MOST_NAMES:
+        message = "has too many scopes by class to look for loopholes in all of them"
+        yield Problem(message, ("spec", "scopeSelector"), f"name at most {_MOST_NAMES} classes in a quota")
+    names = 0
+    for selector, path in selectors[:_MOST_SELECTORS]:
+        names += len(selector.values)
+        if names <= _MOST_NAMES:
             yield from _covered(quota, selector, path, limited)
 
 
@@ -93,8 +103,10 @@ def _covered(
 ) -> Iterator[Problem]:
     from policies.rules.quota_scopes import holds
 
-    named = {value for scope in (*limited, *quota.scope_selectors) for value in scope.values}
+    ours = [scope for scope in quota.scope_selectors if len(scope.values) <= _MOST_NAMES][:_MOST_SELECTORS]
+    named = {value for scope in (*limited, *ours) for value in scope.values}
     for name in (*sorted(named), _ANY_OTHER):
+        charge(2 * len(limited))
         if not any(holds(scope, name) for scope in limited) or not holds(selector, name):
             continue
         for why, remedy in _how(quota, selector, name):

@@ -51,7 +51,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, quote
+from policies.findings import Action, Problem, Severity, cut, quote
+from policies.metering import charge, each
 from policies.rules.context import About, Context
 from policies.rules.wording import nearest
 
@@ -69,6 +70,10 @@ SEVERITY: Final = Severity.NOTE
 ACTION: Final = Action.AUDIT
 
 _CLASS: Final = "PriorityClass"
+_SUGGESTIONS: Final = 3
+"""Names for which others are looked for that may be meant, and scopes that are shown."""
+_SHOWN: Final = 16
+_LONGEST: Final = 253
 _OF_CLAIMS: Final = "VolumeAttributesClass"
 
 
@@ -79,35 +84,35 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     quota = quota_of(subject)
     if not quota.scope_selectors or any(s.scope_name == _OF_CLAIMS for s in quota.scope_selectors):
         return
-    unknown = []
+    unknown = 0
     for selector, path in placed_selectors(quota, subject):
-        found = list(_unknown(selector, context))
-        unknown += found
-        for index, name in found:
-            yield Problem(
-                partial(_no_class, name, context), (*path, "values", index), "create the class, or name one that exists"
-            )
+        for index, name in _unknown(selector, context):
+            unknown += 1
+            told = partial(_no_class, name, context, suggest=unknown <= _SUGGESTIONS)
+            yield Problem(told, (*path, "values", index), "create the class, or name one that exists")
     if not unknown and _excludes_all(quota, context):
-        shown = " and ".join(_shown(s) for s in quota.scope_selectors if s.scope_name == _CLASS)
+        selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
+        shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
         yield Problem(f"no pod is in all of its scopes: {shown}", ("spec", "scopeSelector"), "take one of them out")
     yield from _never_charged(quota)
 
 
-def _no_class(name: str, context: Context, audience: Audience) -> str:
-    return f"there is no class {quote(name)}{nearest(name, context.classes, audience)}"
+def _no_class(name: str, context: Context, audience: Audience, *, suggest: bool) -> str:
+    near = nearest(name, context.classes, audience) if suggest else ""
+    return f"there is no class {quote(cut(name, _LONGEST))}{near}"
 
 
 def _unknown(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
     """The classes that a selector wants and that do not exist."""
     if selector.scope_name == _CLASS and selector.operator == "In" and context.classes_known:
-        for index, name in enumerate(selector.values):
+        for index, name in enumerate(each(selector.values, 0.1)):
             if name not in context.classes:
                 yield index, name
 
 
 def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
     """Whether no class, known or only named, nor its absence is in all PriorityClass scopes."""
-    from policies.rules.quota_scopes import holds, is_readable
+    from policies.rules.quota_scopes import is_readable
 
     selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
     if not all(map(is_readable, selectors)):
@@ -116,11 +121,23 @@ def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
     unnamed = set() if context.classes_known else {"x"}
     while unnamed & named:
         unnamed = {name + "x" for name in unnamed}
-    return not any(all(holds(s, name) for s in selectors) for name in ("", *context.classes, *named, *unnamed))
+    left = {"", *context.classes, *named, *unnamed}
+    for selector in selectors:
+        charge(1 + len(selector.values) // 8)
+        if selector.operator == "DoesNotExist":
+            left &= {""}
+        elif selector.operator == "NotIn":
+            left.difference_update(set(selector.values) - {""})
+        elif selector.operator == "In":
+            left &= {*selector.values} - {""}
+        else:
+            left.discard("")
+    return not left
 
 
 def _shown(selector: ScopeSelector) -> str:
-    values = f" [{' '.join(selector.values)}]" if selector.values else ""
+    some = [cut(value, _LONGEST) for value in selector.values[:_SHOWN]] + ["…"] * (len(selector.values) > _SHOWN)
+    values = f" [{' '.join(some)}]" if some else ""
     return f"{selector.scope_name} {selector.operator}{values}"
 
 
@@ -129,7 +146,9 @@ def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
     from policies.apis.resource_quota import is_scope_valid_for
     from policies.quota.scopes import matching_resources
 
+    scopes = {selector.scope_name for selector in quota.scope_selectors}
     for name in sorted({*quota.spec_hard} - matching_resources(quota.spec_hard)):
-        if all(is_scope_valid_for(selector.scope_name, name) for selector in quota.scope_selectors):
+        charge(1 + len(scopes))
+        if all(is_scope_valid_for(scope, name) for scope in scopes):
             message = f"{name} is never counted here: a quota with scopes counts pods and what they use"
             yield Problem(message, ("spec", "hard", name), "limit it in a quota without scopes")

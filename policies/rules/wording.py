@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.disclosure import OPEN, Disclose
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from policies.objects.workload import PodTemplate
     from policies.rules.context import Context
 
+_LONGEST: Final = 253
+"""Characters of a name that another one may be meant by."""
+_MOST_CANDIDATES: Final = 100
 _SYSTEM: Final = frozenset(c.name for c in SYSTEM_CLASSES)
 
 
@@ -70,11 +74,20 @@ def nearest(name: str, known: Iterable[str], audience: Audience = OPEN) -> str:
     """
     from difflib import get_close_matches  # only when something is wrong
 
+    if len(name) > _LONGEST:
+        return ""
     names = sorted(known) if audience.sees_all else sorted(filter(audience.knows, known))
+    if len(names) > _MOST_CANDIDATES:
+        names = sorted(nsmallest(_MOST_CANDIDATES, names, key=lambda other: _distance(name, other)))
     system = [name for name in names if name in _SYSTEM]
     matches = get_close_matches(name, [name for name in names if name not in _SYSTEM], n=1, cutoff=0.6)
     matches = matches or get_close_matches(name, system, n=1, cutoff=0.6 if name.startswith("system-") else 0.85)
     return f"; did you mean {quote(matches[0])}?" if matches else ""
+
+
+def _distance(name: str, other: str) -> tuple[bool, int, str]:
+    """Which of many names are worth a closer look: those that begin alike, and are about as long."""
+    return name[:2] != other[:2], abs(len(name) - len(other)), other
 
 
 def elsewhere(location: Location) -> str:
