@@ -104,6 +104,11 @@ def meter() -> Meter:
     return _CURRENT.get()
 
 
+def limited() -> bool:
+    """Whether work is counted at all."""
+    return _CURRENT.get() is not _FREE
+
+
 def charge(units: int = 1) -> None:
     """Count work that is about to be done. Raises CutShort."""
     _CURRENT.get().charge(units)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from heapq import nsmallest
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.disclosure import OPEN
 from policies.findings import listed, plural
-from policies.metering import CutShort, charge, meter
+from policies.metering import CutShort, each, limited, meter
 from policies.objects.fields import InvalidObject, at, group_kind, mapping
 from policies.objects.subject import Operation
 from policies.objects.workload import holds, pod_template_of
@@ -33,6 +34,13 @@ _SHOWN: Final = 10
 """Preemptions, and names in each, that programs are told: an object's annotations hold 256 KiB in all."""
 
 
+_ORDERED: Final = 200
+_NAMED: Final = 3
+"""Victims in a message."""
+MOST_PREEMPTIONS: Final = 500
+"""Preemptions for one object that are worked out where time is limited: to tell of more takes time as well."""
+MOST_DAEMONS: Final = 2_000
+"""The same for a DaemonSet, whose pods are worked out all at once."""
 MOST_PLACED: Final = 20_000
 """Pods of one object that are put in their places at once, for what comes after them."""
 _BINDING: Final = 12
@@ -136,6 +144,7 @@ class Forecast:
         from policies.scheduling.schedule_one import not_predicted
 
         try:
+            _check_extent(subject, self._paths)
             arriving, own = arrivals(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
         except InvalidObject:
             return None  # other rules say what is wrong with it
@@ -179,13 +188,16 @@ class Forecast:
         from policies.scheduling.fast.answer import FastAnswer
         from policies.scheduling.schedule_one import Prediction
 
-        snapshot, predictions, placed = self._snapshot(), [], []
-        work = meter()
+        snapshot, work = self._snapshot(), meter()
+        predictions: list[Prediction] = []
+        placed: list[str] = []
         for node in arriving.nodes:
             work.charge()
             if node in found.fits:
                 placed.append(node)
                 continue
+            if len(predictions) >= MOST_DAEMONS and limited():
+                return impact._replace(predictions=tuple(predictions), fitting=len(placed), rest="unknown")
             candidate = found.candidates.get(node)
             work.charge(_BINDING)
             known = FastAnswer([], [node] if candidate else [], candidate)
@@ -199,16 +211,21 @@ class Forecast:
         from policies.scheduling.schedule_one import Prediction
 
         predictions: list[Prediction] = []
+        begun, pushing = self._snapshot(), 0
         try:
             for pod in arriving[:MOST_IN_TURN]:
                 if predictions and self._expired():
                     return impact._replace(predictions=tuple(predictions), rest="unknown")
                 prediction = Prediction(self._snapshot(), pod)
-                if prediction.outcome == "preempts":
-                    prediction.selected  # noqa: B018  (worked out while there is time: it is told)
+                outcome = prediction.outcome
                 self._next = prediction.afterwards
-                predictions.append(prediction)
-                if prediction.outcome == "pending" and _alike(arriving):
+                predictions.append(
+                    prediction if outcome == "pending" else prediction.settled(begun, _SHOWN - len(predictions) > 0)
+                )
+                pushing += outcome == "preempts"
+                if pushing >= MOST_PREEMPTIONS and limited():
+                    raise CutShort("too many preemptions to tell of")
+                if outcome == "pending" and _alike(arriving):
                     return impact._replace(
                         predictions=tuple(predictions), rest="pending" if len(predictions) < len(arriving) else ""
                     )
@@ -216,6 +233,25 @@ class Forecast:
             return impact._replace(predictions=tuple(predictions), rest="unknown")
         rest = "unknown" if len(predictions) < len(arriving) else ""
         return impact._replace(predictions=tuple(predictions), rest=rest)
+
+
+def _check_extent(subject: Subject, paths: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises CutShort for a pod that holds too much, and for a workload that does so beside its template."""
+    from policies.extent import MOST_REQUIREMENTS, MOST_VOLUMES, check_extent
+
+    template = pod_template_of(subject.object, paths)
+    if template is None:
+        return
+    check_extent(template.spec)
+    if limited() and template.is_template:
+        selector = at(subject.object, "spec", "selector")
+        conditions = at(selector, "matchExpressions") if isinstance(selector, dict) else None
+        labels = at(selector, "matchLabels") if isinstance(selector, dict) else None
+        counts = (selector, MOST_REQUIREMENTS), (conditions, MOST_REQUIREMENTS), (labels, MOST_REQUIREMENTS)
+        claims = at(subject.object, "spec", "volumeClaimTemplates")
+        for part, most in (*counts, (claims, MOST_VOLUMES)):
+            if isinstance(part, list | dict) and len(part) > most:
+                raise CutShort("the object holds too much")
 
 
 def _not_looked_at(subject: Subject, paths: Mapping[str, tuple[str, ...]]) -> Impact | None:
@@ -328,8 +364,11 @@ def _with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
 def _filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) -> Snapshot:
     """The cluster with as many pods on each node as fit there."""
     places = chain.from_iterable(repeat(node, count) for node, count in by_node.items())
-    charge(_BINDING * len(pods))
-    return snapshot.with_pods([snapshot.bound(pod, node) for pod, node in zip(pods, places, strict=True)], ())
+    bound, work = [], meter()
+    for pod, node in zip(pods, places, strict=True):
+        work.charge(_BINDING)
+        bound.append(snapshot.bound(pod, node))
+    return snapshot.with_pods(bound, ())
 
 
 def _with_daemons(
@@ -337,9 +376,8 @@ def _with_daemons(
 ) -> Snapshot:
     """The cluster with the daemons of these nodes, and those that push others out."""
     pushing = [p for p in predictions if p.outcome == "preempts"]
-    charge(_BINDING * (len(nodes) + len(pushing)))
-    bound = [snapshot.bound(pods.of(node), node) for node in nodes]
-    bound += [snapshot.bound(p.pod, p.node) for p in pushing]
+    bound = [snapshot.bound(pods.of(node), node) for node in each(nodes, 2 * _BINDING)]
+    bound += [snapshot.bound(p.pod, p.node) for p in each(pushing, _BINDING)]
     return snapshot.with_pods(bound, [victim for p in pushing for victim in p.victims])
 
 
@@ -357,10 +395,9 @@ def reasons_of(predictions: Sequence[Prediction]) -> str:
     counts: Counter[str] = Counter()
     for prediction in predictions if node_of(first.pod) else (first,):
         node = node_of(prediction.pod)
-        for name, status in prediction.statuses.items():
-            if node in ("", name):
-                dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
-                counts[" and ".join((status if dropped is NO_VICTIMS else dropped).reasons)] += 1
+        for name, status in prediction.statuses.items() if not node else prediction.status_of(node):
+            dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
+            counts[" and ".join((status if dropped is NO_VICTIMS else dropped).reasons)] += 1
     return "; ".join(f"{plural(count, 'node')}: {reason}" for reason, count in counts.most_common(3))
 
 
@@ -373,8 +410,23 @@ def node_of(pod: Pod) -> str:
 
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
     """Everybody who would have to go, most important first."""
-    found = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
-    return sorted(found.values(), key=lambda pod: (-pod.effective_priority, pod.key))
+    found = {id(victim): victim for prediction in predictions for victim in prediction.victims}
+    by_priority: dict[int, list[Pod]] = {}
+    for victim in found.values():
+        by_priority.setdefault(-(victim.priority or 0), []).append(victim)
+    ordered: list[Pod] = []
+    for priority in sorted(by_priority):
+        pods = by_priority[priority]
+        # Nobody is told the names of more than a few: thousands need not be in order.
+        ordered += sorted(pods, key=lambda pod: pod.key) if len(pods) <= _ORDERED else _first_few(pods)
+    return ordered
+
+
+def _first_few(pods: list[Pod]) -> list[Pod]:
+    """The pods, those in front that come first by name."""
+    first = nsmallest(_NAMED, pods, key=lambda pod: pod.key)
+    named = {id(pod) for pod in first}
+    return [*first, *(pod for pod in pods if id(pod) not in named)]
 
 
 def of_new_pods(count: int, impact: Impact) -> str:
@@ -401,7 +453,9 @@ def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
 
 def described(victims: list[Pod], audience: Audience) -> str:
     """`reports/nightly-4 (priority 100)`, the first few; those that the reader is not told of are counted."""
-    named = [f"{pod.key} (priority {pod.effective_priority})" for pod in victims if audience.is_told_of(pod.namespace)]
-    counted = [pod for pod in victims if not audience.is_told_of(pod.namespace)]
-    parts = ([listed(named)] if named else []) + ([in_other_namespaces(counted, audience)] if counted else [])
+    told = [pod for pod in victims if audience.is_told_of(pod.namespace)]
+    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    named = ", ".join(f"{pod.key} (priority {pod.effective_priority})" for pod in told[:_NAMED]) + more
+    counted = [] if len(told) == len(victims) else [p for p in victims if not audience.is_told_of(p.namespace)]
+    parts = ([named] if told else []) + ([in_other_namespaces(counted, audience)] if counted else [])
     return "; ".join(parts)

@@ -89,8 +89,10 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     impact, template = context.impact(subject), context.template(subject)
     if impact is None or template is None:
         return
-    preempting = tuple(p for p in impact.preempting if any(v.identity not in impact.own for v in p.victims))
-    victims = [victim for victim in victims_of(preempting) if victim.identity not in impact.own]
+    preempting, own = impact.preempting, impact.own
+    if own:
+        preempting = tuple(p for p in preempting if any(v.identity not in own for v in p.victims))
+    victims = [victim for victim in victims_of(preempting) if not own or victim.identity not in own]
     if not victims:
         if impact.rest == "unknown" and not impact.preempting:
             yield _not_known(subject, impact, template)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.apis.decode import decode_fault
 from policies.apis.schema import RESOURCE_QUOTA
+from policies.extent import check_quota_extent
 from policies.objects.fields import InvalidObject, sequence
 from policies.objects.resource_quota import ResourceQuota
 from policies.quota.scopes import InvalidScope, matches_scope
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 def quota_of(subject: Subject) -> ResourceQuota:
     """The subject as a quota. Raises InvalidObject where the API server could not read it, or the stored one."""
     for obj in (subject.object, subject.old):
+        check_quota_extent((obj or {}).get("spec"))
         fault = decode_fault(obj, RESOURCE_QUOTA) if obj else None
         if fault is not None:
             raise InvalidObject(fault.text, fault.path, subject.ref)

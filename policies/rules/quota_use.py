@@ -10,6 +10,7 @@ from policies.apis.decode import decode_fault
 from policies.apis.limit_ranger import with_limit_range_defaults
 from policies.apis.schema import POD
 from policies.arrivals import Arrivals, arrivals, present
+from policies.extent import check_extent, check_quota_extent
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
 from policies.objects.pod import Owner
 from policies.objects.resource_list import mask, subtract_to_zero
@@ -94,6 +95,8 @@ class QuotaUse:
             for name, quota in self._defined.get(namespace, {}).items():
                 used = stored[name].used if name in stored else quota.used
                 stored[name] = replace(quota, hard=quota.spec_hard or quota.hard, used=used)
+            for quota in stored.values():
+                check_quota_extent(quota.spec)
             self._at_start[namespace] = tuple(_in_force(stored[name]) for name in sorted(stored))
         return self._at_start[namespace]
 
@@ -110,6 +113,7 @@ class QuotaUse:
         for subject in self._context.apply.subjects:
             if group_kind(subject.object) == RESOURCE_QUOTA:
                 try:
+                    check_quota_extent(subject.object.get("spec"))
                     quota = ResourceQuota.from_api(subject.object)
                 except InvalidObject:
                     continue
@@ -221,6 +225,7 @@ def pod_of(subject: Subject, template: PodTemplate, context: Context) -> ApiObje
         )
     except Forbidden:
         return None
+    check_extent(template.spec)
     fault = decode_fault({**template.object, "kind": "Pod"}, POD)
     if fault is not None:
         raise InvalidObject(fault.text, (*template.path, *fault.path), subject.ref)

@@ -95,7 +95,7 @@ ACTION: Final = Action.WARN
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """The victims among a workload's own pods."""
     impact, template = context.impact(subject), context.template(subject)
-    if impact is None or template is None:
+    if impact is None or template is None or not impact.own:
         return
     preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]

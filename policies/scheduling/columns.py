@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from policies.metering import VECTOR, meter
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -52,7 +54,10 @@ class Columns:
         """With other nodes in some places; None where they bring resources that have no row yet."""
         known = set(self.resources)
         columns = Columns(self.resources, self.allocatable.copy(), self.requested.copy(), self.serials.copy())
+        work = meter()
+        work.charge(self.requested.size // VECTOR)
         for index, info in changed:
+            work.charge(6 + len(known) // 4)
             if not known.issuperset(info.scalars) or not known.issuperset(info.node.allocatable.scalars):
                 return None
             columns._set(index, info)

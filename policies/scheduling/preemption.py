@@ -69,7 +69,11 @@ def preempt(handle: Handle, state: CycleState, pod: Pod, statuses: NodeToStatus)
 
     Upstream looks at a random part of more than 100 nodes; here all are looked at.
     """
-    potential = statuses.nodes_with(Code.UNSCHEDULABLE, handle.snapshot.node_infos)
+    snapshot = handle.snapshot
+    looked_at: Sequence[NodeInfo] = snapshot.node_infos
+    if statuses.absent.code is not Code.UNSCHEDULABLE:
+        looked_at = [snapshot.node_infos[snapshot.rows[name]] for name in statuses.by_node]
+    potential = statuses.nodes_with(Code.UNSCHEDULABLE, looked_at)
     candidates: list[Candidate] = []
     dropped: dict[str, Status] = {}
     work = meter()

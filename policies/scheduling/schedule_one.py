@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.metering import meter
+from policies.metering import charge, meter
 from policies.scheduling.cache import DEFAULT_SCHEDULER
 from policies.scheduling.columns import BASE_RESOURCES
 from policies.scheduling.fast.answer import FastAnswer, fast_answer
@@ -92,7 +92,17 @@ class Prediction:
         if filtered.rejected is not None or self.not_predicted:
             return {}
         feasible = set(self.feasible)
+        charge(len(self.snapshot.node_infos) // 2)
         return {i.name: filtered.statuses.get(i.name) for i in self.snapshot.node_infos if i.name not in feasible}
+
+    def status_of(self, node: str) -> list[tuple[str, Status]]:
+        """The entry of one node in `statuses`, if it is there; the others are not looked at."""
+        filtered = self._filtered
+        if filtered.rejected is not None or self.not_predicted or node not in self.snapshot.rows:
+            return []
+        if node in {info.name for info in filtered.nodes}:
+            return []
+        return [(node, filtered.statuses.get(node))]
 
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, int]]:
@@ -184,6 +194,15 @@ class Prediction:
             return self.snapshot
         return self.snapshot.with_pods([self.snapshot.bound(self.pod, node)], self.victims)
 
+    def settled(self, snapshot: Snapshot, with_ties: bool) -> Prediction:
+        """What it comes to and no more: who keeps many does not keep the state of the cluster that each was made for.
+
+        `snapshot`: the one to name instead; `with_ties`: keep all nodes that may be nominated, not only the first.
+        """
+        feasible = self.feasible if with_ties else self.feasible[:1]
+        selected = [] if self.fits else self.selected if with_ties else self.selected[:1]
+        return Prediction(snapshot, self.pod, FastAnswer(feasible, selected, self._nominated))
+
     @property
     def outcome(self) -> str:
         """`fits`, `preempts`, `pending` or `not-predicted`."""
@@ -260,7 +279,8 @@ def find_nodes_that_fit_pod(handle: Handle, state: CycleState, pod: Pod) -> _Fil
     statuses = NodeToStatus()
     if result.names is not None:
         statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")
-        node_infos = [info for info in node_infos if info.name in result.names]
+        rows, names = handle.snapshot.rows, result.names
+        node_infos = [node_infos[row] for row in sorted(rows[name] for name in names if name in rows)]
     feasible, work = [], meter()
     for node_info in node_infos:
         work.charge(FILTERS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from policies.metering import VECTOR, charge, held, meter
+from policies.metering import held, meter
 from policies.scheduling.columns import Columns
 from policies.scheduling.node_info import NodeInfo
 
@@ -84,7 +84,6 @@ class Snapshot:
         node_infos = list(self.node_infos)
         for row, info in changed.items():
             node_infos[row] = info
-        charge(self.columns.requested.size // VECTOR + len(changed) * (4 + len(self.columns.resources) // 4))
         columns = self.columns.updated(changed.items()) or Columns.build(node_infos)
         return Snapshot(objects, node_infos, columns, self)
 

@@ -376,6 +376,18 @@ def _(_: Running) -> None:
     assert not json.loads(reply.body)["response"]["allowed"]
 
 
+@row("too-much")
+def _(_: Running) -> None:
+    obj, state = _asking("64"), cluster(NODE)
+    obj["spec"]["template"]["spec"]["tolerations"] = [{"key": f"k{n}", "operator": "Exists"} for n in range(501)]
+    (operation,) = decided(Hook.MUTATE, review(obj), state=state, expired=lambda: False).response.patch
+    assert '"cutShort":true,"newPods":1,"predicted":0' in str(operation)
+    warnings = decided(Hook.VALIDATE, review(obj), state=state, expired=lambda: False).response.warnings
+    assert ["no time was left to predict" in warning for warning in warnings].count(True) == 1
+    denied = {**DANGLING, "spec": {**DANGLING["spec"], "tolerations": [{"operator": "Exists"}] * 501}}
+    assert decided(Hook.VALIDATE, review(denied), state=state, expired=lambda: False).verdict is Verdict.DENIED
+
+
 @row("bad-timeout")
 def _(served: Running) -> None:
     for text in ("", "soon", "-1s", "10", "0s", "1s?"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.metering import each
+from policies.metering import FEW, each
 from policies.objects.taints import tolerations_tolerate_taint, untolerated_taint
 from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
 
@@ -66,6 +66,14 @@ class Topology:
         return np.where(present, by_value[self.values], 0)
 
 
+def _is_large(spec: PodSpec) -> bool:
+    """Whether a mask costs too much to keep up: everybody's questions would pay for it."""
+    affinity = spec.node_affinity
+    terms = affinity.required.terms if affinity.required is not None else ()
+    conditions = sum(len(term.expressions) for term in terms[:FEW])
+    return max(len(terms), conditions, len(spec.tolerations), len(affinity.node_selector or ())) > 2 * FEW
+
+
 class NodeTables:
     """Masks and topologies of the nodes in their present state."""
 
@@ -78,11 +86,11 @@ class NodeTables:
         """Another node, or another state of it, is in this place."""
         if self.nodes[row] is node:
             return
-        self.nodes[row] = node
         for mask in self._masks.values():
             mask.set(row, node)
         for topology in self._topologies.values():
             topology.set(row, node)
+        self.nodes[row] = node
 
     def static(self, spec: PodSpec) -> NDArray[np.bool_]:
         """Where NodeUnschedulable, TaintToleration, NodeAffinity and NodeDeclaredFeatures all pass."""
@@ -98,6 +106,8 @@ class NodeTables:
 
     def mask(self, what: str, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
         """Where something holds that depends on the pod's spec and the node alone."""
+        if _is_large(spec):
+            return Mask(self._known(), holds, spec).values
         found = self._masks.get((what, id(spec)))
         if found is None:
             if len(self._masks) >= KEPT:

@@ -61,10 +61,10 @@ class Tables:
         if count > len(self.kind):
             more = ((0, count + 4 - len(self.kind)), (0, 0))
             self.kind, self.start = np.pad(self.kind, more), np.pad(self.start, more)
+        self.nodes.set(row, info.node)
         self.kind[:, row] = 0
         self.kind[:count, row] = [number(pod) for pod in pods]
         self.start[:count, row] = [NOW if pod.start_time is None else pod.start_time for pod in pods]
-        self.nodes.set(row, info.node)
 
     def check(self, snapshot: Snapshot) -> None:
         """Raises AssertionError where what is kept up differs from what a rebuild gives."""

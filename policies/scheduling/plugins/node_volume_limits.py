@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from policies.metering import each
 from policies.objects.csi_migration import driver_of_provisioner
 from policies.scheduling.framework import (
     SKIP,
@@ -71,7 +72,7 @@ class NodeVolumeLimits(Plugin):
     def _attachable(self, pod: Pod, csi_node: CSINode | None, *, new_pod: bool) -> Attached:
         """Upstream `filterAttachableVolumes`."""
         found: Attached = {}
-        for volume in pod.spec.volumes:
+        for volume in each(pod.spec.volumes, 2):
             name = volume.claim_of(pod.name)
             if name is None:
                 # An inline volume of a kind that has become a CSI driver's.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from policies.metering import each
 from policies.objects.storage import NO_PROVISIONER
 from policies.quantity import NANO
 from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, failed, unresolvable
@@ -88,7 +89,7 @@ class VolumeBinding(Plugin):
         """(the node can mount them, they exist). Source: upstream `checkBoundClaims`."""
         csi_node = self.snapshot.objects.csi_nodes.get(("", node_info.name))
         migrated_plugins = csi_node.migrated_plugins if csi_node else frozenset()
-        for claim in claims:
+        for claim in each(claims, 2):
             volume = self.snapshot.objects.volumes.get(("", claim.volume_name))
             if volume is None:
                 return True, False
@@ -99,7 +100,7 @@ class VolumeBinding(Plugin):
     def _check_delayed_claims(self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo) -> str:
         """Why they cannot be bound here, empty if they can. Source: upstream `FindPodVolumes`."""
         to_match, to_provision = [], []
-        for claim in claims:
+        for claim in each(claims, 1):
             if claim.selected_node is None:
                 to_match.append(claim)
             elif claim.selected_node != node_info.name:
@@ -117,7 +118,7 @@ class VolumeBinding(Plugin):
 
     def _check_provisions(self, claims: list[PersistentVolumeClaim], node_info: NodeInfo) -> str:
         """Source: upstream `checkVolumeProvisions`."""
-        for claim in claims:
+        for claim in each(claims, 1):
             if not claim.storage_class:
                 raise _Failed(f'no class for claim "{claim.namespace}/{claim.name}"')
             storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
@@ -142,7 +143,7 @@ class VolumeBinding(Plugin):
             and -(-capacity.limit // NANO) >= -(-claim.request // NANO)
             and capacity.nodes is not None
             and capacity.nodes.matches(node_info.node.labels)
-            for capacity in self.snapshot.objects.storage_capacities.values()
+            for capacity in each(tuple(self.snapshot.objects.storage_capacities.values()))
         )
 
     def _find_matching_volume(
@@ -152,7 +153,7 @@ class VolumeBinding(Plugin):
         if claim.selector_error:
             raise _Failed(f"error creating internal label selector for claim: {claim.namespace}/{claim.name}")
         smallest: PersistentVolume | None = None
-        for volume in self.snapshot.volumes_of_class.get(claim.storage_class, ()):
+        for volume in each(self.snapshot.volumes_of_class.get(claim.storage_class, ()), 0.5):
             if volume.name in chosen or not _could_hold(volume, claim):
                 continue
             reachable = volume.reachable_from(node_info.node.labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from policies.metering import each
 from policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -74,10 +75,10 @@ class VolumeRestrictions(Plugin):
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
         """Upstream `Filter`."""
-        disks = [volume.disk for volume in pod.spec.volumes if volume.disk]
+        disks = [volume.disk for volume in each(pod.spec.volumes, 0.2) if volume.disk]
         if disks:
             for other in node_info.pods:
-                for volume in other.spec.volumes:
+                for volume in each(other.spec.volumes, len(disks)):
                     if volume.disk and any(disk.conflicts(volume.disk) for disk in disks):
                         return DISK_CONFLICT
         return CLAIM_CONFLICT if state.data[self.name].conflicts > 0 else None

@@ -1,0 +1,142 @@
+"""How much a pod's spec holds of what a prediction, or a quota, goes through: bounds beyond which nothing is begun.
+
+No pod that means something comes near them. They are looked at before anything is read, where work is metered: an
+object beyond them costs as little to refuse as any other to judge. Offline commands answer whatever it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.metering import CutShort, limited
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.fields import ApiObject
+
+MOST_CONTAINERS: Final = 500
+"""Init containers included."""
+MOST_AMOUNTS: Final = 2_000
+"""Requests and limits of all containers together."""
+MOST_RESOURCES: Final = 64
+"""Names of resources that are requested or limited."""
+MOST_PORTS: Final = 500
+MOST_VOLUMES: Final = 500
+MOST_TOLERATIONS: Final = 500
+MOST_SPREAD: Final = 16
+"""Topology spread constraints."""
+MOST_POD_TERMS: Final = 32
+"""Terms of affinity and anti-affinity to pods, required and preferred."""
+MOST_NODE_TERMS: Final = 100
+"""Terms of node affinity, required and preferred."""
+MOST_REQUIREMENTS: Final = 2_000
+"""Conditions in all its selectors together."""
+MOST_VALUES: Final = 20_000
+"""Values that they compare with."""
+
+MOST_QUOTA_RESOURCES: Final = 500
+"""Resources that a quota limits."""
+MOST_SCOPES: Final = 100
+"""Scopes of a quota, and expressions in its scopeSelector."""
+MOST_SCOPE_VALUES: Final = 2_000
+"""Names of classes in them."""
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def check_extent(spec: Any) -> None:
+    """Raises CutShort where work is metered and a pod's spec holds more than is gone through."""
+    if not limited():
+        return
+    for what, count, most in _counts(_object(spec)):
+        if count > most:
+            raise CutShort(f"the pod has {count} {what}; with more than {most} that is not worked out")
+
+
+def check_quota_extent(spec: Any) -> None:
+    """The same for the spec of a ResourceQuota."""
+    if not limited():
+        return
+    scopes, selector = _list(_object(spec).get("scopes")), _object(_object(spec).get("scopeSelector"))
+    expressions = _list(selector.get("matchExpressions"))
+    counts = [
+        ("resources", len(_object(_object(spec).get("hard"))), MOST_QUOTA_RESOURCES),
+        ("scopes", len(scopes) + len(expressions), MOST_SCOPES),
+    ]
+    values = sum(len(_list(_object(e).get("values"))) for e in expressions[:MOST_SCOPES])
+    for what, count, most in (*counts, ("names of classes", values, MOST_SCOPE_VALUES)):
+        if count > most:
+            raise CutShort(f"the quota has {count} {what}; with more than {most} that is not worked out")
+
+
+def _counts(spec: ApiObject) -> Iterator[tuple[str, int, int]]:
+    """(what, how many there are, how many are gone through), what is cheap to count first."""
+    containers, inits = _list(spec.get("containers")), _list(spec.get("initContainers"))
+    yield "containers", len(containers) + len(inits), MOST_CONTAINERS
+    yield "volumes", len(_list(spec.get("volumes"))), MOST_VOLUMES
+    yield "tolerations", len(_list(spec.get("tolerations"))), MOST_TOLERATIONS
+    yield from _of_resources([spec, *map(_object, containers), *map(_object, inits)])
+    yield "ports", sum(len(_list(_object(c).get("ports"))) for c in (*containers, *inits)), MOST_PORTS
+    selectors: list[ApiObject] = [{"matchLabels": spec.get("nodeSelector")}]
+    spread = _list(spec.get("topologySpreadConstraints"))
+    yield "topology spread constraints", len(spread), MOST_SPREAD
+    selectors += [_object(_object(constraint).get("labelSelector")) for constraint in spread]
+    affinity = _object(spec.get("affinity"))
+    if affinity:
+        yield from _of_node_affinity(_object(affinity.get("nodeAffinity")), selectors)
+        yield from _of_pod_affinity(affinity, selectors)
+    yield from _of_selectors(selectors)
+
+
+def _of_resources(holders: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+    lists = [_object(spec_of.get("overhead")) for spec_of in holders[:1]]
+    for holder in holders:
+        resources = holder.get("resources")
+        if isinstance(resources, Mapping):
+            lists += [_object(resources.get("requests")), _object(resources.get("limits"))]
+    amounts = sum(map(len, lists))
+    yield "requests and limits", amounts, MOST_AMOUNTS
+    if amounts > MOST_RESOURCES:
+        yield "resources", len({name for amounts_of in lists for name in amounts_of}), MOST_RESOURCES
+
+
+def _of_node_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+    required = _list(_object(affinity.get(_REQUIRED)).get("nodeSelectorTerms"))
+    preferred = _list(affinity.get(_PREFERRED))
+    yield "terms of node affinity", len(required) + len(preferred), MOST_NODE_TERMS
+    selectors += [*map(_object, required), *(_object(_object(term).get("preference")) for term in preferred)]
+
+
+def _of_pod_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+    lists = [
+        _list(_object(affinity.get(kind)).get(how))
+        for kind in ("podAffinity", "podAntiAffinity")
+        for how in (_REQUIRED, _PREFERRED)
+    ]
+    yield "terms of affinity to pods", sum(map(len, lists)), MOST_POD_TERMS
+    for place, terms in enumerate(lists):
+        for entry in terms:
+            term = _object(_object(entry).get("podAffinityTerm")) if place % 2 else _object(entry)
+            selectors += [_object(term.get("labelSelector")), _object(term.get("namespaceSelector"))]
+            named = sum(len(_list(term.get(key))) for key in ("namespaces", "matchLabelKeys", "mismatchLabelKeys"))
+            yield "names in a term of affinity", named, MOST_REQUIREMENTS
+
+
+def _of_selectors(selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
+    lists = [_list(s.get(key)) for s in selectors for key in ("matchExpressions", "matchFields")]
+    labels = sum(len(_object(s.get("matchLabels"))) for s in selectors)
+    yield "conditions in selectors", labels + sum(map(len, lists)), MOST_REQUIREMENTS
+    values = sum(len(_list(_object(entry).get("values"))) for entries in lists for entry in entries)
+    yield "values in selectors", values, MOST_VALUES
+
+
+def _list(value: Any) -> list[Any]:
+    """What is no list is told of where it is read."""
+    return value if isinstance(value, list) else []
+
+
+def _object(value: Any) -> ApiObject:
+    return value if isinstance(value, Mapping) else {}
