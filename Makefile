@@ -34,6 +34,9 @@ e2e: .venv/dev ## the real control plane, built once (Go from the machine or a w
 	$(BIN)/python tests/e2e/build.py
 	$(BIN)/python -m pytest -v -s -m e2e tests/e2e
 
+hostile: .venv/dev ## search for objects that cost too much to judge; MINUTES=60 for longer
+	$(BIN)/python tests/hostile/search.py --minutes $(or $(MINUTES),10)
+
 soak: .venv/dev ## the webhook under load on the real control plane; MINUTES=60 for longer
 	$(BIN)/python -m pytest -q -s -m e2e tests/e2e/soak.py
 
@@ -64,4 +67,4 @@ check: .venv/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install run serve test test-slow e2e soak e2e-scale bench oracle format docs check
+.PHONY: help install run serve test test-slow e2e hostile soak e2e-scale bench oracle format docs check

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, charge, unmetered
+from policies.metering import unmetered
 from policies.scheduling.disruption import filter_pods_with_pdb_violation
 from policies.scheduling.fast.reprieve_order import reprieve_order
 from policies.scheduling.preemption import by_importance, start_time

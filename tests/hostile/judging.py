@@ -1,0 +1,130 @@
+"""A cluster of 5,000 nodes, and what it costs to judge a review on it: in CPU time, whatever else the machine does."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.cluster import Cache
+from policies.config import Config
+from policies.findings import Action
+from policies.options import AllowedClasses, LimitedResource, Options, ScopeSelector
+from tests.benchmarks.clusters import Size, objects
+from tests.hostile.attacks import STORED, priority_class
+from webhook.admission import Hook, Time, decide
+from webhook.review import BadReview, parse_review
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
+
+NOW: Final = datetime(2030, 1, 1, tzinfo=UTC)
+SECONDS: Final = 0.75
+"""The time for a request where the API server gives the least it can, 1 s: a quarter is kept for the way back."""
+OVERSHOOT: Final = 0.05
+MOST_BYTES: Final = 400_000
+"""Of an answer: the annotations of an object hold 256 KiB in all."""
+CONFIG: Final = Config(
+    actions={"quota-exceeded": Action.DENY},
+    options=Options(
+        allowed_classes=(AllowedClasses(("gold", "team-*"), namespaces=("team-*",)),),
+        limited_resources=(LimitedResource("pods", ("cpu",), (ScopeSelector("PriorityClass", "In", ("gold",)),)),),
+    ),
+)
+
+
+class Cost(NamedTuple):
+    """CPU seconds, how long an answer was without asking for the time, how often it asked, bytes of the answers."""
+
+    seconds: float
+    gap: float
+    asked: int
+    size: int
+    told: Any = None
+
+    @property
+    def overshoot(self) -> float:
+        """Seconds beyond the time there was."""
+        return self.seconds - SECONDS
+
+
+@cache
+def cluster(nodes: int = 5000, pods_per_node: int = 8) -> ClusterSnapshot:
+    """Nodes, pods, a hundred classes, quotas, LimitRanges, a stored workload."""
+    found = Cache()
+    for obj in objects(Size(nodes, pods_per_node)):
+        if obj["kind"] == "Node":
+            obj["status"]["allocatable"] |= {"cpu": "6", "memory": "24Gi", "example.com/gpu": "4"}
+        found.add(obj)
+    found.add(priority_class("gold", value=100_000))
+    for number in range(100):
+        found.add(priority_class(f"class-{number:03}", value=number))
+    for number in range(40):
+        where = {"namespace": f"team-{number}"}
+        found.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"team-{number}"}})
+        hard = {"pods": "5000", "requests.cpu": "4000", "limits.memory": "9Ti", "count/pods": "6000"}
+        selector = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["gold", "x"]}]}
+        for name, spec in (("all", {}), ("gold", {"scopeSelector": selector})):
+            found.add(
+                {
+                    "apiVersion": "v1",
+                    "kind": "ResourceQuota",
+                    "metadata": {"name": name, **where},
+                    "spec": {"hard": hard, **spec},
+                    "status": {"hard": hard, "used": dict.fromkeys(hard, "1")},
+                }
+            )
+        limits = [{"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "500m"}}]
+        found.add(
+            {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", **where}, "spec": {"limits": limits}}
+        )
+    found.add(STORED)
+    snapshot = found.snapshot()
+    snapshot.prepare()
+    gc.collect()
+    gc.freeze()  # as `serve` does
+    gc.set_threshold(100_000)
+    return snapshot
+
+
+def judge(review: Any, seconds: float = SECONDS, hooks: tuple[Hook, ...] = tuple(Hook)) -> Cost:
+    """The dearest of the hooks. Raises nothing that the webhook does not answer."""
+    snapshot, body = cluster(), json.dumps(review).encode()
+    costs = [_cost(body, hook, snapshot, seconds) for hook in hooks]
+    return max(costs, key=lambda cost: cost.seconds)._replace(
+        gap=max(cost.gap for cost in costs), size=max(cost.size for cost in costs)
+    )
+
+
+def permitted(review: Any, seconds: float) -> float:
+    """CPU seconds that an answer may take: the time there is, or that which it takes to read, and a little more."""
+    body = json.dumps(review).encode()
+    began = time.thread_time()
+    with suppress(BadReview, RecursionError):
+        parse_review(body)
+    return max(seconds, 2 * (time.thread_time() - began)) + OVERSHOOT
+
+
+def _cost(body: bytes, hook: Hook, snapshot: ClusterSnapshot, seconds: float) -> Cost:
+    began = latest = time.thread_time()
+    gap, asked = 0.0, 0
+
+    def expired() -> bool:
+        nonlocal latest, gap, asked
+        now = time.thread_time()
+        gap, latest, asked = max(gap, now - latest), now, asked + 1
+        return now >= began + seconds
+
+    try:
+        request = parse_review(body)
+        answer = decide(request, hook, snapshot, CONFIG, Time(NOW, expired)).response.to_bytes()
+    except BadReview as fault:
+        answer = str(fault).encode()
+    except RecursionError:
+        answer = b""
+    ended = time.thread_time()
+    return Cost(ended - began, max(gap, ended - latest), asked, len(answer), answer)

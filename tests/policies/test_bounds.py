@@ -1,0 +1,153 @@
+"""What one object may lead to is bounded: counts, findings, messages, suggestions, numbers."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.arrivals import arrivals
+from policies.config import Config
+from policies.evaluator import MOST_PROBLEMS, Phase, evaluate
+from policies.extent import MOST_POD_TERMS, check_extent, check_quota_extent
+from policies.metering import CutShort, metered
+from policies.new_pods import FreeNumbers, NumberedPods, new_pods
+from policies.objects.fields import InvalidObject
+from policies.objects.subject import Apply, Subject
+from policies.objects.workload import pod_template_of
+from policies.options import POD_TEMPLATE_PATHS
+from policies.quantity import InvalidQuantity, parse_quantity
+from policies.replicas import place
+from policies.rules.wording import nearest
+from tests.builders import Made, cluster, make_node, make_pod
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+HUGE = 2_000_000_000
+
+
+def workload(kind: str = "Deployment", **spec: Any) -> Any:
+    template = {"metadata": {"labels": {"app": "w"}}, "spec": make_pod("x").request(cpu="1").obj["spec"]}
+    selector = {"matchLabels": {"app": "w"}}
+    return Made("apps/v1", kind, "w", "default").spec(selector=selector, template=template, **spec).obj
+
+
+def template_of(obj: Any) -> Any:
+    template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+    assert template is not None
+    return template.object
+
+
+def quota(values: list[str]) -> Subject:
+    expression = {"scopeName": "PriorityClass", "operator": "In", "values": values}
+    spec = {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [expression]}}
+    metadata = {"name": "q", "namespace": "team"}
+    return Subject({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec})
+
+
+def test_two_thousand_million_pods_are_no_list() -> None:
+    state, obj = cluster(make_node("n1")), workload(replicas=HUGE)
+    new = new_pods(state, obj, template_of(obj))
+    assert (new.wanted, len(new.pods)) == (HUGE, HUGE)
+    assert isinstance(new.pods, NumberedPods)
+    assert new.pods.alike
+    assert [new.pods[0].name, new.pods[-1].name] == ["w-0", f"w-{HUGE - 1}"]
+    assert [pod.name for pod in new.pods[5:][:2]] == ["w-5", "w-6"]
+
+
+@given(st.sets(st.integers(0, 30)), st.integers(0, 5), st.integers(0, 40))
+def test_names_are_those_that_nobody_has(taken: set[int], first: int, index: int) -> None:
+    present = [*(f"w-{number}" for number in taken), "w-01", "w-x", "v-3", "w-" + "9" * 99]
+    free = [number for number in range(first, 200) if number not in taken]
+    assert FreeNumbers("w", first, present).name(index) == f"w-{free[index]}"
+
+
+def test_the_preempt_command_places_so_many_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policies.replicas.MOST_IN_TURN", 4)
+    found = place(cluster(make_node("n1")), workload(replicas=HUGE))
+    assert (len(found.predictions), found.left_out, found.existing) == (4, HUGE - 4, 0)
+    assert f"only the first 4 new pods are placed, {HUGE - 4} more are left out" in found.standing
+    many = place(cluster(make_node("n1")), make_pod("p").request(cpu="1").obj, HUGE)
+    assert (len(many.predictions), many.left_out) == (4, HUGE - 4)
+
+
+@pytest.mark.parametrize("surge", ["9" * 5000 + "%", "9" * 19 + "%", "x%", "²%", True, 1.5])
+def test_a_surge_that_is_no_number_is_refused(surge: Any) -> None:
+    obj = workload(replicas=HUGE, strategy={"rollingUpdate": {"maxSurge": surge}})
+    with pytest.raises(InvalidObject, match="maxSurge"):
+        arrivals(obj, template_of(obj), None, None)
+
+
+@pytest.mark.parametrize(
+    ("surge", "is_worth"), [("0" * 5000 + "50%", HUGE // 2), ("999999999999999999%", HUGE), (10**99, HUGE)]
+)
+def test_a_surge_of_any_size_is_counted(surge: Any, is_worth: int) -> None:
+    obj = workload(replicas=HUGE, strategy={"rollingUpdate": {"maxSurge": surge}})
+    assert arrivals(obj, template_of(obj), None, None) == (HUGE, is_worth)
+
+
+@pytest.mark.parametrize(
+    "text", ["0" * 100_000 + "!", "9" * 100_000 + "x", "1" + "e" * 100_000, "+" * 9999, "0" * 99_999]
+)
+def test_a_long_quantity_is_read_at_once(text: str) -> None:
+    began = time.thread_time()
+    if text.strip("0"):
+        with pytest.raises(InvalidQuantity):
+            parse_quantity(text)
+    else:
+        assert not parse_quantity(text)
+    assert time.thread_time() - began < 0.1
+
+
+def test_findings_of_one_rule_about_one_object_are_a_handful_and_a_count() -> None:
+    found = evaluate(Apply((quota([f"c{n}" for n in range(300)]),)), cluster(), Config(), phase=Phase.LINT, now=NOW)
+    ours = [finding for finding in found if finding.rule == "quota-matches-nothing"]
+    assert len(ours) == MOST_PROBLEMS + 1
+    assert f"{300 - MOST_PROBLEMS} more of the same in this object" in {finding.message for finding in ours}
+    others = [quota(["a"]), quota(["b"])]
+    assert len(evaluate(Apply(tuple(others)), cluster(), Config(), phase=Phase.LINT, now=NOW)) == 2
+
+
+def test_messages_are_cut() -> None:
+    found = evaluate(Apply((quota(["x" * 100_000]),)), cluster(), Config(), phase=Phase.LINT, now=NOW)
+    assert found
+    assert all(len(finding.message) <= 2000 for finding in found)
+
+
+def test_what_may_be_meant_is_looked_for_among_a_hundred_names_and_never_for_a_long_one() -> None:
+    known = ["golden", *(f"class-{number:05}" for number in range(50_000))]
+    began = time.thread_time()
+    assert nearest("goldn", known) == '; did you mean "golden"?'
+    assert nearest("class-12346x", known) != ""
+    assert nearest("g" * 254, ["g" * 253]) == ""
+    assert time.thread_time() - began < 0.5
+
+
+def test_a_pod_with_too_much_is_not_begun_where_work_is_metered_and_is_where_it_is_not() -> None:
+    terms = [{"topologyKey": "zone"}] * (MOST_POD_TERMS + 1)
+    spec = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+    check_extent(spec)
+    with metered(lambda: False):
+        check_extent({**spec, "affinity": {}})
+        with pytest.raises(CutShort, match=f"{MOST_POD_TERMS + 1} terms of affinity to pods; with more than"):
+            check_extent(spec)
+        with pytest.raises(CutShort, match="names of classes"):
+            check_quota_extent(quota([f"c{n}" for n in range(100_000)]).object["spec"])
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v), max_leaves=9
+    )
+)
+def test_whatever_a_spec_is_its_extent_can_be_told(value: Any) -> None:
+    with metered(lambda: False):
+        for key in ("containers", "affinity", "topologySpreadConstraints", "nodeSelector", "overhead", "resources"):
+            check_extent({key: value})
+        check_extent({"affinity": {"podAffinity": value, "nodeAffinity": value}, "containers": [value]})
+        check_extent(value)
+        check_quota_extent(value)
+        check_quota_extent({"scopeSelector": value, "hard": value, "scopes": value})
