@@ -31,11 +31,14 @@ MOST_POD_TERMS: Final = 32
 """Terms of affinity and anti-affinity to pods, required and preferred."""
 MOST_NODE_TERMS: Final = 100
 """Terms of node affinity, required and preferred."""
-MOST_REQUIREMENTS: Final = 2_000
+MOST_REQUIREMENTS: Final = 1_000
 """Conditions in all its selectors together."""
-MOST_VALUES: Final = 20_000
+MOST_VALUES: Final = 5_000
 """Values that they compare with."""
 
+MOST_LABELS: Final = 500
+MOST_CHARACTERS: Final = 64 * 1024
+"""Of all labels, and of a name."""
 MOST_QUOTA_RESOURCES: Final = 500
 """Resources that a quota limits."""
 MOST_SCOPES: Final = 100
@@ -54,6 +57,18 @@ def check_extent(spec: Any) -> None:
     for what, count, most in _counts(_object(spec)):
         if count > most:
             raise CutShort(f"the pod has {count} {what}; with more than {most} that is not worked out")
+
+
+def check_metadata_extent(metadata: Any) -> None:
+    """The same for the metadata of a pod."""
+    if not limited():
+        return
+    labels, name = _object(_object(metadata).get("labels")), _object(metadata).get("name")
+    if len(labels) > MOST_LABELS:
+        raise CutShort(f"the pod has {len(labels)} labels; with more than {MOST_LABELS} that is not worked out")
+    texts = (*labels, *labels.values(), name)
+    if sum(len(text) for text in texts if isinstance(text, str)) > MOST_CHARACTERS:
+        raise CutShort("the pod's labels are too long")
 
 
 def check_quota_extent(spec: Any) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
+from policies.metering import CutShort, limited
 from policies.objects.fields import NOTHING, ApiObject, at, boolean, int32, mapping, sequence, text
 from policies.objects.items import items, within
 from policies.objects.node_selector import NodeAffinity
@@ -41,6 +42,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+_MOST_RECENT: Final = 8 * 1024
+"""Characters of what is kept though nobody holds it: a thousand hostile texts of a megabyte would be a gigabyte."""
+MOST_TEXT: Final = 64 * 1024
+"""Characters of what is read of a spec, where work is metered."""
+
+
 class Shared(Generic[K, V]):
     """Equal values made once. One that nobody holds any longer is forgotten, but for the `recent` ones made last: what
     is asked about is read again and again, and is in no cluster yet."""
@@ -52,12 +59,13 @@ class Shared(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def get(self, key: K, make: Callable[[], V]) -> V:
-        """The value of a key, made when it is not there."""
+    def get(self, key: K, make: Callable[[], V], size: int = 0) -> V:
+        """The value of a key, made when it is not there. `size`: in characters; of what is large nothing is kept."""
         value = self._values.get(key)
         if value is None:
             value = self._values[key] = make()
-            self._recent.append(value)
+            if size <= _MOST_RECENT:
+                self._recent.append(value)
         return value
 
 
@@ -105,12 +113,16 @@ _LABELS: Final[Shared[tuple[tuple[str, str], ...], Labels]] = Shared()
 
 def shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Equal labels, one mapping: what matches one of them matches all, so that answers can be kept by identity."""
-    return _LABELS.get(tuple(labels.items()), lambda: Labels(labels))
+    size = sum(map(len, labels.values())) + 64 * len(labels)
+    return _LABELS.get(tuple(labels.items()), lambda: Labels(labels), size)
 
 
 def read_pod_spec(pod: ApiObject) -> PodSpec:
     """The spec of a pod. Raises InvalidObject."""
-    return _SPECS.get(_spec_text(pod), lambda: _read(pod))
+    text = _spec_text(pod)
+    if len(text) > MOST_TEXT and limited():
+        raise CutShort("the pod's spec is too long")
+    return _SPECS.get(text, lambda: _read(pod), len(text))
 
 
 def read_pod_resource(pod: ApiObject, spec: PodSpec) -> PodResource:
@@ -120,7 +132,7 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec) -> PodResource:
     status = mapping(pod, "status")
     told = [_resources_of(sequence(pod, "status", key)) for key in ("containerStatuses", "initContainerStatuses")]
     kept = repr((spec.requests, told, status.get("resources"), status.get("allocatedResources"), _infeasible(pod)))
-    return _RESOURCES.get(kept, lambda: pod_resource(_requests(pod, status=status)))
+    return _RESOURCES.get(kept, lambda: pod_resource(_requests(pod, status=status)), len(kept))
 
 
 def _spec_text(pod: ApiObject) -> str:

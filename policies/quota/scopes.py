@@ -124,7 +124,7 @@ def _check(selector: ScopeSelector) -> None:
 
 _KNOWN: Final[OrderedDict[int, tuple[ScopeSelector, str]]] = OrderedDict()
 """What is wrong with a selector, by its identity: quotas are asked about again with every pod."""
-_MOST_KNOWN: Final = 4096
+_MOST_KNOWN: Final = 64
 
 
 def _problem_of(selector: ScopeSelector) -> str:

@@ -237,12 +237,14 @@ class Forecast:
 
 def _check_extent(subject: Subject, paths: Mapping[str, tuple[str, ...]]) -> None:
     """Raises CutShort for a pod that holds too much, and for a workload that does so beside its template."""
-    from policies.extent import MOST_REQUIREMENTS, MOST_VOLUMES, check_extent
+    from policies.extent import MOST_REQUIREMENTS, MOST_VOLUMES, check_extent, check_metadata_extent
 
     template = pod_template_of(subject.object, paths)
     if template is None:
         return
     check_extent(template.spec)
+    check_metadata_extent(template.object.get("metadata"))
+    check_metadata_extent(subject.object.get("metadata"))
     if limited() and template.is_template:
         selector = at(subject.object, "spec", "selector")
         conditions = at(selector, "matchExpressions") if isinstance(selector, dict) else None

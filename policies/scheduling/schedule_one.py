@@ -203,7 +203,7 @@ class Prediction:
         selected = [] if self.fits else self.selected if with_ties else self.selected[:1]
         return Prediction(snapshot, self.pod, FastAnswer(feasible, selected, self._nominated))
 
-    @property
+    @cached_property
     def outcome(self) -> str:
         """`fits`, `preempts`, `pending` or `not-predicted`."""
         if self.not_predicted:

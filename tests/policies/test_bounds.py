@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from policies.extent import MOST_POD_TERMS, check_extent, check_quota_extent
 from policies.metering import CutShort, metered
 from policies.new_pods import FreeNumbers, NumberedPods, new_pods
 from policies.objects.fields import InvalidObject
+from policies.objects.pod_spec import Labels, Shared
 from policies.objects.subject import Apply, Subject
 from policies.objects.workload import pod_template_of
 from policies.options import POD_TEMPLATE_PATHS
@@ -32,7 +34,7 @@ HUGE = 2_000_000_000
 def workload(kind: str = "Deployment", **spec: Any) -> Any:
     template = {"metadata": {"labels": {"app": "w"}}, "spec": make_pod("x").request(cpu="1").obj["spec"]}
     selector = {"matchLabels": {"app": "w"}}
-    return Made("apps/v1", kind, "w", "default").spec(selector=selector, template=template, **spec).obj
+    return Made("apps/v1", kind, "w", "default").spec(**{"selector": selector, "template": template, **spec}).obj
 
 
 def template_of(obj: Any) -> Any:
@@ -151,3 +153,25 @@ def test_whatever_a_spec_is_its_extent_can_be_told(value: Any) -> None:
         check_extent(value)
         check_quota_extent(value)
         check_quota_extent({"scopeSelector": value, "hard": value, "scopes": value})
+
+
+def test_of_large_texts_nothing_is_kept() -> None:
+    shared: Shared[str, Labels] = Shared()
+    shared.get("small", lambda: Labels(a="b"), 100)
+    shared.get("large", lambda: Labels(a="c"), 10**6)
+    assert len(shared) == 1
+
+
+def test_a_hundred_large_pods_leave_little_behind() -> None:
+    state, template = cluster(make_node("n1")), workload()["spec"]["template"]
+    values = [f"v{number}" for number in range(4000)]
+    tracemalloc.start()
+    for number in range(100):
+        terms = [{"matchExpressions": [{"key": f"k{number}", "operator": "In", "values": values}]}]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec = {**template["spec"], "affinity": {"nodeAffinity": required}}
+        apply = Apply((Subject(workload(replicas=3, template={**template, "spec": spec})),))
+        evaluate(apply, state, Config(), phase=Phase.VALIDATE, now=NOW, expired=lambda: False)
+    left, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert left < 4 * 1024 * 1024
