@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from policies.cluster import admitted
-from policies.metering import charge
+from policies.metering import charge, each
 from policies.objects.fields import (
     ApiObject,
     InvalidObject,
@@ -415,7 +415,7 @@ def _daemon_nodes(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject,
         named = text(template, "spec", "nodeName")
     return sorted(
         name
-        for (_, name), node in cluster.objects.nodes.items()
+        for (_, name), node in each(tuple(cluster.objects.nodes.items()), 2)
         if named in ("", name)
         and affinity.matches(node.labels, name)
         and untolerated_taint(node.taints, pod.spec.tolerations) is None
