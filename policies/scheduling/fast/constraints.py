@@ -18,7 +18,7 @@ from policies.scheduling.plugins.node_ports import conflicts
 from policies.scheduling.plugins.pod_topology_spread import do_not_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from policies.scheduling.snapshot import Snapshot
 
 KEPT: Final = 64
+_MOST_HITS: Final = 100
+"""Terms of one pod that count: one is enough to keep another away."""
 _MAX_INT32: Final = 2**31 - 1
 
 
@@ -98,25 +100,28 @@ def _present(tables: Tables, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
 def _anti_affinity(pod: Pod, tables: Tables, snapshot: Snapshot) -> Iterator[Constraint]:
     """The pod's own, and that of pods on nodes, one for each topology. Source: upstream `interpodaffinity`."""
     own = tuple(merge_namespaces(t, snapshot) for t in pod.spec.pod_affinity.required_anti_affinity)
-    theirs = _topologies_of_others(tables)
-    if not own and not theirs:
+    known = _kinds_with_anti_affinity(tables)
+    if not own and not known:
         return
-    namespace_labels = snapshot.namespace_labels(pod.namespace)
     about = pod.namespace, id(pod.labels), id(pod.spec), id(snapshot.objects.namespaces)
     keep = pod.labels, pod.spec, snapshot.objects.namespaces
+    theirs = _against(pod, tables, snapshot) if known else {}
     found = []
     for key in dict.fromkeys([*(t.topology_key for t in own), *theirs]):
+        if key not in tables.nodes.keys:
+            continue  # no node is in such a topology
         charge(1 + len(own) // 8)
         terms = [t for t in own if t.topology_key == key]
 
-        def hits(other: Pod, key: str = key, terms: list[AffinityTerm] = terms) -> int:
-            mine = sum(t.matches(pod.namespace, other.namespace, other.labels, NO_LABELS) for t in each(terms, 1))
-            return mine + sum(
-                t.topology_key == key and t.matches(other.namespace, pod.namespace, pod.labels, namespace_labels)
-                for t in each(other.spec.pod_affinity.required_anti_affinity)
-            )
+        def hits(other: Pod, terms: list[AffinityTerm] = terms) -> int:
+            return sum(t.matches(pod.namespace, other.namespace, other.labels, NO_LABELS) for t in each(terms, 1))
 
-        per_kind = _kept(tables, ("anti-affinity", *about, key), keep, hits)
+        per_kind = np.zeros(len(tables.kinds), np.int64)
+        if terms:
+            per_kind += _kept(tables, ("anti-affinity", *about, key), keep, hits)[: len(per_kind)]
+        for kind, count in theirs.get(key, {}).items():
+            per_kind[kind] += count
+        np.minimum(per_kind, _MOST_HITS, out=per_kind)
         if per_kind.any():
             topology = tables.nodes.topology(key)
             here = _present(tables, per_kind)
@@ -128,13 +133,56 @@ def _anti_affinity(pod: Pod, tables: Tables, snapshot: Snapshot) -> Iterator[Con
         yield from found
 
 
-def _topologies_of_others(tables: Tables) -> set[str]:
-    """The topologies that any kind's required anti-affinity is about."""
-    for pod in tables.kinds.members[tables.anti_affinity_known :]:
+def _kinds_with_anti_affinity(tables: Tables) -> list[int]:
+    """The kinds of pods that have required anti-affinity."""
+    members = tables.kinds.members
+    for number in range(tables.anti_affinity_known, len(members)):
+        pod = members[number]
         assert pod is not None
-        tables.anti_affinity_topologies.update(t.topology_key for t in pod.spec.pod_affinity.required_anti_affinity)
-    tables.anti_affinity_known = len(tables.kinds)
-    return tables.anti_affinity_topologies
+        if pod.spec.pod_affinity.required_anti_affinity:
+            tables.anti_affinity_kinds.append(number)
+    tables.anti_affinity_known = len(members)
+    return tables.anti_affinity_kinds
+
+
+class Against:
+    """What other pods' required anti-affinity has against one: topology -> kind -> number of terms.
+
+    Worked out once for a kind, term by term: whoever has a thousand terms must not cost others a thousand times that.
+    """
+
+    def __init__(self, keys: frozenset[str]) -> None:
+        self.keys, self.by_key = keys, dict[str, dict[int, int]]()
+        self._known = 0
+
+    def learn(self, pod: Pod, tables: Tables, namespace_labels: Mapping[str, str]) -> None:
+        """Look at the kinds that have come since."""
+        for number in tables.anti_affinity_kinds[self._known :]:
+            other = tables.kinds.members[number]
+            assert other is not None
+            hits: dict[str, int] = {}
+            for term in each(other.spec.pod_affinity.required_anti_affinity, 0.7):
+                if term.topology_key in self.keys and term.matches(
+                    other.namespace, pod.namespace, pod.labels, namespace_labels
+                ):
+                    hits[term.topology_key] = hits.get(term.topology_key, 0) + 1
+            charge(1)
+            for key, count in hits.items():
+                self.by_key.setdefault(key, {})[number] = count
+            self._known += 1
+
+
+def _against(pod: Pod, tables: Tables, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:
+    """What pods on nodes have against this one, by topology."""
+    key = pod.namespace, id(pod.labels), id(snapshot.objects.namespaces)
+    found, _ = tables.against.get(key, (None, None))
+    if found is None or found.keys is not tables.nodes.keys:
+        if len(tables.against) >= KEPT:
+            tables.against.clear()
+        found = Against(tables.nodes.keys)
+        tables.against[key] = found, (pod.labels, snapshot.objects.namespaces)
+    found.learn(pod, tables, snapshot.namespace_labels(pod.namespace))
+    return found.by_key
 
 
 def _spread(pod: Pod, tables: Tables) -> Iterator[Constraint]:

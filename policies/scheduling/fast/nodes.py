@@ -81,6 +81,8 @@ class NodeTables:
         self.nodes: list[Node | None] = [None] * nodes
         self._masks: dict[tuple[str, int], Mask] = {}
         self._topologies: dict[str, Topology] = {}
+        self.keys: frozenset[str] = frozenset()
+        """Every label that a node has, or had: another set as soon as there is a new one."""
 
     def set(self, row: int, node: Node) -> None:
         """Another node, or another state of it, is in this place."""
@@ -90,6 +92,8 @@ class NodeTables:
             mask.set(row, node)
         for topology in self._topologies.values():
             topology.set(row, node)
+        if not self.keys.issuperset(node.labels):
+            self.keys = self.keys.union(node.labels)
         self.nodes[row] = node
 
     def static(self, spec: PodSpec) -> NDArray[np.bool_]:

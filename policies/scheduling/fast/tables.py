@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policies.objects.pod import Pod
+    from policies.scheduling.fast.constraints import Against
     from policies.scheduling.fast.cutoff import Cutoff
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
@@ -40,7 +41,9 @@ class Tables:
         self.cutoffs: dict[int, Cutoff] = {}
         self.matches: dict[Hashable, tuple[PerKind, object]] = {}
         """What constraints make of each kind, by what they depend on; the second keeps alive what the key names."""
-        self.anti_affinity_topologies: set[str] = set()
+        self.against: dict[Hashable, tuple[Against, object]] = {}
+        """What anti-affinity of pods on nodes has against a pod, by what it depends on."""
+        self.anti_affinity_kinds: list[int] = []
         self.anti_affinity_known = 1
         """Up to which kind they are known."""
 
