@@ -103,6 +103,8 @@ class PodSpec:
     claims_devices: bool = False
     required_features: frozenset[str] = frozenset()
     termination_grace_period: int = 30
+    size: int = field(default=0, compare=False)
+    """Characters of the text that it was read from."""
 
 
 NO_SPEC: Final = PodSpec()
@@ -122,7 +124,7 @@ def read_pod_spec(pod: ApiObject) -> PodSpec:
     text = _spec_text(pod)
     if len(text) > MOST_TEXT and limited():
         raise CutShort("the pod's spec is too long")
-    return _SPECS.get(text, lambda: _read(pod), len(text))
+    return _SPECS.get(text, lambda: _read(pod, len(text)), len(text))
 
 
 def read_pod_resource(pod: ApiObject, spec: PodSpec) -> PodResource:
@@ -175,7 +177,7 @@ def _volume_key(volume: Any) -> Any:
     return None if isinstance(volume, dict) and volume.keys() <= _PLAIN_VOLUMES else volume
 
 
-def _read(pod: ApiObject) -> PodSpec:
+def _read(pod: ApiObject, size: int) -> PodSpec:
     requests = _requests(pod)
     containers = list(items(pod, "spec", "containers"))
     inits = list(items(pod, "spec", "initContainers"))
@@ -190,6 +192,7 @@ def _read(pod: ApiObject) -> PodSpec:
         volumes = read_volumes(pod)
     grace = at(pod, "spec", "terminationGracePeriodSeconds")
     return PodSpec(
+        size=size,
         requests=requests,
         occupies=pod_resource(requests),
         request=as_resource(requests.total(use_status=False)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,13 +20,15 @@ from policies.extent import MOST_POD_TERMS, check_extent, check_quota_extent
 from policies.metering import CutShort, metered
 from policies.new_pods import FreeNumbers, NumberedPods, new_pods
 from policies.objects.fields import InvalidObject
-from policies.objects.pod_spec import Labels, Shared
+from policies.objects.pod import Pod
+from policies.objects.pod_spec import NO_SPEC, Labels, Shared
 from policies.objects.subject import Apply, Subject
 from policies.objects.workload import pod_template_of
 from policies.options import POD_TEMPLATE_PATHS
 from policies.quantity import InvalidQuantity, parse_quantity
 from policies.replicas import place
 from policies.rules.wording import nearest
+from policies.scheduling.fast.kinds import PodKinds
 from tests.builders import Made, cluster, make_node, make_pod
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -171,7 +174,7 @@ def test_a_hundred_large_pods_leave_little_behind() -> None:
         terms = [{"matchExpressions": [{"key": f"k{number}", "operator": "In", "values": values}]}]
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         spec = {**template["spec"], "affinity": {"nodeAffinity": required}}
-        apply = Apply((Subject(workload(replicas=3, template={**template, "spec": spec})),))
+        apply = Apply((Subject(workload(replicas=1, template={**template, "spec": spec})),))
         evaluate(apply, state, Config(), phase=Phase.VALIDATE, now=NOW, expired=lambda: False)
 
     judge(-1)  # what is imported with the first
@@ -182,3 +185,11 @@ def test_a_hundred_large_pods_leave_little_behind() -> None:
     left, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert left < 4 * 1024 * 1024
+
+
+def test_large_kinds_of_pods_are_let_go_sooner() -> None:
+    kinds = PodKinds()
+    for number, size in enumerate((0, 100, 64 * 1024)):
+        pod = Pod("team", f"p{number}", spec=replace(NO_SPEC, size=size), labels={})
+        kinds.number(pod)
+    assert (len(kinds), kinds.weight) == (4, 8)

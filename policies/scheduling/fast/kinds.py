@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
 
 
+_LARGE: Final = 16 * 1024
+"""Characters of a spec that count as one more kind."""
+
+
 class PodKinds:
     """Numbers of kinds, from 1; 0 stands for no pod at all."""
 
@@ -23,6 +27,8 @@ class PodKinds:
         self._numbers: dict[tuple[int, str, int, bool, int, int], int] = {}
         self.members: list[Pod | None] = [None]
         """A pod of each kind. It keeps alive the labels, spec and amounts by whose identity the kind is told."""
+        self.weight = 1
+        """Their number, a large one counted as several: each keeps its spec alive."""
         self.priority = PerKind(self, lambda pod: pod.effective_priority)
         self._amounts: dict[str, PerKind] = {}
 
@@ -37,6 +43,7 @@ class PodKinds:
         if found is None:
             found = self._numbers[key] = len(self.members)
             self.members.append(pod)
+            self.weight += 1 + pod.spec.size // _LARGE
         return found
 
     def forget(self) -> None:

@@ -23,6 +23,10 @@ KEPT: Final = 128
 """Masks and topologies kept at most, of each."""
 
 
+_LARGE: Final = 8 * 1024
+"""Characters of a spec."""
+
+
 class Mask:
     """For every node whether something holds, kept up while nodes change."""
 
@@ -68,6 +72,8 @@ class Topology:
 
 def _is_large(spec: PodSpec) -> bool:
     """Whether a mask costs too much to keep up: everybody's questions would pay for it."""
+    if spec.size > _LARGE:
+        return True
     affinity = spec.node_affinity
     terms = affinity.required.terms if affinity.required is not None else ()
     conditions = sum(len(term.expressions) for term in terms[:FEW])

@@ -49,14 +49,14 @@ class Tables:
 
     def sync(self, snapshot: Snapshot) -> None:
         """Become the tables of this snapshot."""
-        if len(self.kinds) > self.most_kinds > 0:
+        if self.kinds.weight > self.most_kinds > 0:
             self.kinds.forget()
             self.__init__(len(self.serials))  # type: ignore[misc]
         serials = snapshot.columns.serials
         for row in np.flatnonzero(self.serials != serials).tolist():
             self._set(row, snapshot.node_infos[row])
         self.serials = serials
-        self.most_kinds = self.most_kinds or 2 * len(self.kinds) + MOST_NEW_KINDS
+        self.most_kinds = self.most_kinds or 2 * self.kinds.weight + MOST_NEW_KINDS
 
     def _set(self, row: int, info: NodeInfo) -> None:
         pods, number = info.pods, self.kinds.number
