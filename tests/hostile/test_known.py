@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from tests.hostile.attacks import ATTACKS
-from tests.hostile.judging import MOST_BYTES, judge, permitted
+from tests.hostile.judging import MOST_BYTES, OVERSHOOT, judge, permitted
 
 SECONDS = 0.1
 """Little time: what is not cut short then is cheap."""
@@ -24,7 +24,7 @@ def _warm() -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_answer_comes_in_time_and_is_bounded(name: str) -> None:
     review = ATTACKS[name]()
-    most = permitted(review, SECONDS)
+    most = permitted(review, SECONDS) + OVERSHOOT  # as much again: beside other tests everything takes longer
     costs = [judge(review, SECONDS)]
     while costs[-1].seconds > most and len(costs) < 4:  # others have the machine too
         costs.append(judge(review, SECONDS))

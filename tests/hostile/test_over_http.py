@@ -34,7 +34,7 @@ FOUND = (
 )
 SECONDS = 0.75
 """Of `?timeout=1s`, the least that an API server can give, a quarter is kept for the way back."""
-BUSY = 3.0
+BUSY = 6.0
 """Tests run beside each other: a second of one's own may take so long."""
 MOST_MEGABYTES = 192
 
@@ -56,7 +56,7 @@ def test_it_is_answered_in_its_time(name: str, served: Running) -> None:
         began, begun = time.monotonic(), time.process_time()
         status, _, answer = served.post(path, body, **JSON)
         assert time.monotonic() - began < SECONDS * BUSY
-        assert time.process_time() - begun < 0.5, "the process that answers goes on to answer others"
+        assert time.process_time() - begun < 1.0, "the process that answers goes on to answer others"
         assert status == 200
         assert json.loads(answer)["response"]["uid"]
     plain = json.dumps(review(priority_class())).encode()
