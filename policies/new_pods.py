@@ -395,11 +395,11 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
 
 @contextmanager
 def _in_template(obj: ApiObject) -> Iterator[None]:
-    """Errors in a template name the object that holds it, and the place in there."""
+    """Errors in a template name the object that holds it, and the place in there: in the template, of a custom kind."""
     try:
         yield
     except InvalidObject as error:
-        path = (*POD_TEMPLATE_PATHS[group_kind(obj)], *error.path)
+        path = (*POD_TEMPLATE_PATHS.get(group_kind(obj), ()), *error.path)
         raise InvalidObject(error.problem, path, ref_of(obj, "default")) from None
 
 

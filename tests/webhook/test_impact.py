@@ -386,3 +386,14 @@ def test_what_a_limit_range_gives_to_a_template_counts_and_a_pod_has_it_already(
     state = cluster(NODE, VICTIM, given)
     assert json.loads(_annotation(review(deployment()), state=state)) == IMPACT
     assert _annotation(review(pod("gold")), state=state) is None
+
+
+def test_a_custom_workload_whose_class_is_not_there_is_warned_of_and_brings_no_pods() -> None:
+    """Its pods cannot be made up: nothing is predicted, and nothing breaks."""
+    config = read_config("podTemplatePaths: {argoproj.io/Rollout: spec.template}", "c")
+    obj = _with_cpu(deployment("nothing"), "1") | {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
+    given = review(obj | {"kind": "Deployment"})
+    given["request"] |= {"kind": {"group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout"}, "object": obj}
+    (warning,) = decided(Hook.VALIDATE, given, state=STATE, config=config).response.warnings
+    assert warning.endswith("[unknown-priority-class]")
+    assert decided(Hook.MUTATE, given, state=STATE, config=config).response.patch == ()
