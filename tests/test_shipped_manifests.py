@@ -259,6 +259,19 @@ def test_auditing_alone_lets_every_rule_do_no_more() -> None:
     assert read.actions == dict.fromkeys(heard, Action.AUDIT)
 
 
+def test_disclosing_by_access_asks_what_somebody_may_do_and_no_more() -> None:
+    component = MANIFESTS / "components/disclose-by-access"
+    (config,) = documents(component / "config.yaml")
+    assert read_config(config["data"]["forewarn.yaml"], "config.yaml").disclose_to.by_access_review
+    role, binding = documents(component / "rbac.yaml")
+    assert role["rules"] == [
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]}
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == one("ClusterRoleBinding")["subjects"]
+    assert f"clusterrolebinding,clusterrole {role['metadata']['name']}" in (MANIFESTS / "uninstall.sh").read_text()
+
+
 def test_alerts_and_panels_name_metrics_that_there_are() -> None:
     text = Metrics().exposition("")[0].decode()
     families = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))

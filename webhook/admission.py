@@ -386,7 +386,7 @@ def _annotated(
     def work_out() -> str | None:
         assert cluster is not None
         told.append(impact_of(subject, cluster, config, time.expired, impacts))
-        audience = Audience(config.disclose, subject.ref.namespace)
+        audience = Audience(config.disclose, request.namespace)
         return impact.annotation(told[-1], bool(time.late), audience)
 
     if cluster is not None and impact.wanted(subject, config):

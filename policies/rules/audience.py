@@ -26,7 +26,7 @@ def audience_of(subject: Subject, context: Context) -> Audience:
     """Who asked for a subject, as far as `disclose` goes."""
     if context.disclose is Disclose.NAMES:
         return OPEN
-    namespace = subject.ref.namespace
+    namespace = subject.namespace  # the request's, whatever the object says
     return Audience(context.disclose, namespace, _knows(subject, namespace, context))
 
 
@@ -60,7 +60,7 @@ def _is_allowed(name: str, subject: Subject, context: Context) -> bool:
 
 def _holds(entry: AllowedClasses, subject: Subject, context: Context) -> bool:
     """Whether all that an entry gives is known to hold."""
-    name, user = subject.ref.namespace, subject.user
+    name, user = subject.namespace, subject.user
     if entry.namespaces and not (name and one_of(entry.namespaces, name)):
         return False
     if entry.namespace_selector is not None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from policies.cluster import predict
 from policies.config import Config, DiscloseTo
-from policies.disclosure import Disclose
+from policies.disclosure import Audience, Disclose
 from policies.findings import Action
 from policies.objects.fields import at
-from policies.options import AllowedClasses, LimitedResource, ScopeSelector
+from policies.options import POD_TEMPLATE_PATHS, AllowedClasses, LimitedResource, ScopeSelector
 from policies.rules import RULES
-from tests.webhook.builders import NOW, cluster, namespace, pod, priority_class, review
+from policies.rules.impact import described, on_nodes
+from tests.webhook.builders import NOW, cluster, endpoint, namespace, pod, priority_class, review
+from tests.webhook.running import Running, running
 from webhook.admission import Decision, Hook, Time, decide, in_full
+from webhook.endpoint import Call
 from webhook.impact import PATH
 from webhook.json_patch import apply_patch
 from webhook.noise import Patience
@@ -38,6 +43,7 @@ WORKLOADS = {
     "CronJob": ("batch/v1", "cronjobs"),
     "ReplicationController": ("v1", "replicationcontrollers"),
     "PodTemplate": ("v1", "podtemplates"),
+    "Rollout": ("argoproj.io/v1alpha1", "rollouts"),
 }
 Obj = dict[str, Any]
 
@@ -116,6 +122,11 @@ def worlds(draw: Callable[..., Any]) -> World:
         budget = {"spec": {"selector": selector}, "status": {"disruptionsAllowed": 0}}
         objects.append(_named("PodDisruptionBudget", "policy/v1", token("budget"), space, **budget))
         objects.append(_named("ResourceQuota", "v1", token("quota"), space, spec={"hard": {"pods": "1"}}))
+        limits = [{"type": "Container", "defaultRequest": {"cpu": "1"}}]
+        objects.append(_named("LimitRange", "v1", token("limits"), space, spec={"limits": limits}))
+        objects.append(_named("Service", "v1", token("service"), space, spec={"selector": {"app": "web"}}))
+        claim = {"accessModes": ["ReadWriteOnce"], "volumeName": token("volume"), "storageClassName": token("storage")}
+        objects.append(_named("PersistentVolumeClaim", "v1", token("claim"), space, spec=claim))
         template = {"metadata": {"labels": {"app": "b"}}, "spec": _pod_spec("1", draw(some_class))}
         spec = {"replicas": 1, "selector": {"matchLabels": {"app": "b"}}, "template": template}
         objects.append(_named("Deployment", "apps/v1", token("workload"), space, spec=spec))
@@ -129,7 +140,9 @@ def worlds(draw: Callable[..., Any]) -> World:
     limited = (LimitedResource("pods", match_scopes=(scope,)),) if draw(st.booleans()) else ()
     allowed = (AllowedClasses(tuple(names[:2]), namespaces=(spaces[1],)),) if draw(st.booleans()) else ()
     config = Config(disclose=hidden, actions=draw(st.sampled_from([{}, _all(Action.WARN), _all(Action.DENY)])))
-    config = config._replace(options=config.options._replace(limited_resources=limited, allowed_classes=allowed))
+    paths = {**POD_TEMPLATE_PATHS, "argoproj.io/Rollout": ("spec", "template")}
+    options = config.options._replace(limited_resources=limited, allowed_classes=allowed, pod_template_paths=paths)
+    config = config._replace(options=options)
     asked = draw(requests(names))
     secrets = {made for made in token.made if made not in json.dumps(asked)} - {default}
     if hidden is Disclose.OWN_NAMESPACE:
@@ -493,3 +506,58 @@ def test_rules_about_others_say_how_many_there_are(
     for disclose in HIDDEN:
         assert told in text(disclose)
         assert full not in text(disclose)
+
+
+def _asked(server: Running, user: str, *groups: str) -> tuple[str, Obj]:
+    """What a user reads over HTTP when he sends the starving pod, and the audit annotations."""
+    given = review(STARVING, userInfo={"username": user, "groups": [*groups]})
+    status, _, answer = server.post("/validate", json.dumps(given).encode())
+    assert status == 200
+    response = json.loads(answer)["response"]
+    audit = response.pop("auditAnnotations")
+    return json.dumps(response), audit
+
+
+def test_an_answer_that_is_given_again_is_given_to_the_same_user_alone() -> None:
+    """Over HTTP, with one state: an administrator's answer a moment ago is not a tenant's, nor the other way round."""
+    predicted = endpoint(lambda: STATE)
+    predicted.answer_now(Call(Hook.VALIDATE, json.dumps(review(STARVING)).encode(), monotonic()))  # loads what predicts
+    with running(endpoint(lambda: STATE)) as server:
+        for user, groups, told in (
+            ("root", ["system:masters"], True),
+            ("kim", [], False),
+            ("kim", ["system:masters"], True),
+            ("root", [], False),
+            ("root", ["system:masters"], True),
+        ):
+            text, audit = _asked(server, user, *groups)
+            assert ("payroll/nightly" in text) is told
+            assert ("node-7" in text) is told
+            assert "payroll/nightly" in audit["preemption-impact"]
+
+
+def test_the_log_has_what_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr("webhook.endpoint.say", lambda *line: said.append(line))
+    monkeypatch.setattr("webhook.endpoint.LOGGER.isEnabledFor", lambda _: True)
+    asked = endpoint(lambda: CLASSES)
+    asked.answer_now(Call(Hook.VALIDATE, json.dumps(review(MISSPELT)).encode(), monotonic()))
+    ((_, fields),) = said
+    assert fields["withheld"] == {
+        "unknown-priority-class": "no PriorityClass with name payroll-glod was found: its pods will be refused; "
+        'did you mean "payroll-gold"?'
+    }
+
+
+def test_pods_of_the_own_workload_are_named_without_their_node() -> None:
+    """A rollout that pushes out pods of its own: the words of rollout-preempts-itself."""
+    own = _running("web-1", OWN, 0)
+    for disclose, said in (
+        (Disclose.NAMES, " on node-7. Victims: shop/web-1 (priority 0)"),
+        (Disclose.OWN_NAMESPACE, ". Victims: shop/web-1 (priority 0)"),
+        (Disclose.COUNTS, ". Victims: 1 pod, priority 0"),
+    ):
+        audience = Audience(disclose, OWN)
+        prediction = predict(cluster(NODE, own), {**STARVING, "spec": {**STARVING["spec"], "priority": 1000}})
+        text = f"{on_nodes((prediction,), audience)}. Victims: {described(list(prediction.victims), audience)}"
+        assert text == said
