@@ -97,7 +97,9 @@ def elsewhere(location: Location) -> str:
 
 def summary_of_pods(pods: list[Pod], audience: Audience) -> str:
     """`12 pods (team/web-1, team/web-2 and 10 more)`; `12 pods` where the reader is told of none of them."""
-    named = sorted(f"{p.namespace}/{p.name}" for p in pods if audience.is_told_of(p.namespace))
+    from heapq import nsmallest  # only when there is something to say
+
+    named = nsmallest(2, (f"{p.namespace}/{p.name}" for p in pods if audience.is_told_of(p.namespace)))
     return f"{plural(len(pods), 'pod')}{f' ({listed_of(named, len(pods), 2)})' if named else ''}"
 
 
