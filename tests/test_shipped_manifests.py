@@ -140,15 +140,24 @@ def test_nobody_may_create_anything() -> None:
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch", "update"}
 
 
-def test_only_priority_classes_that_come_or_change_fail_closed() -> None:
+CLOSED = {
+    "classes.validate.forewarn.dev": ["priorityclasses"],
+    "exemptions.validate.forewarn.dev": ["namespaces", "namespaces/finalize", "namespaces/status"],
+}
+
+
+def test_only_priority_classes_and_exemptions_that_come_or_change_fail_closed() -> None:
     for webhook in webhooks():
-        closed = webhook["name"] == "classes.validate.forewarn.dev"
+        closed = CLOSED.get(webhook["name"])
         assert webhook["failurePolicy"] == ("Fail" if closed else "Ignore")
-        assert webhook["sideEffects"] == ("NoneOnDryRun" if closed else "None")
+        reserves = webhook["name"] == "classes.validate.forewarn.dev"
+        assert webhook["sideEffects"] == ("NoneOnDryRun" if reserves else "None")
         assert webhook["timeoutSeconds"] == 5
         if closed:
-            (rule,) = webhook["rules"]
-            assert (rule["resources"], rule["operations"]) == (["priorityclasses"], ["CREATE", "UPDATE"])
+            (rule,), names = webhook["rules"], {condition["name"] for condition in webhook["matchConditions"]}
+            assert (rule["resources"], rule["operations"]) == (closed, ["CREATE", "UPDATE"])
+            own = "not-forewarns-own-class" if reserves else "sets-an-exemption"
+            assert names == {own, "forewarn-is-installed"}
         else:
             names = {condition["name"] for condition in webhook["matchConditions"]}
             impact = {"pods-are-updated-only-where-their-impact-changes"} if "mutate" in webhook["name"] else set()

@@ -12,20 +12,33 @@ import pytest
 
 from tests.e2e.api import Refused, identity, path_of
 from tests.e2e.objects import pod
+from tests.e2e.webhook import Webhook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.installation import Installation
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes", "webhook")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes", "shipped")]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coverage.md").read_text()
 IMPACT, UNTIL = "forewarn.dev/preemption-impact", "forewarn.dev/exempt-until"
 GROUPS = {"api/v1": "", **{f"apis/{g}": f".{g.partition('/')[0]}" for g in ("apps/v1", "batch/v1", "autoscaling/v2")}}
 GROUPS["apis/scheduling.k8s.io/v1"] = ".scheduling.k8s.io"
 CORE = re.compile(r"(pods|bindings|podtemplates|replicationcontrollers|namespaces|resourcequotas|limitranges)(/|$)")
+
+
+@pytest.fixture(scope="module")
+def shipped(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[Webhook]:
+    """One replica, registered as the manifests have it."""
+    made = Webhook(plane, installed)
+    try:
+        made.begin(api)
+        yield made
+    finally:
+        made.end(api)
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +129,17 @@ def test_an_apply_that_is_repeated_stores_nothing(tenant: Api, room: Obj) -> Non
     forged = {**manifest, "metadata": {**manifest["metadata"], "annotations": {IMPACT: "{}"}}}
     assert annotations_of(tenant.do("PATCH", path, forged, media)).get(IMPACT) != "{}"
     tenant.delete(manifest)
+
+
+def test_while_nobody_answers_no_exemption_can_be_set_and_nothing_else_is_held_up(
+    api: Api, tenant: Api, room: Obj, shipped: Webhook
+) -> None:
+    (replica,) = shipped.replicas
+    replica.stop()
+    try:
+        for client in (tenant, api):
+            with pytest.raises(Refused, match=r"failed calling webhook .exemptions\.validate\.forewarn\.dev"):
+                client.patch(room, {"metadata": {"annotations": {UNTIL: soon()}}})
+            client.patch(room, {"metadata": {"annotations": {"own": "1"}, "labels": {"own": "1"}}})
+    finally:
+        replica.start()
