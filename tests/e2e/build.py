@@ -53,6 +53,9 @@ CONTROL_PLANE = Module(
 # Without service discovery, which takes the clients of two dozen clouds and is not needed to test rules.
 PROMTOOL = Module("promtool", {"promtool": "github.com/prometheus/prometheus/cmd/promtool"}, tags="remove_all_sd")
 
+# A webhook to be measured beside ours (tests/benchmarks/bench_webhook.py); `make e2e` does without it.
+POD_SECURITY = Module("podsecurity", {"webhook": "k8s.io/pod-security-admission/cmd/webhook"})
+
 
 def binaries(module: Module = CONTROL_PLANE) -> Path:
     """The directory that holds the programs; they are built where they are missing."""
