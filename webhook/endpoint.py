@@ -17,6 +17,7 @@ from threading import Lock
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.metering import holding
 from webhook.admission import Decision, Hook, Time, claim_of, decide, in_full, let_pass, may_stand, refuse_default
 from webhook.answers import Answered, Answers, Key, key_of
 from webhook.callers import EVERYBODY, Callers
@@ -63,10 +64,9 @@ _REASONS: Final = {
 _MILLISECONDS: Final = 1_000.0
 _ON_THE_LOOP: Final = 64 * 1024
 """Bytes of a body that the event loop reads itself; what is larger is read by the thread that judges."""
-_ATTEMPT_SECONDS: Final = 0.004
-"""How long a prediction may keep the thread that judges; then it goes on in a process of its own."""
-_BEFORE_OTHERS: Final = 0.001
-"""How long, where something cheaper waits."""
+_ATTEMPT_SECONDS: Final = {Cost.RULES: 0.025, Cost.POD: 0.025, Cost.PODS: 0.004}
+"""How long a prediction may keep the thread that judges; then it goes on in a process of its own. For one pod it is
+longer, as it may have to bring up to date what all predictions share."""
 _LEAST_SECONDS: Final = 0.02
 """With less time than that no process is asked."""
 _AT_MOST: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
@@ -208,21 +208,23 @@ class Question(NamedTuple):
 
 
 class _Attempt:
-    """Time for a prediction on the thread that judges: little, and less where something cheaper waits.
+    """Time for a prediction on the thread that judges, which gives way to what is cheaper.
 
     It is the thread's own processor time: a machine that is busy with others makes no prediction dear.
     """
 
-    def __init__(self, deadline: Deadline, is_pressed: Callable[[], bool]) -> None:
-        self._deadline, self._begun, self._is_pressed = deadline, thread_time(), is_pressed
+    def __init__(self, cost: Cost, deadline: Deadline, give_way: Callable[[], bool]) -> None:
+        self._deadline, self._begun, self._give_way = deadline, thread_time(), give_way
+        self._seconds = _ATTEMPT_SECONDS[cost]
         self.used_up = False
 
     def expired(self) -> bool:
         """Whether the time is used up; from then on it is."""
         if not self.used_up:
             took = thread_time() - self._begun
-            pressed = took >= _BEFORE_OTHERS and self._is_pressed()
-            self.used_up = pressed or took >= _ATTEMPT_SECONDS or self._deadline.expired()
+            self.used_up = took >= self._seconds or self._deadline.expired()
+            if not (self.used_up or holding()) and self._give_way():
+                self._begun = thread_time() - took
         return self.used_up
 
 
@@ -232,10 +234,10 @@ class Endpoint:
 
     Where there is an API server to ask, `confirm` gives the live classes and `reserve` the place of the global default.
     `late`: what answers say of cluster state that is older than it should be; empty while it is not. `predictors`:
-    where predictions go that take long; without them each is worked out where it is asked. `is_pressed`: whether
-    something cheaper than this cost waits to be judged. `callers`: who may ask, and who may reserve. `reviews` tells
-    who may see everything, `patience` who has been warned often enough; `expect` is told what was predicted of a pod
-    that is admitted, and when it was asked (monotonic clock).
+    where predictions go that take long; without them each is worked out where it is asked. `give_way` judges first what
+    is cheaper and waits. `callers`: who may ask, and who may reserve. `reviews` tells who may see everything, `patience`
+    who has been warned often enough; `expect` is told what was predicted of a pod that is admitted, and when it was
+    asked (monotonic clock).
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -247,7 +249,7 @@ class Endpoint:
     late: Callable[[], str] = lambda: ""
     memory: Memory = field(default_factory=lambda: Memory(monotonic))
     predictors: Predictors | None = None
-    is_pressed: Callable[[Cost], bool] = lambda _: False
+    give_way: Callable[[Cost], bool] = lambda _: False
     callers: Callers = EVERYBODY
     impacts: Impacts = field(default_factory=Impacts)
     answers: Answers = field(default_factory=lambda: Answers(monotonic))
@@ -426,7 +428,7 @@ class _State:
             return self.decided(self._decide(self.deadline.expired))
         if self.cost is not Cost.RULES and self.cluster is not None:
             self.cluster.prepare()  # of use to all that come after
-        attempt = _Attempt(self.deadline, lambda: endpoint.is_pressed(self.cost))
+        attempt = _Attempt(self.cost, self.deadline, lambda: endpoint.give_way(self.cost))
         decision = self._decide(attempt.expired)
         left, since = self.deadline.seconds(), monotonic()
         if not attempt.used_up or left < _LEAST_SECONDS:

@@ -66,13 +66,26 @@ class Lane:
         """How much waits."""
         return len(self._waiting)
 
-    def waits_before(self, cost: int) -> bool:
-        """Whether something cheaper waits."""
+    def give_way(self, cost: int) -> bool:
+        """Run what is cheaper than this and waits, inside the work that asks; whether there was anything.
+
+        For the lane's own threads, between two steps of something that is dear.
+        """
+        ran = False
+        while (work := self._cheaper(cost)) is not None:
+            self._do(*work)
+            ran = True
+        return ran
+
+    def _cheaper(self, cost: int) -> tuple[Future[Any], Callable[[], Any]] | None:
         waiting = self._waiting  # the first is the cheapest; a look without the lock may be late by one
-        try:
-            return waiting[0][0] < cost
-        except IndexError:
-            return False
+        if not waiting or waiting[0][0] >= cost:
+            return None
+        with self._changed:
+            if not self._waiting or self._waiting[0][0] >= cost:
+                return None
+            *_, future, run = heappop(self._waiting)
+            return future, run
 
     @property
     def wait_seconds(self) -> float:
@@ -100,18 +113,20 @@ class Lane:
 
     def _run(self) -> None:
         while (work := self._next()) is not None:
-            future, run = work
-            if not future.set_running_or_notify_cancel():
-                continue  # its client went away
             begun = monotonic()
-            try:
-                result = run()
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+            self._do(*work)
             self._seconds += _WEIGHT * (monotonic() - begun - self._seconds)
         self._idle()
+
+    def _do(self, future: Future[Any], run: Callable[[], Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return  # its client went away
+        try:
+            result = run()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         with self._changed:

@@ -25,9 +25,9 @@ class Workers:
         self._asking = Lane("ask", _WAITING, threads=_ASKING)
         self.predictors = Predictors(self._judging, processes) if processes else None
 
-    def is_pressed(self, cost: Cost) -> bool:
-        """Whether something cheaper waits to be judged."""
-        return self._judging.waits_before(cost)
+    def give_way(self, cost: Cost) -> bool:
+        """On the thread that judges: first what is cheaper and waits; whether there was anything."""
+        return self._judging.give_way(cost)
 
     @property
     def predictions(self) -> int:

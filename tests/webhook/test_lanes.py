@@ -26,14 +26,37 @@ def test_the_cheapest_goes_first_and_the_oldest_of_those() -> None:
     go = _busy(lane)
     asked = [(Cost.PODS, "a"), (Cost.POD, "b"), (Cost.RULES, "c"), (Cost.PODS, "d"), (Cost.RULES, "e")]
     waiting = [lane.submit(cost, lambda name=name: ran.append(name)) for cost, name in asked]  # type: ignore[misc]
-    assert lane.waits_before(Cost.POD)
-    assert not lane.waits_before(Cost.RULES)
     go.set()
     for future in waiting:
         assert future is not None
         future.result(5)
     assert "".join(ran) == "cebad"
     lane.stop()
+
+
+def test_what_is_dear_gives_way_to_what_is_cheaper_and_to_nothing_else() -> None:
+    lane, ran, come = Lane("test", 10), list[str](), Event()
+
+    def dear() -> None:
+        come.wait(5)
+        ran.append("begins")
+        assert lane.give_way(Cost.POD)
+        assert not lane.give_way(Cost.POD)
+        ran.append("ends")
+
+    waiting = [lane.submit(Cost.POD, dear)]
+    while lane.length:
+        sleep(0.01)  # until it has begun
+    waiting += [lane.submit(cost, lambda name=name: ran.append(name)) for cost, name in asked]  # type: ignore[misc]
+    come.set()
+    for future in waiting:
+        assert future is not None
+        future.result(5)
+    assert ran == ["begins", "rules", "class", "ends", "pod", "pods"]
+    lane.stop()
+
+
+asked = [(Cost.PODS, "pods"), (Cost.RULES, "rules"), (Cost.POD, "pod"), (Cost.RULES, "class")]
 
 
 def test_more_than_the_most_is_refused() -> None:

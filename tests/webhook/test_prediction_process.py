@@ -153,7 +153,7 @@ def _spread(replicas: int) -> dict[str, Any]:
 
 def _serving(processes: int) -> tuple[Endpoint, Workers]:
     state, workers = cluster(*NODES), Workers(processes)
-    made = endpoint(lambda: state, predictors=workers.predictors, is_pressed=workers.is_pressed)
+    made = endpoint(lambda: state, predictors=workers.predictors, give_way=workers.give_way)
     return made, workers
 
 

@@ -111,7 +111,7 @@ def _run(settings: Settings) -> int:
             reserve=own.reserve,
             late=state.late,
             predictors=workers.predictors,
-            is_pressed=workers.is_pressed,
+            give_way=workers.give_way,
             reviews=_reviews(state),
             expect=accuracy.expect if state.api else None,
             callers=Callers(tokens, own.tokens, proven=settings.client_ca is not None),

@@ -63,6 +63,8 @@ def from_files(sources: Sequence[str], metrics: Metrics) -> State:
     snapshot = load_cluster(*sources).snapshot()
     if snapshot.objects.nodes:
         snapshot.prepare()
+    gc.collect()
+    gc.freeze()  # what stays need not be looked at again: forked processes share it
     loaded = monotonic()
     metrics.cache_age.set_function(lambda: monotonic() - loaded)
     _count(metrics, lambda: snapshot)
