@@ -235,9 +235,9 @@ class Endpoint:
     Where there is an API server to ask, `confirm` gives the live classes and `reserve` the place of the global default.
     `late`: what answers say of cluster state that is older than it should be; empty while it is not. `predictors`:
     where predictions go that take long; without them each is worked out where it is asked. `give_way` judges first what
-    is cheaper and waits. `callers`: who may ask, and who may reserve. `reviews` tells who may see everything, `patience`
-    who has been warned often enough; `expect` is told what was predicted of a pod that is admitted, and when it was
-    asked (monotonic clock).
+    is cheaper and waits. `callers`: who may ask, and who may reserve. `reviews` tells who may see everything,
+    `patience` who has been warned often enough; `expect` is told what was predicted of a pod that is admitted, and when
+    it was asked (monotonic clock).
     """
 
     cluster: Callable[[], ClusterSnapshot | None]

@@ -54,12 +54,12 @@ class Started:
             env={**ENVIRONMENT, **variables},
         )
         assert self.process.stdout is not None
-        lines = [self.process.stdout.readline() for _ in range(2)]
-        self.port, self.health_port = (int(re.findall(r":(\d+)$", line)[0]) for line in lines)
-        assert lines == [
-            f"listening on https://127.0.0.1:{self.port}\n",
-            f"health on http://127.0.0.1:{self.health_port}\n",
-        ]
+        lines = "".join(self.process.stdout.readline() for _ in range(2))
+        told = re.fullmatch(r"listening on https://127.0.0.1:(\d+)\nhealth on http://127.0.0.1:(\d+)\n", lines)
+        if told is None:
+            self.process.kill()
+            raise AssertionError(f"{lines!r}, and then {self.process.communicate()}")
+        self.port, self.health_port = map(int, told.groups())
 
     def connect(self) -> http.client.HTTPSConnection:
         context = client_context(self.ca.read_bytes())
