@@ -312,7 +312,7 @@ class Endpoint:
         passed = let_pass(request, cluster, config, datetime.now(UTC))
         if passed is not None:
             return self._reply(call.hook, request, passed, started)
-        key = None if late else key_of(call.hook, request)
+        key = None if late or cluster is None else key_of(call.hook, request)
         if key is not None and (known := self.answers.get(key, (cluster, config))) is not None:
             return self.tell(call.hook, request, known, started)
         deadline = Deadline.after(call.received, parse_timeout(call.timeout))
