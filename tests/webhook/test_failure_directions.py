@@ -7,7 +7,7 @@ import json
 import re
 import ssl
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -376,6 +376,26 @@ def _(_: Running) -> None:
     assert not json.loads(reply.body)["response"]["allowed"]
 
 
+@row("takes-long")
+def _(_: Running) -> None:
+    for state, outcome in (("same", False), ("nobody", True)):
+        assert _spread_by(state) is outcome
+
+
+def _spread_by(process: str) -> bool:
+    """Whether a Deployment that takes longer than one attempt is cut short: by a process, or where there is none."""
+    from tests.webhook.test_prediction_process import serving, spread
+
+    made, workers = serving(1)
+    if process == "nobody":
+        assert made.predictors
+        made.predictors.lane.stop()
+    with running(made, workers=workers) as served:
+        answer = served.post("/mutate", json.dumps(review(spread(12 if process == "same" else 200))).encode())
+    workers.stop()
+    return "cutShort" in str(patch_of(answer[2]))
+
+
 @row("too-much")
 def _(_: Running) -> None:
     obj, state = _asking("64"), cluster(NODE)
@@ -688,6 +708,17 @@ def _(served: Running) -> None:
         assert read_answer(idle[-1])[0] == 200
     with running(limits=Limits(keep_alive=1, drain=0)) as impatient, impatient.tls() as connection:
         assert connection.recv(1) == b""
+
+
+@row("many-connections")
+def _(_: Running) -> None:
+    with ExitStack() as stack:
+        served = stack.enter_context(running(limits=replace(QUICK, connections=8, keep_alive=60)))
+        idle = [stack.enter_context(served.tls()) for _ in range(12)]
+        _answers_at_once(served)
+        with suppress(ConnectionResetError):
+            assert idle[0].recv(1) == b""  # on which nothing was ever asked
+        assert served.server.connections.count <= 8
 
 
 def _answers_at_once(served: Running) -> None:

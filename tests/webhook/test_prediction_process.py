@@ -139,7 +139,7 @@ NODES = [
 ]
 
 
-def _spread(replicas: int) -> dict[str, Any]:
+def spread(replicas: int) -> dict[str, Any]:
     obj = deployment()
     obj["spec"]["replicas"] = replicas
     labels = {"matchLabels": {"app": "web"}}
@@ -151,7 +151,7 @@ def _spread(replicas: int) -> dict[str, Any]:
     return obj
 
 
-def _serving(processes: int) -> tuple[Endpoint, Workers]:
+def serving(processes: int) -> tuple[Endpoint, Workers]:
     state, workers = cluster(*NODES), Workers(processes)
     made = endpoint(lambda: state, predictors=workers.predictors, give_way=workers.give_way)
     return made, workers
@@ -160,7 +160,7 @@ def _serving(processes: int) -> tuple[Endpoint, Workers]:
 def test_a_prediction_that_takes_long_comes_to_the_same_in_a_process_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given = json.dumps(review(_spread(12))).encode()
+    given = json.dumps(review(spread(12))).encode()
     answers, asked, ask = [], list[object](), Predictors.ask
 
     def counted(self: Predictors, question: object, *rest: Any) -> Any:
@@ -169,7 +169,7 @@ def test_a_prediction_that_takes_long_comes_to_the_same_in_a_process_of_its_own(
 
     monkeypatch.setattr(Predictors, "ask", counted)
     for processes in (0, 1):
-        made, workers = _serving(processes)
+        made, workers = serving(processes)
         with running(made, workers=workers) as served:
             answers.append([served.post(path, given, **JSON)[2] for path in ("/mutate", "/validate")])
         workers.stop()
@@ -182,9 +182,9 @@ def test_where_no_process_can_be_had_the_answer_is_cut_short(monkeypatch: pytest
         raise BlockingIOError("no more processes")
 
     monkeypatch.setattr("os.fork", refuse)
-    made, workers = _serving(1)
+    made, workers = serving(1)
     with running(made, workers=workers) as served:
-        status, _, body = served.post("/mutate", json.dumps(review(_spread(200))).encode(), **JSON)
+        status, _, body = served.post("/mutate", json.dumps(review(spread(200))).encode(), **JSON)
     workers.stop()
     assert status == 200
     response = json.loads(body)["response"]
