@@ -35,7 +35,7 @@ e2e: .venv/dev ## the real control plane, built once (Go from the machine or a w
 	$(BIN)/python -m pytest -v -s -m e2e tests/e2e
 
 hostile: .venv/dev ## search for objects that cost too much to judge; MINUTES=60 for longer
-	$(BIN)/python tests/hostile/search.py --minutes $(or $(MINUTES),10)
+	$(BIN)/python tests/hostile/search.py --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(OVER),--over $(OVER))
 
 soak: .venv/dev ## the webhook under load on the real control plane; MINUTES=60 for longer
 	$(BIN)/python -m pytest -q -s -m e2e tests/e2e/soak.py

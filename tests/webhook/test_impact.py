@@ -13,13 +13,15 @@ import pytest
 from policies.config import Config, read_config
 from policies.disclosure import Disclose
 from policies.objects.fields import at
+from policies.rules.impact import Forecast
 from tests.webhook import builders
-from tests.webhook.builders import NOW, cluster, deployment, endpoint, pod, review
+from tests.webhook.builders import NOW, cluster, deployment, endpoint, patch_of, pod, review
+from tests.webhook.running import running
 from webhook.admission import Hook, Time, decide
 from webhook.endpoint import Call
 from webhook.impact import ANNOTATION, PATH, Memory, text_of
 from webhook.impact import written as written_on
-from webhook.json_patch import apply_patch
+from webhook.json_patch import PatchOperation, apply_patch
 from webhook.review import parse_review
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.subject import Subject
+    from policies.rules.impact import Impact
     from webhook.admission import Decision
 
 NODE = {
@@ -397,3 +400,38 @@ def test_a_custom_workload_whose_class_is_not_there_is_warned_of_and_brings_no_p
     (warning,) = decided(Hook.VALIDATE, given, state=STATE, config=config).response.warnings
     assert warning.endswith("[unknown-priority-class]")
     assert decided(Hook.MUTATE, given, state=STATE, config=config).response.patch == ()
+
+
+def test_validate_takes_what_mutate_has_predicted_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the API server asks: patched, with a uid and a creation time, by a request of another uid."""
+    predicted: list[Any] = []
+    of = Forecast.of
+
+    def counted(self: Forecast, subject: Subject) -> Impact | None:
+        predicted.append(subject)
+        return of(self, subject)
+
+    monkeypatch.setattr(Forecast, "of", counted)
+    states = [STATE]
+    obj = _with_cpu(deployment(), "1")
+    with running(endpoint(lambda: states[-1])) as served:
+
+        def admitted() -> Any:
+            answer = served.post("/mutate", json.dumps(review(obj, uid="u1")).encode())[2]
+            patch = [
+                PatchOperation(
+                    op["op"], tuple(s.replace("~1", "/") for s in op["path"].split("/")[1:]), op.get("value")
+                )
+                for op in patch_of(answer)
+            ]
+            stored = apply_patch(obj, patch)
+            stored["metadata"] |= {"uid": "o1", "creationTimestamp": "2030-01-01T00:00:00Z", "generation": 1}
+            told = served.post("/validate", json.dumps(review(stored, uid="u2")).encode())[2]
+            return json.loads(told)["response"]["warnings"]
+
+        first = admitted()
+        assert "would preempt 1 pod" in first[0]
+        assert len(predicted) == 1
+        states.append(cluster(NODE, VICTIM))
+        assert admitted() == first
+        assert len(predicted) == 2
