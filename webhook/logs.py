@@ -73,11 +73,11 @@ class LogWriter:
         if not self._awake.is_set():
             self._awake.set()
 
-    def stop(self, seconds: float = _LAST_SECONDS) -> None:
-        """Write what waits, within so many seconds."""
+    def stop(self, seconds: float = _LAST_SECONDS) -> bool:
+        """Write what waits, within so many seconds; whether all was written."""
         self._stopping.set()
         self._awake.set()
-        self._done.wait(seconds)
+        return self._done.wait(seconds)
 
     def _run(self) -> None:
         while not (self._stopping.is_set() and not self._lines):
@@ -158,7 +158,7 @@ class _Handler(logging.Handler):
 _writer: LogWriter | None = None
 
 
-def log_to_stderr(level: int = logging.INFO) -> Callable[[], None]:
+def log_to_stderr(level: int = logging.INFO) -> Callable[[], object]:
     """Send the logs of this process to stderr. Called once, by a command; returns what writes the last lines."""
     global _writer
     writer = _writer = LogWriter(sys.stderr.fileno())

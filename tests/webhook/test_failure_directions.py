@@ -391,7 +391,7 @@ def _spread_by(process: str) -> bool:
         assert made.predictors
         made.predictors.lane.stop()
     with running(made, workers=workers) as served:
-        answer = served.post("/mutate", json.dumps(review(spread(12 if process == "same" else 200))).encode())
+        answer = served.post("/mutate", json.dumps(review(spread(6 if process == "same" else 200))).encode())
     workers.stop()
     return "cutShort" in str(patch_of(answer[2]))
 

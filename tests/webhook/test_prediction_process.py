@@ -135,7 +135,7 @@ NODES = [
         "metadata": {"name": f"node-{n}", "labels": {"zone": f"z{n % 3}", "host": f"node-{n}"}},
         "status": {"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "110"}},
     }
-    for n in range(600)
+    for n in range(400)
 ]
 
 
@@ -160,7 +160,7 @@ def serving(processes: int) -> tuple[Endpoint, Workers]:
 def test_a_prediction_that_takes_long_comes_to_the_same_in_a_process_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given = json.dumps(review(spread(12))).encode()
+    given = json.dumps(review(spread(6))).encode()
     answers, asked, ask = [], list[object](), Predictors.ask
 
     def counted(self: Predictors, question: object, *rest: Any) -> Any:
