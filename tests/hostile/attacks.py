@@ -174,6 +174,7 @@ def changed(obj: Obj, **old: Any) -> Obj:
 STORED: Final = {**workload(replicas=1, template=small()), "metadata": {"name": "stored", "namespace": "team-1"}}
 """A Deployment of the cluster that attacks meet."""
 
+_PORTS = range(1, 102)
 _MANY_EXPRESSIONS = [{"key": f"k{number}", "operator": "DoesNotExist"} for number in range(10_000)]
 
 ATTACKS: Final[Mapping[str, Callable[[], Obj]]] = {
@@ -248,6 +249,14 @@ ATTACKS: Final[Mapping[str, Callable[[], Obj]]] = {
                     }
                 }
             }
+        )
+    ),
+    "100 ports of every node": lambda: review(
+        workload(
+            template=pod(
+                containers=[{"name": "c", "image": "i", "ports": [{"containerPort": n, "hostPort": n} for n in _PORTS]}]
+            ),
+            replicas=HUGE,
         )
     ),
     "1,000 anti-affinity terms": lambda: review(

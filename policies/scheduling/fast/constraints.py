@@ -14,7 +14,7 @@ from policies.metering import VECTOR, charge, each
 from policies.objects.taints import untolerated_taint
 from policies.scheduling.fast.kinds import PerKind
 from policies.scheduling.plugins.inter_pod_affinity import NO_LABELS, merge_namespaces
-from policies.scheduling.plugins.node_ports import conflicts
+from policies.scheduling.plugins.node_ports import WantedPorts
 from policies.scheduling.plugins.pod_topology_spread import do_not_schedule
 
 if TYPE_CHECKING:
@@ -260,16 +260,16 @@ def _least_elsewhere(
 
 def _ports(pod: Pod, tables: Tables, snapshot: Snapshot) -> Constraint:
     """Ports of the host. Raises NotValid where two pods of a node have one: the first that goes frees it upstream."""
-    wanted = pod.spec.host_ports
+    wanted = WantedPorts(pod.spec.host_ports)
 
     def taken(other: Pod) -> int:
-        return sum(conflicts(port, {used}) for used in set(other.spec.host_ports) for port in wanted)
+        return wanted.conflicts(set(other.spec.host_ports))
 
     per_kind = _kept(tables, ("ports", id(pod.spec)), pod.spec, taken)
     present = _present(tables, per_kind)
     for row in np.flatnonzero(present > 1).tolist():
         info = snapshot.node_infos[row]
-        if sum(conflicts(port, {used}) for used in info.used_ports for port in wanted) != present[row]:
+        if wanted.conflicts(info.used_ports) != present[row]:
             raise NotValid
     everywhere, none = np.ones(len(present), np.bool_), np.zeros(len(present), np.int64)
     here = np.arange(len(present))

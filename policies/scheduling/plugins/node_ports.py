@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.metering import each
+from policies.metering import charge
 from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unschedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from policies.objects.pod import Pod
     from policies.objects.pod_spec import HostPort
@@ -25,16 +26,36 @@ class NodePorts(Plugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
         """Upstream `PreFilter`."""
-        return PreFilterResult(status=None if pod.spec.host_ports else SKIP)
+        if not pod.spec.host_ports:
+            return PreFilterResult(status=SKIP)
+        state.data[self.name] = WantedPorts(pod.spec.host_ports)
+        return PreFilterResult()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`."""
-        used = node_info.used_ports
-        return REASON if used and any(conflicts(port, used) for port in each(pod.spec.host_ports, 1)) else None
+        wanted: WantedPorts = state.data[self.name]
+        return REASON if wanted.conflicts(node_info.used_ports) else None
 
 
-def conflicts(wanted: HostPort, used: set[HostPort]) -> bool:
-    """Whether a wanted port is taken. Source: kube-scheduler `HostPortInfo.CheckConflict`."""
-    if wanted.ip != ALL_ADDRESSES:
-        return wanted in used or wanted._replace(ip=ALL_ADDRESSES) in used
-    return any(port.port == wanted.port and port.protocol == wanted.protocol for port in used)
+class WantedPorts:
+    """Ports that a pod wants of its node. Source: kube-scheduler `HostPortInfo.CheckConflict`.
+
+    They are counted by what used ports are compared by, so that a look costs as much as there are used ports, whatever
+    the pod wants.
+    """
+
+    def __init__(self, ports: Iterable[HostPort]) -> None:
+        wanted = list(ports)
+        self._ports = Counter(wanted)
+        self._on_any_address = Counter((port.protocol, port.port) for port in wanted)
+
+    def conflicts(self, used: Collection[HostPort]) -> int:
+        """How many pairs of a wanted port and one of these different used ports cannot be on one node."""
+        charge(len(used) // 4)
+        return sum(self._with(port) for port in used)
+
+    def _with(self, used: HostPort) -> int:
+        at_all = self._on_any_address.get((used.protocol, used.port), 0)
+        if not at_all or used.ip == ALL_ADDRESSES:
+            return at_all
+        return self._ports[used] + self._ports[used._replace(ip=ALL_ADDRESSES)]
