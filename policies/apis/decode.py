@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.apis.field_errors import FieldError, go_quote
 from policies.apis.schema import ListOf, MapOf, Parsed, Plain, Struct, Type
 from policies.findings import cut
-from policies.metering import each, meter
+from policies.metering import charge, each, meter
 from policies.objects.fields import json_type
 from policies.quantity import InvalidQuantity, parse_quantity
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
 
 _BITS: Final = {"int32": 2**31, "int64": 2**63}
+_FIELD: Final = 2
+"""Units of work that a field of a struct costs."""
 _RFC3339: Final = "2006-01-02T15:04:05Z07:00"
 
 
@@ -57,6 +59,7 @@ def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iter
             work.charge(2)
             yield from _decode(entry, kind.value, (*path, key), holder, field)
     else:
+        charge(_FIELD * len(value))
         for key, entry in value.items():
             if key in kind.fields:
                 inner = f"{field}.{key}" if field else str(key)
