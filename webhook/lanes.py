@@ -112,10 +112,15 @@ class Lane:
             future.cancel()
 
     def _run(self) -> None:
-        while (work := self._next()) is not None:
-            begun = monotonic()
-            self._do(*work)
-            self._seconds += _WEIGHT * (monotonic() - begun - self._seconds)
+        while not self._stopped:
+            work = self._next(self._idle_seconds)
+            if work is None:
+                self._idle()  # without the lock: whoever has work must not wait for it
+                work = self._next(None)
+            if work is not None:
+                begun = monotonic()
+                self._do(*work)
+                self._seconds += _WEIGHT * (monotonic() - begun - self._seconds)
         self._idle()
 
     def _do(self, future: Future[Any], run: Callable[[], Any]) -> None:
@@ -128,14 +133,11 @@ class Lane:
         else:
             future.set_result(result)
 
-    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+    def _next(self, seconds: float | None) -> tuple[Future[Any], Callable[[], Any]] | None:
+        """What is next; None where nothing came within so many seconds, or the lane has stopped."""
         with self._changed:
-            idle = self._idle_seconds
-            while not self._waiting and not self._stopped:
-                if not self._changed.wait(idle) and idle is not None:
-                    idle = None
-                    self._idle()
-            if self._stopped:
+            self._changed.wait_for(lambda: self._waiting or self._stopped, seconds)
+            if self._stopped or not self._waiting:
                 return None
             *_, future, run = heappop(self._waiting)
             return future, run
