@@ -1,0 +1,45 @@
+"""What kube-controller-manager does next: one controller a module, pure functions of what is there and of the time.
+
+`reconcile` gives the writes of one sync of one object. Whoever asks applies them, in order, and asks again when
+something that belongs to the object has changed: nothing here waits, knows a clock or draws lots.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.controllers.actions import Action
+    from policies.controllers.view import Key, View
+
+CONTROLLERS: Final[Mapping[str, str]] = {
+    "apps/Deployment": "deployment",
+    "apps/ReplicaSet": "replica_set",
+    "/ReplicationController": "replica_set",
+    "apps/StatefulSet": "stateful_set",
+    "apps/DaemonSet": "daemon_set",
+    "batch/Job": "job",
+    "policy/PodDisruptionBudget": "disruption",
+}
+"""`group/Kind` -> the module of its controller, imported when it is first used."""
+
+SYNC_DELAY: Final[Mapping[str, float]] = {"batch/Job": 1.0}
+"""Seconds between a change of an object's pod and its sync; 0 for other kinds.
+
+Source: pkg/controller/job `SyncJobBatchPeriod`; what changes meanwhile does not move it.
+"""
+
+
+def reconcile(view: View, key: Key, now: float) -> list[Action]:
+    """The writes of one sync of the object at `now` (seconds since 1970); none for what is gone, or nobody controls.
+
+    Raises InvalidObject: a field that the controller reads, or a pod template, that cannot be read.
+    """
+    if key[0] not in CONTROLLERS or view.workload(key) is None:
+        return []
+    module = import_module(f"policies.controllers.{CONTROLLERS[key[0]]}")
+    sync: Callable[[View, Key, float], list[Action]] = module.reconcile
+    return sync(view, key, now)

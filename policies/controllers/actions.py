@@ -1,0 +1,85 @@
+"""What a controller asks of the API server: one write each, in the order given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from policies.controllers.view import Key
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+
+
+class CreatePod(NamedTuple):
+    """A new pod. `generate_name`: its name's beginning, where the API server makes up the rest; `pod` then has none.
+
+    `template`: what it is made of, for its annotations.
+    """
+
+    owner: Key
+    pod: Pod
+    template: ApiObject
+    generate_name: str = ""
+
+
+class DeletePod(NamedTuple):
+    """A DELETE of a pod. `force`: with a grace period of 0. `owner`: the object whose controller asks for it."""
+
+    namespace: str
+    name: str
+    owner: Key | None = None
+    force: bool = False
+
+
+class CreateWorkload(NamedTuple):
+    """A new workload: a Deployment's ReplicaSet, a CronJob's Job. Its name is in it."""
+
+    object: ApiObject
+    owner: Key
+
+
+class UpdateWorkload(NamedTuple):
+    """A workload in another size, or with other annotations; the pod template in it is the same object."""
+
+    key: Key
+    object: ApiObject
+
+
+class DeleteWorkload(NamedTuple):
+    """A workload that is let go; its pods go with it."""
+
+    key: Key
+
+
+class SetStatus(NamedTuple):
+    """What the controller remembers and tells of an object: handed to it at its next sync as `WorkloadState.status`."""
+
+    key: Key
+    status: Any
+
+
+class ReleasePod(NamedTuple):
+    """A Job has counted a pod (its finalizer goes): `View.pods_of` need not show it once it is gone."""
+
+    key: Key
+    uid: str
+
+
+class Requeue(NamedTuple):
+    """Another sync at `at` (seconds since 1970), whatever happens; of several the earliest comes, and then the next."""
+
+    key: Key
+    at: float
+
+
+class Report(NamedTuple):
+    """Something that people are told: `reason` is the condition's or the event's."""
+
+    key: Key
+    reason: str
+    message: str
+
+
+Action = (
+    CreatePod | DeletePod | CreateWorkload | UpdateWorkload | DeleteWorkload | SetStatus | ReleasePod | Requeue | Report
+)

@@ -1,0 +1,329 @@
+"""DaemonSets. Source: pkg/controller/daemon/daemon_controller.go, update.go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
+from policies.controllers.replica_set import min_ready_seconds
+from policies.controllers.scaling import scaled
+from policies.controllers.templates import CONTROLLER_REVISION, labelled, made_of, template_hash, template_of
+from policies.objects.fields import NOTHING, ApiObject, at, mapping, sequence, text
+from policies.objects.items import items
+from policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
+from policies.objects.taints import NO_EXECUTE, tolerations_tolerate_taint, untolerated_taint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from policies.controllers.view import Key, PodState, View, WorkloadState
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+
+BURST_REPLICAS: Final = 250
+"""Pods that one sync makes, or deletes, at most."""
+DAEMON_TOLERATIONS: Final = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+"""What the controller lets its pods tolerate. Source: pkg/controller/daemon/util/daemonset_util.go."""
+NETWORK_UNAVAILABLE: Final = "node.kubernetes.io/network-unavailable"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_TERMS: Final = "nodeSelectorTerms"
+
+
+class DaemonSetStatus(NamedTuple):
+    """The revision of the template, and how many nodes have what."""
+
+    revision: str = ""
+    template: ApiObject = NOTHING
+    desired: int = 0
+    scheduled: int = 0
+    ready: int = 0
+    updated: int = 0
+
+
+class _Daemons(NamedTuple):
+    """A DaemonSet in one sync. `on`: its pods by the node that they are, or shall be, on."""
+
+    view: View
+    state: WorkloadState
+    anywhere: Pod
+    status: DaemonSetStatus
+    on: Mapping[str, list[PodState]]
+    should_run: frozenset[str]
+    now: float
+
+    def available(self, pod: PodState) -> bool:
+        return pod.available(min_ready_seconds(self.state), self.now)
+
+    def is_updated(self, pod: PodState) -> bool:
+        """A pod that says nothing was there before its controller was looked at."""
+        return pod.pod.labels.get(CONTROLLER_REVISION, self.status.revision) == self.status.revision
+
+
+def reconcile(view: View, key: Key, now: float) -> list[Action]:
+    """One sync: upstream `syncDaemonSet`. Raises InvalidObject."""
+    state = view.workload(key)
+    if state is None:
+        return []
+    template = template_of(state.object)
+    pods = view.pods_of(key)
+    revision = _revision(state, template, pods)
+    anywhere = view.admit(template, lambda: made_of(key, state.object, with_daemon_fields(template)))
+    on: dict[str, list[PodState]] = {}
+    for pod in pods:
+        on.setdefault(node_of(pod.pod), []).append(pod)
+    should = frozenset(nodes_that_should_run(template, anywhere, view.nodes()))
+    this = _Daemons(view, state, anywhere, DaemonSetStatus(revision, template), on, should, now)
+    create, delete = _manage(this)
+    if not create and not delete:  # upstream waits until it has seen what it just wrote
+        create, delete = _rolling_update(this)
+    actions: list[Action] = [_new_pod(this, node) for node in create[:BURST_REPLICAS]]
+    actions += [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in delete[:BURST_REPLICAS]]
+    status = _counted(this)
+    if status != state.status:
+        actions.append(SetStatus(key, status))
+    if min_ready_seconds(state) and any(p.ready is not None and not this.available(p) for p in pods):
+        actions.append(Requeue(key, now + min_ready_seconds(state)))
+    return actions
+
+
+def _revision(state: WorkloadState, template: ApiObject, pods: Sequence[PodState]) -> str:
+    """Upstream `constructHistory`. Before the first sync, the revision that most pods carry is the template's."""
+    known = state.status
+    if isinstance(known, DaemonSetStatus):
+        same = known.template is template or known.template == template
+        return known.revision if same else template_hash(template)
+    carried = [pod.pod.labels[CONTROLLER_REVISION] for pod in pods if CONTROLLER_REVISION in pod.pod.labels]
+    return max(carried, key=carried.count, default="") or template_hash(template)
+
+
+def node_of(pod: Pod) -> str:
+    """The node that a daemon's pod is on, or is for. Source: daemon util `GetTargetNodeName`."""
+    return pod.node_name or target_node(pod)
+
+
+def target_node(pod: Pod) -> str:
+    """The one node that a pod's required affinity names; empty for other pods."""
+    required = pod.spec.node_affinity.required
+    named = {name for term in required.terms for name in term.names or ("", " ")} if required else set()
+    return named.pop() if len(named) == 1 else ""
+
+
+def on_node(anywhere: Pod, node: str) -> Pod:
+    """A daemon's pod for a node. Source: `ReplaceDaemonSetPodNodeNameNodeAffinity`."""
+    required = anywhere.spec.node_affinity.required
+    terms = () if required is None else required.terms
+    here = FieldRequirement("metadata.name", "In", node)
+    selector = NodeSelector(tuple(replace(t, fields=(here,), names=frozenset((node,))) for t in terms))
+    spec = replace(anywhere.spec, node_affinity=replace(anywhere.spec.node_affinity, required=selector))
+    return replace(anywhere, spec=spec)
+
+
+def with_daemon_fields(template: ApiObject) -> ApiObject:
+    """The template with the controller's tolerations, and room for the node's name in every required term.
+
+    Source: `AddOrUpdateDaemonPodTolerations`. Raises InvalidObject.
+    """
+    added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in DAEMON_TOLERATIONS]
+    if at(template, "spec", "hostNetwork") is True:
+        added.append({"key": NETWORK_UNAVAILABLE, "operator": "Exists", "effect": "NoSchedule"})
+    spec = {**mapping(template, "spec"), "tolerations": [*sequence(template, "spec", "tolerations"), *added]}
+    affinity = mapping(template, "spec", "affinity")
+    terms = [dict(term) for term in items(template, "spec", "affinity", "nodeAffinity", _REQUIRED, _TERMS)] or [{}]
+    return {**template, "spec": {**spec, "affinity": _anywhere(affinity, terms)}}
+
+
+def _anywhere(affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
+    named = [{"key": "metadata.name", "operator": "NotIn", "values": [""]}]
+    required = {_TERMS: [{**term, "matchFields": named} for term in terms]}
+    return {**affinity, "nodeAffinity": {**mapping(affinity, "nodeAffinity"), _REQUIRED: required}}
+
+
+def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str, Node]) -> Iterable[str]:
+    """The nodes that shall have a pod, by name. Source: `NodeShouldRunDaemonPod`, its first answer."""
+    affinity = NodeAffinity.from_api({"spec": mapping(template, "spec")})
+    named = text(template, "spec", "nodeName")
+    return [
+        name
+        for name, node in sorted(nodes.items())
+        if named in ("", name)
+        and affinity.matches(node.labels, name)
+        and untolerated_taint(node.taints, anywhere.spec.tolerations) is None
+    ]
+
+
+def _may_stay(this: _Daemons, node: Node) -> bool:
+    """Whether a pod that is there may go on. Source: `NodeShouldRunDaemonPod`, its second answer."""
+    if node.name in this.should_run:
+        return True
+    template = template_of(this.state.object)
+    named = text(template, "spec", "nodeName")
+    affinity = NodeAffinity.from_api({"spec": mapping(template, "spec")})
+    if named not in ("", node.name) or not affinity.matches(node.labels, node.name):
+        return False
+    evicting = [taint for taint in node.taints if taint.effect == NO_EXECUTE]
+    return all(tolerations_tolerate_taint(this.anywhere.spec.tolerations, taint) for taint in evicting)
+
+
+def _new_pod(this: _Daemons, node: str) -> CreatePod:
+    pod = labelled(on_node(this.anywhere, node), {CONTROLLER_REVISION: this.status.revision})
+    return CreatePod(this.state.key, pod, this.status.template, f"{this.state.key[2]}-")
+
+
+def _manage(this: _Daemons) -> tuple[list[str], list[PodState]]:
+    """(nodes that need a pod, pods that go). Source: `manage`, `podsShouldBeOnNode`."""
+    nodes = this.view.nodes()
+    create: list[str] = []
+    delete: list[PodState] = []
+    for name in sorted(nodes):
+        pods = this.on.get(name)
+        if pods is None:
+            create += [name] if name in this.should_run else []
+        elif _may_stay(this, nodes[name]):
+            needed, doomed = _on_one_node(this, name, pods)
+            create += needed
+            delete += doomed
+        else:
+            delete += [pod for pod in pods if not pod.terminating]
+    lost = [pod for name, pods in this.on.items() if name not in nodes for pod in pods]
+    return create, delete + [pod for pod in lost if not pod.pod.node_name and not pod.terminating]
+
+
+def _on_one_node(this: _Daemons, name: str, pods: list[PodState]) -> tuple[list[str], list[PodState]]:
+    staying = [pod for pod in pods if not pod.terminating]
+    delete = [pod for pod in staying if pod.pod.terminal]
+    running = sorted((pod for pod in staying if not pod.pod.terminal), key=_oldest_first)
+    surging = _allows_surge(this.state.object)
+    if not surging:
+        return [], delete + running[1:]
+    if not running:
+        return ([name] if name in this.should_run else []), delete
+    return [], delete + _superfluous(this, running)
+
+
+def _superfluous(this: _Daemons, running: list[PodState]) -> list[PodState]:
+    """Of a set that surges: all but the oldest of each revision, and the old one when the new one can stand in."""
+    new = [pod for pod in running if this.is_updated(pod)]
+    old = [pod for pod in running if not this.is_updated(pod)]
+    delete = new[1:] + old[1:] if len(running) > 1 else []
+    if new and old and (old[0].ready is None or this.available(new[0])):
+        delete.append(old[0])
+    return delete
+
+
+def _oldest_first(pod: PodState) -> tuple[bool, float, str]:
+    """Source: `podByCreationTimestampAndPhase`."""
+    return not pod.pod.node_name, pod.created, pod.pod.name
+
+
+def _allows_surge(obj: ApiObject) -> bool:
+    return _rolls(obj) and scaled(obj, _SURGE, 100, up=True) > 0
+
+
+_SURGE: Final = ("spec", "updateStrategy", "rollingUpdate", "maxSurge")
+_UNAVAILABLE: Final = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
+
+
+def _rolls(obj: ApiObject) -> bool:
+    return text(obj, "spec", "updateStrategy", "type") != "OnDelete"
+
+
+def surge_and_unavailable(obj: ApiObject, desired: int) -> tuple[int, int]:
+    """(pods that may come beside the old ones, nodes that may be without). Source: `updatedDesiredNodeCounts`."""
+    if not _rolls(obj):
+        return 0, 0
+    surge = scaled(obj, _SURGE, desired, up=True)
+    unavailable = scaled(obj, _UNAVAILABLE, desired, up=True, default=1)
+    return (surge, unavailable) if surge or unavailable or not desired else (0, 1)
+
+
+def _rolling_update(this: _Daemons) -> tuple[list[str], list[PodState]]:
+    """Upstream `rollingUpdate`; it goes through the nodes in the order of a Go map: here by name."""
+    if not _rolls(this.state.object):
+        return [], []
+    surge, unavailable = surge_and_unavailable(this.state.object, len(this.should_run))
+    if surge:
+        return _surging(this, surge)
+    return [], _replacing(this, unavailable)
+
+
+class _OnNode(NamedTuple):
+    """Of a node's pods that stay, the one of the new revision and the one of an old."""
+
+    name: str
+    new: PodState | None
+    old: PodState | None
+
+
+def _pairs(this: _Daemons) -> tuple[list[_OnNode], int]:
+    """(nodes with at most one pod of each, how many have more). Source: `findUpdatedPodsOnNode`."""
+    found: list[_OnNode] = []
+    excess = 0
+    for name in sorted({*this.on, *this.should_run}):
+        staying = [pod for pod in this.on.get(name, ()) if not pod.terminating]
+        new = [pod for pod in staying if this.is_updated(pod)]
+        old = [pod for pod in staying if not this.is_updated(pod)]
+        if len(new) > 1 or len(old) > 1:
+            excess += 1
+        else:
+            found.append(_OnNode(name, new[0] if new else None, old[0] if old else None))
+    return found, excess
+
+
+def _replacing(this: _Daemons, most_unavailable: int) -> list[PodState]:
+    """The pods that go first, where old and new do not run side by side."""
+    pairs, unavailable = _pairs(this)
+    allowed: list[PodState] = []
+    candidates: list[PodState] = []
+    for pair in pairs:
+        if pair.old is None or pair.new is not None:
+            unavailable += pair.new is None or pair.old is not None or not this.available(pair.new)
+        elif not this.available(pair.old):
+            allowed.append(pair.old)
+            unavailable += 1
+        elif unavailable < most_unavailable:
+            candidates.append(pair.old)
+    return allowed + candidates[: max(most_unavailable - unavailable, 0)]
+
+
+def _surging(this: _Daemons, most_surging: int) -> tuple[list[str], list[PodState]]:
+    """(nodes that get a new pod beside the old one, old pods that go)."""
+    pairs, surging = _pairs(this)
+    create: list[str] = []
+    candidates: list[str] = []
+    delete: list[PodState] = []
+    leaving: list[PodState] = []
+    available = sum((pod := pair.old or pair.new) is not None and this.available(pod) for pair in pairs)
+    for name, new, old in pairs:
+        if old is None:
+            continue
+        if new is not None:
+            surging += not this.available(new)
+            delete += [old] if this.available(new) else []
+        elif name not in this.should_run:
+            (leaving if this.available(old) else delete).append(old)
+        elif not this.available(old):
+            create.append(name)
+        elif surging < most_surging:
+            candidates.append(name)
+    delete += leaving[: max(available - len(this.should_run), 0)]
+    return create + candidates[: max(most_surging - surging, 0)], delete
+
+
+def _counted(this: _Daemons) -> DaemonSetStatus:
+    """Upstream `updateDaemonSetStatus`."""
+    first = [min(this.on[name], key=_oldest_first) for name in this.should_run if name in this.on]
+    return this.status._replace(
+        desired=len(this.should_run),
+        scheduled=len(first),
+        ready=sum(pod.ready is not None for pod in first),
+        updated=sum(map(this.is_updated, first)),
+    )

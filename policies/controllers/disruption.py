@@ -1,0 +1,120 @@
+"""What a PodDisruptionBudget allows. Source: pkg/controller/disruption/disruption.go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.controllers.actions import Action, SetStatus
+from policies.controllers.replica_set import replicas_of
+from policies.controllers.scaling import scaled
+from policies.objects.fields import at, mapping
+from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.controllers.view import Key, PodState, View, WorkloadState
+    from policies.objects.fields import ApiObject
+
+
+class BudgetStatus(NamedTuple):
+    """Counts of pods that the selector matches."""
+
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+
+
+def reconcile(view: View, key: Key, now: float) -> list[Action]:  # noqa: ARG001 - every controller is asked alike
+    """One sync: upstream `trySync`; a status that stays as it is is not written. Raises InvalidObject."""
+    state = view.workload(key)
+    if state is None:
+        return []
+    status = budget_status(view, state)
+    return [] if status == state.status else [SetStatus(key, status)]
+
+
+def budget_status(view: View, state: WorkloadState) -> BudgetStatus:
+    """What the budget comes to now. Raises InvalidObject.
+
+    Where the scale of a pod's controller is asked for and cannot be known, nothing is allowed: upstream `failSafe`.
+    """
+    pods = _matching(view, state)
+    counted = _expected(view, state.object, pods)
+    if counted is None:
+        known = state.status if isinstance(state.status, BudgetStatus) else BudgetStatus()
+        return known._replace(disruptions_allowed=0)
+    expected, desired = counted
+    healthy = sum(pod.ready is not None and not pod.terminating for pod in pods)
+    allowed = max(healthy - desired, 0) if expected > 0 else 0
+    return BudgetStatus(allowed, healthy, desired, expected)
+
+
+def _matching(view: View, state: WorkloadState) -> list[PodState]:
+    """The pods of its namespace that its selector matches: all for an empty one, none for a nil one."""
+    try:
+        nil = at(state.object, "spec", "selector") is None
+        selector = None if nil else parse_label_selector(mapping(state.object, "spec", "selector"))
+    except InvalidSelector:
+        selector = None
+    if selector is None:
+        return []
+    found = _Matches(selector)
+    return [pod for pod in view.pods_in(state.key[1]) if found.of(pod)]
+
+
+class _Matches:
+    """Whether a selector matches labels, asked once of labels that many pods share."""
+
+    def __init__(self, selector: LabelSelector) -> None:
+        self._selector, self._known = selector, dict[int, bool]()
+
+    def of(self, pod: PodState) -> bool:
+        labels = pod.pod.labels
+        if id(labels) not in self._known:
+            self._known[id(labels)] = self._selector.matches(labels)
+        return self._known[id(labels)]
+
+
+def _expected(view: View, budget: ApiObject, pods: Sequence[PodState]) -> tuple[int, int] | None:
+    """(pods that are expected, pods that must be healthy). Source: `getExpectedPodCount`."""
+    least = at(budget, "spec", "minAvailable")
+    if at(budget, "spec", "maxUnavailable") is not None:
+        expected = expected_scale(view, pods)
+        if expected is None:
+            return None
+        return expected, max(expected - scaled(budget, ("spec", "maxUnavailable"), expected, up=True), 0)
+    if least is None:
+        return 0, 0
+    if isinstance(least, int):
+        return len(pods), least
+    expected = expected_scale(view, pods)
+    return None if expected is None else (expected, scaled(budget, ("spec", "minAvailable"), expected, up=True))
+
+
+_SCALED = ("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
+
+
+def expected_scale(view: View, pods: Sequence[PodState]) -> int | None:
+    """The sum of `replicas` of the pods' controllers, None where one of them has no scale.
+
+    Source: `getExpectedScale`: pods that nobody controls are left out.
+    """
+    scales: dict[Key, int] = {}
+    for pod in pods:
+        owner = pod.pod.owner
+        if owner is None:
+            continue
+        group = owner.api_version.rpartition("/")[0]
+        key = (f"{group}/{owner.kind}", pod.pod.namespace, owner.name)
+        if key in scales:
+            continue
+        state = view.workload(key) if key[0] in _SCALED else None
+        if state is None:
+            return None
+        above = view.workload(state.controller) if state.controller else None
+        scales[key] = 0 if above and above.key in scales else replicas_of(above or state)
+        if above:
+            scales[above.key] = 0
+    return sum(scales.values())

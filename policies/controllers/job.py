@@ -1,0 +1,279 @@
+"""Jobs. Source: pkg/controller/job/job_controller.go, backoff_utils.go, indexed_job_utils.go, pod_failure_policy.go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.controllers.actions import Action, CreatePod, DeletePod, ReleasePod, Report, Requeue, SetStatus
+from policies.controllers.replica_set import ordered_for_deletion
+from policies.controllers.templates import labelled, pod_of_template, template_of
+from policies.objects.fields import at, boolean, int32, text
+from policies.objects.items import items
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from policies.controllers.view import Key, PodState, View, WorkloadState
+    from policies.objects.fields import ApiObject
+
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+JOB_NAME: Final = "batch.kubernetes.io/job-name"
+MAX_PODS_PER_SYNC: Final = 500
+"""Pods that one sync makes, or deletes, at most."""
+_BACKOFF: Final = 10.0
+_MAX_BACKOFF: Final = 600.0
+_BATCH_PERIOD: Final = 1.0
+_DEFAULT_BACKOFF_LIMIT: Final = 6
+
+
+class JobStatus(NamedTuple):
+    """What a Job has counted. `failures`: since the last success; `finished`: `Failed` or `Complete`, empty while it
+    runs; `failed_at`, `started`: seconds since 1970; `counted`: uids of pods that are there still, and are in the sums.
+    """
+
+    failed: int = 0
+    succeeded: int = 0
+    failures: int = 0
+    failed_at: float | None = None
+    started: float | None = None
+    finished: str = ""
+    succeeded_indexes: frozenset[int] = frozenset()
+    active: int = 0
+    counted: frozenset[str] = frozenset()
+
+
+class _Job(NamedTuple):
+    """A Job in one sync."""
+
+    view: View
+    state: WorkloadState
+    pods: Sequence[PodState]
+    status: JobStatus
+    now: float
+
+    @property
+    def object(self) -> ApiObject:
+        return self.state.object
+
+    @property
+    def active(self) -> list[PodState]:
+        return [pod for pod in self.pods if pod.active and not pod.gone]
+
+    @property
+    def indexed(self) -> bool:
+        return text(self.object, "spec", "completionMode") == "Indexed"
+
+    @property
+    def terminating(self) -> list[PodState]:
+        return [pod for pod in self.pods if pod.terminating and not pod.gone and not pod.pod.terminal]
+
+
+def reconcile(view: View, key: Key, now: float) -> list[Action]:
+    """One sync: upstream `syncJob`. Raises InvalidObject."""
+    state = view.workload(key)
+    if state is None:
+        return []
+    known = state.status if isinstance(state.status, JobStatus) else JobStatus()
+    if known.finished:
+        return [ReleasePod(key, pod.pod.uid) for pod in view.pods_of(key) if pod.gone]
+    pods = view.pods_of(key)
+    uncounted = [pod for pod in pods if pod.pod.uid not in known.counted]
+    done = [pod for pod in uncounted if pod.pod.phase == "Succeeded"]
+    failed = [pod for pod in uncounted if _is_failed(pod, state.object)]
+    counted = frozenset(pod.pod.uid for pod in pods if not pod.gone) & (
+        known.counted | frozenset(pod.pod.uid for pod in (*done, *failed))
+    )
+    status = _counted(known, state.object, done, failed, now)._replace(counted=counted)
+    this = _Job(view, state, pods, status, now)
+    actions: list[Action] = [ReleasePod(key, pod.pod.uid) for pod in pods if pod.gone]
+    status, further = _manage(this)
+    actions += further
+    if status != state.status:
+        actions.append(SetStatus(key, status))
+    return actions
+
+
+def only_replaces_failed(job: ApiObject) -> bool:
+    """Whether a terminating pod still counts as running. Source: `onlyReplaceFailedPods`."""
+    return text(job, "spec", "podReplacementPolicy") == "Failed" or at(job, "spec", "podFailurePolicy") is not None
+
+
+def _is_failed(pod: PodState, job: ApiObject) -> bool:
+    """Source: `isPodFailed`; a pod that is gone has ended."""
+    if pod.pod.phase == "Succeeded":
+        return False
+    if pod.pod.phase == "Failed" or pod.gone:
+        return True
+    return pod.terminating and not only_replaces_failed(job)
+
+
+def _finished_at(pod: PodState) -> float:
+    """Source: `getFinishedTime`."""
+    return next((at for at in (pod.finished, pod.deleted) if at is not None), pod.created)
+
+
+def _counted(
+    known: JobStatus, job: ApiObject, done: Sequence[PodState], failed: Sequence[PodState], now: float
+) -> JobStatus:
+    """Source: `newBackoffRecord`, and the sums in `syncJob`."""
+    last_success = max(map(_finished_at, done), default=None)
+    recent = [at for at in map(_finished_at, failed) if last_success is None or at > last_success]
+    failures = (known.failures if last_success is None else 0) + len(recent)
+    failed_at = max(recent, default=known.failed_at if last_success is None else None)
+    started = known.started if known.started is not None or _is_suspended(job) else now
+    return known._replace(
+        failed=known.failed + sum(not _is_ignored(pod, job) for pod in failed),
+        succeeded=known.succeeded + len(done),
+        failures=failures,
+        failed_at=failed_at,
+        started=started,
+        succeeded_indexes=known.succeeded_indexes | frozenset(map(_index_of, done)) - {-1},
+    )
+
+
+def _is_ignored(pod: PodState, job: ApiObject) -> bool:
+    """Whether the pod failure policy does not count it: of conditions, preemption's is known here."""
+    return _policy_action(pod, job) == "Ignore"
+
+
+def _policy_action(pod: PodState, job: ApiObject) -> str:
+    """The action of the first rule that asks for the condition DisruptionTarget. Source: `matchPodFailurePolicy`."""
+    if not pod.pod.preempted:
+        return ""
+    for rule in items(job, "spec", "podFailurePolicy", "rules"):
+        for pattern in items(rule, "onPodConditions"):
+            if pattern.get("type") == "DisruptionTarget" and pattern.get("status", "True") == "True":
+                return text(rule, "action")
+    return ""
+
+
+def _is_suspended(job: ApiObject) -> bool:
+    return boolean(job, "spec", "suspend")
+
+
+def _index_of(pod: PodState) -> int:
+    """The completion index that a pod stands for, -1 where it has none."""
+    number = pod.pod.labels.get(COMPLETION_INDEX, "")
+    return int(number) if number.isascii() and number.isdigit() and len(number) <= len("2147483647") else -1
+
+
+def _manage(this: _Job) -> tuple[JobStatus, list[Action]]:
+    """What becomes of the Job, then of its pods."""
+    key, status = this.state.key, this.status
+    reason = _failure(this)
+    if reason:
+        doomed = [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in this.active]
+        message = f"after {status.failed} failed pods" if reason == "BackoffLimitExceeded" else ""
+        return status._replace(finished="Failed", active=0), [*doomed, Report(key, "Failed", message or reason)]
+    actions, active = _manage_pods(this)
+    if _is_complete(this, active):
+        return status._replace(finished="Complete", active=0), [*actions, Report(key, "Complete", "")]
+    deadline = int32(this.object, "spec", "activeDeadlineSeconds")
+    if deadline is not None and status.started is not None:
+        actions.append(Requeue(key, status.started + deadline))
+    return status._replace(active=active), actions
+
+
+def _failure(this: _Job) -> str:
+    """Why the Job has failed, empty where it has not."""
+    status, limit = this.status, int32(this.object, "spec", "backoffLimit")
+    deadline = int32(this.object, "spec", "activeDeadlineSeconds")
+    if any(_is_failed(pod, this.object) and _policy_action(pod, this.object) == "FailJob" for pod in this.pods):
+        return "PodFailurePolicy"
+    if status.failed > (_DEFAULT_BACKOFF_LIMIT if limit is None else limit):
+        return "BackoffLimitExceeded"
+    if deadline is not None and status.started is not None and this.now - status.started >= deadline:
+        return "DeadlineExceeded"
+    return ""
+
+
+def _is_complete(this: _Job, active: int) -> bool:
+    completions = int32(this.object, "spec", "completions")
+    if completions is None:
+        return this.status.succeeded > 0 and active == 0
+    return _succeeded(this) >= completions and active == 0
+
+
+def _succeeded(this: _Job) -> int:
+    return len(this.status.succeeded_indexes) if this.indexed else this.status.succeeded
+
+
+def wanted_active(job: ApiObject, succeeded: int, active: int) -> int:
+    """How many pods shall run now. Source: `manageJob`. Raises InvalidObject."""
+    given, completions = int32(job, "spec", "parallelism"), int32(job, "spec", "completions")
+    parallelism = 1 if given is None else max(given, 0)
+    if completions is None and given is None:
+        completions = 1
+    if completions is None:
+        return active if succeeded else parallelism
+    return max(min(completions - succeeded, parallelism), 0)
+
+
+def _manage_pods(this: _Job) -> tuple[list[Action], int]:
+    """(writes, how many pods run after them). Source: `manageJob`."""
+    active = this.active
+    wanted = 0 if _is_suspended(this.object) else wanted_active(this.object, _succeeded(this), len(active))
+    doomed = _for_removal(this, active, max(len(active) - wanted, 0))[:MAX_PODS_PER_SYNC]
+    if doomed:
+        key = this.state.key
+        return [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in doomed], len(active) - len(doomed)
+    still = len(this.terminating) if only_replaces_failed(this.object) else 0
+    missing = wanted - still - len(active)
+    if missing <= 0:
+        return [], len(active)
+    remaining = _remaining_backoff(this.status, this.now)
+    if remaining > 0:
+        return [Requeue(this.state.key, this.now + max(remaining, _BATCH_PERIOD))], len(active)
+    made = _new_pods(this, min(missing, MAX_PODS_PER_SYNC))
+    return list(made), len(active) + len(made)
+
+
+def _remaining_backoff(status: JobStatus, now: float) -> float:
+    """Seconds until missing pods are made. Source: `getRemainingTimeForFailuresCount`."""
+    if not status.failures or status.failed_at is None:
+        return 0.0
+    backoff = min(_BACKOFF * 2.0 ** min(status.failures - 1, 10), _MAX_BACKOFF)
+    return max(backoff - (now - status.failed_at), 0.0)
+
+
+def _for_removal(this: _Job, active: Sequence[PodState], least: int) -> list[PodState]:
+    """Source: `activePodsForRemoval`: of an indexed Job, first what has no index of its own."""
+    if not this.indexed:
+        return list(ordered_for_deletion(active)[:least])
+    completions = int32(this.object, "spec", "completions") or 0
+    ordered = sorted(active, key=_index_of)
+    surplus = [pod for pod in ordered if not 0 <= _index_of(pod) < completions]
+    left: list[PodState] = []
+    by_index: dict[int, list[PodState]] = {}
+    for pod in ordered:
+        if 0 <= _index_of(pod) < completions:
+            by_index.setdefault(_index_of(pod), []).append(pod)
+    for same in by_index.values():
+        *extra, kept = ordered_for_deletion(same)
+        surplus += extra
+        left.append(kept)
+    return surplus + list(ordered_for_deletion(left)[: max(least - len(surplus), 0)])
+
+
+def _new_pods(this: _Job, count: int) -> list[CreatePod]:
+    key, template = this.state.key, template_of(this.object)
+    pod = labelled(pod_of_template(this.view, key, this.object, template), {JOB_NAME: key[2]})
+    if not this.indexed:
+        return [CreatePod(key, pod, template, f"{key[2]}-")] * count
+    completions = int32(this.object, "spec", "completions") or 0
+    held = [*this.active, *(this.terminating if only_replaces_failed(this.object) else ())]
+    return [
+        CreatePod(key, labelled(pod, {COMPLETION_INDEX: str(index)}), template, f"{key[2]}-{index}-")
+        for index in _first_pending(frozenset(map(_index_of, held)) | this.status.succeeded_indexes, count, completions)
+    ]
+
+
+def _first_pending(taken: frozenset[int], count: int, completions: int) -> Iterable[int]:
+    """The first indexes that nobody stands for. Source: `firstPendingIndexes`."""
+    found: list[int] = []
+    for index in range(completions):
+        if len(found) == count:
+            break
+        if index not in taken:
+            found.append(index)
+    return found

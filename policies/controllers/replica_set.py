@@ -1,0 +1,157 @@
+"""ReplicaSets and ReplicationControllers. Source: pkg/controller/replicaset/replica_set.go."""
+
+from __future__ import annotations
+
+from functools import cmp_to_key
+from math import inf, log2
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
+from policies.controllers.templates import pod_of_template, template_of
+from policies.objects.fields import int32
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.controllers.view import Key, PodState, View, WorkloadState
+
+BURST_REPLICAS: Final = 500
+"""Pods that one sync makes or deletes at most."""
+
+
+class ReplicaSetStatus(NamedTuple):
+    """Counts of active pods."""
+
+    replicas: int = 0
+    ready: int = 0
+    available: int = 0
+
+
+def reconcile(view: View, key: Key, now: float) -> list[Action]:
+    """One sync: upstream `syncReplicaSet`. Raises InvalidObject."""
+    state = view.workload(key)
+    if state is None:
+        return []
+    active = [pod for pod in view.pods_of(key) if pod.active]
+    actions = _manage_replicas(view, state, active, now)
+    status, seconds = calculate_status(state, active, now), min_ready_seconds(state)
+    if status != state.status:
+        actions.append(SetStatus(key, status))
+    if seconds and status.ready != status.available:
+        due = [pod.ready + seconds for pod in active if pod.ready is not None and pod.ready + seconds > now]
+        actions.append(Requeue(key, min(due, default=now + seconds)))
+    return actions
+
+
+def replicas_of(state: WorkloadState) -> int:
+    """`spec.replicas`, 1 where it is absent. Raises InvalidObject."""
+    number = int32(state.object, "spec", "replicas")
+    return 1 if number is None else max(number, 0)
+
+
+def min_ready_seconds(state: WorkloadState) -> int:
+    """`spec.minReadySeconds`. Raises InvalidObject."""
+    return int32(state.object, "spec", "minReadySeconds") or 0
+
+
+def calculate_status(state: WorkloadState, active: Sequence[PodState], now: float) -> ReplicaSetStatus:
+    """Upstream `calculateStatus`: of the pods before this sync's writes."""
+    seconds = min_ready_seconds(state)
+    ready = [pod for pod in active if pod.ready is not None]
+    return ReplicaSetStatus(len(active), len(ready), sum(pod.available(seconds, now) for pod in ready))
+
+
+def _manage_replicas(view: View, state: WorkloadState, active: Sequence[PodState], now: float) -> list[Action]:
+    """Upstream `manageReplicas`."""
+    difference = len(active) - replicas_of(state)
+    if difference < 0:
+        template = template_of(state.object)
+        pod = pod_of_template(view, state.key, state.object, template)
+        made = CreatePod(state.key, pod, template, f"{state.key[2]}-")
+        return [made] * min(-difference, BURST_REPLICAS)
+    if difference == 0:
+        return []
+    related = _related_pods(view, state, active)
+    doomed = pods_to_delete(active, related, min(difference, BURST_REPLICAS), now)
+    return [DeletePod(pod.pod.namespace, pod.pod.name, state.key) for pod in doomed]
+
+
+def _related_pods(view: View, state: WorkloadState, active: Sequence[PodState]) -> list[PodState]:
+    """The pods of every ReplicaSet of the same Deployment. Source: `getIndirectlyRelatedPods`."""
+    if state.controller is None:
+        return list(active)
+    return [pod for other in view.owned(state.controller) for pod in view.pods_of(other.key)]
+
+
+def pods_to_delete(pods: Sequence[PodState], related: Sequence[PodState], count: int, now: float) -> Sequence[PodState]:
+    """Which `count` of the pods go, and in which order. Source: `getPodsToDelete`, `ActivePodsWithRanks`.
+
+    Upstream breaks what is left of ties by UID, which is a random number: the lot, for whoever asks.
+    """
+    if count >= len(pods):
+        return pods
+    on_node: dict[str, int] = {}
+    for pod in related:
+        if pod.active:
+            on_node[pod.pod.node_name] = on_node.get(pod.pod.node_name, 0) + 1
+    ranked = [(pod, on_node.get(pod.pod.node_name, 0)) for pod in pods]
+
+    def compare(one: tuple[PodState, int], other: tuple[PodState, int]) -> int:
+        return _compare(one, other, now)
+
+    ranked.sort(key=cmp_to_key(compare))
+    return [pod for pod, _ in ranked[:count]]
+
+
+def ordered_for_deletion(pods: Sequence[PodState]) -> list[PodState]:
+    """The pods, first who goes first, wherever others are: what Jobs go by. Source: pkg/controller `ActivePods`.
+
+    Upstream compares times there as they are, not by magnitude.
+    """
+    return sorted(pods, key=_plain_order)
+
+
+def _plain_order(pod: PodState) -> tuple[bool, int, bool, float, tuple[int, int], float]:
+    assigned, phase = bool(pod.pod.node_name), _PHASES.get(pod.pod.phase, 0)
+    regular, sidecar = pod.restarts
+    return assigned, phase, pod.ready is not None, -(pod.ready or inf), (-regular, -sidecar), -(pod.created or inf)
+
+
+_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def _compare(one: tuple[PodState, int], other: tuple[PodState, int], now: float) -> int:
+    """Negative where the first goes first. Source: pkg/controller `ActivePodsWithRanks.Less`."""
+    (pod, rank), (pod2, rank2) = one, other
+    first, second = _standing(pod, rank), _standing(pod2, rank2)
+    if first != second:
+        return -1 if first < second else 1
+    if pod.ready is not None and pod2.ready is not None and pod.ready != pod2.ready:
+        return _younger_first(pod.ready, pod2.ready, now) or _by_uid(pod, pod2)
+    if pod.restarts != pod2.restarts:
+        return -1 if pod.restarts > pod2.restarts else 1
+    if pod.created != pod2.created:
+        return _younger_first(pod.created, pod2.created, now) or _by_uid(pod, pod2)
+    return 0
+
+
+def _standing(pod: PodState, rank: int) -> tuple[bool, int, bool, int, int]:
+    """What is compared before any time: the smaller goes first."""
+    assigned, phase = bool(pod.pod.node_name), _PHASES.get(pod.pod.phase, 0)
+    return assigned, phase, pod.ready is not None, pod.deletion_cost, -rank
+
+
+def _younger_first(one: float, other: float, now: float) -> int:
+    """Ages on a logarithmic scale. Source: `logarithmicRankDiff`, `afterOrZero`; a time of 0 is none at all."""
+    if not one or not other:
+        return -1 if not one else 1
+    return _magnitude(now - one) - _magnitude(now - other)
+
+
+def _magnitude(seconds: float) -> int:
+    nanoseconds = round(seconds * 1e9)
+    return int(log2(nanoseconds)) if nanoseconds > 0 else -1
+
+
+def _by_uid(one: PodState, other: PodState) -> int:
+    return -1 if one.pod.uid < other.pod.uid else 1

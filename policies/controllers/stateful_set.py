@@ -1,0 +1,230 @@
+"""StatefulSets. Source: pkg/controller/statefulset/stateful_set_control.go (MaxUnavailableStatefulSet is off)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
+from policies.controllers.replica_set import min_ready_seconds, replicas_of
+from policies.controllers.templates import (
+    CONTROLLER_REVISION,
+    labelled,
+    pod_of_template,
+    template_hash,
+    template_of,
+)
+from policies.objects.fields import NOTHING, ApiObject, int32, text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.controllers.view import Key, PodState, View, WorkloadState
+
+POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
+POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+_DIGITS: Final = 9
+
+
+class StatefulSetStatus(NamedTuple):
+    """The two revisions, with their templates, and how many pods have which."""
+
+    current: str = ""
+    update: str = ""
+    current_template: ApiObject = NOTHING
+    update_template: ApiObject = NOTHING
+    replicas: int = 0
+    ready: int = 0
+    current_replicas: int = 0
+    updated_replicas: int = 0
+
+
+class _Set(NamedTuple):
+    """A StatefulSet in one sync. `replicas`: by ordinal, None where there is no pod."""
+
+    view: View
+    state: WorkloadState
+    status: StatefulSetStatus
+    replicas: list[PodState | None]
+    condemned: list[PodState]
+    start: int
+    now: float
+
+    @property
+    def monotonic(self) -> bool:
+        return text(self.state.object, "spec", "podManagementPolicy") != "Parallel"
+
+    @property
+    def rolls(self) -> bool:
+        return text(self.state.object, "spec", "updateStrategy", "type") != "OnDelete"
+
+    @property
+    def partition(self) -> int | None:
+        """None where the strategy has no rollingUpdate."""
+        return int32(self.state.object, "spec", "updateStrategy", "rollingUpdate", "partition")
+
+    def available(self, pod: PodState) -> bool:
+        return pod.available(min_ready_seconds(self.state), self.now)
+
+
+def ordinal_of(name: str, parent: str) -> int:
+    """The ordinal in a pod's name, -1 where it is none of this set's. Source: `getParentNameAndOrdinal`."""
+    stem, dash, number = name.rpartition("-")
+    if not dash or stem != parent or not (number.isascii() and number.isdigit()) or len(number) > _DIGITS:
+        return -1
+    return int(number)
+
+
+def start_ordinal(obj: ApiObject) -> int:
+    """`spec.ordinals.start`. Raises InvalidObject."""
+    return int32(obj, "spec", "ordinals", "start") or 0
+
+
+def reconcile(view: View, key: Key, now: float) -> list[Action]:
+    """One sync: upstream `updateStatefulSet`. Raises InvalidObject."""
+    state = view.workload(key)
+    if state is None:
+        return []
+    pods = view.pods_of(key)
+    status = _counted(_revisions(state, pods), pods)
+    this = _partitioned(view, state, status, pods, now)
+    actions = _process(this)
+    completed = _completed(this)
+    if completed != state.status:
+        actions.append(SetStatus(key, completed))
+    if seconds := min_ready_seconds(state):
+        due = [pod.ready + seconds for pod in pods if pod.ready is not None and pod.ready + seconds > now]
+        actions += [Requeue(key, min(due))] if due else []
+    return actions
+
+
+def _revisions(state: WorkloadState, pods: Sequence[PodState]) -> StatefulSetStatus:
+    """Upstream `getStatefulSetRevisions`. Before the first sync, what most pods carry is the template's."""
+    known, template = state.status, template_of(state.object)
+    if isinstance(known, StatefulSetStatus):
+        if known.update_template is template or known.update_template == template:
+            return known
+        return known._replace(update=f"{state.key[2]}-{template_hash(template)}", update_template=template)
+    carried = [revision_of(pod) for pod in pods if revision_of(pod)]
+    usual = max(carried, key=carried.count, default="") or f"{state.key[2]}-{template_hash(template)}"
+    return StatefulSetStatus(usual, usual, template, template)
+
+
+def revision_of(pod: PodState) -> str:
+    """The revision that a pod says it is of. Source: `getPodRevision`."""
+    return pod.pod.labels.get(CONTROLLER_REVISION, "")
+
+
+def _is_of(pod: PodState, revision: str, known: StatefulSetStatus) -> bool:
+    """A pod that says nothing was there before its controller was looked at: it is of what was current then."""
+    return (revision_of(pod) or known.current) == revision
+
+
+def _counted(status: StatefulSetStatus, pods: Sequence[PodState]) -> StatefulSetStatus:
+    """Upstream `updateStatus`."""
+    staying = [pod for pod in pods if not pod.terminating]
+    return status._replace(
+        replicas=len(pods),
+        ready=sum(pod.ready is not None for pod in pods),
+        current_replicas=sum(_is_of(pod, status.current, status) for pod in staying),
+        updated_replicas=sum(_is_of(pod, status.update, status) for pod in staying),
+    )
+
+
+def _partitioned(
+    view: View, state: WorkloadState, status: StatefulSetStatus, pods: Sequence[PodState], now: float
+) -> _Set:
+    count, start = replicas_of(state), start_ordinal(state.object)
+    by_ordinal = {ordinal_of(pod.pod.name, state.key[2]): pod for pod in pods}
+    condemned = [pod for number, pod in by_ordinal.items() if number >= 0 and not start <= number < start + count]
+    condemned.sort(key=lambda pod: -ordinal_of(pod.pod.name, state.key[2]))
+    last = max((n for n in by_ordinal if start <= n < start + count), default=start - 1)
+    # Nothing grows with a number that somebody wrote: behind the last pod, one that is missing stands for all.
+    most = min(count, last - start + 1 + MOST_AT_ONCE)
+    return _Set(view, state, status, [by_ordinal.get(start + n) for n in range(most)], condemned, start, now)
+
+
+MOST_AT_ONCE: Final = 500
+"""Pods that one sync of a Parallel set makes behind the last that is there; upstream bounds its batches alike."""
+
+
+def _process(this: _Set) -> list[Action]:
+    """What `updateStatefulSet` does once replicas and condemned pods are known."""
+    actions: list[Action] = []
+    for place, pod in enumerate(this.replicas):
+        if _process_replica(this, place, pod, actions) and this.monotonic:
+            return actions
+    first_unavailable = _first_unavailable(this)
+    for pod in this.condemned:
+        if _process_condemned(this, pod, first_unavailable, actions) and this.monotonic:
+            return actions
+    if this.rolls:
+        _update(this, actions)
+    return actions
+
+
+def _process_replica(this: _Set, place: int, pod: PodState | None, actions: list[Action]) -> bool:
+    """Whether a set that goes in order stops here. Source: `processReplica`."""
+    if pod is None:
+        actions.append(_new_pod(this, this.start + place))
+        return True
+    if pod.pod.terminal:
+        if not pod.terminating:
+            actions.append(DeletePod(pod.pod.namespace, pod.pod.name, this.state.key))
+        return True
+    return pod.terminating or pod.ready is None or not this.available(pod)
+
+
+def _new_pod(this: _Set, ordinal: int) -> CreatePod:
+    """Of the current or of the update revision. Source: `newVersionedStatefulSetPod`."""
+    status, key = this.status, this.state.key
+    bound = status.current_replicas if this.partition is None else this.partition
+    is_current = (this.rolls or this.partition is not None) and ordinal < this.start + bound
+    template = status.current_template if is_current else status.update_template
+    name = f"{key[2]}-{ordinal}"
+    labels = {
+        POD_NAME: name,
+        POD_INDEX: str(ordinal),
+        CONTROLLER_REVISION: status.current if is_current else status.update,
+    }
+    pod = pod_of_template(this.view, key, this.state.object, template)
+    return CreatePod(key, labelled(pod, labels, name), template)
+
+
+def _first_unavailable(this: _Set) -> PodState | None:
+    """The first pod that is not, in the order of ordinals, then of the condemned."""
+    for pod in (*this.replicas, *reversed(this.condemned)):
+        if pod is not None and (pod.terminating or not this.available(pod)):
+            return pod
+    return None
+
+
+def _process_condemned(this: _Set, pod: PodState, first: PodState | None, actions: list[Action]) -> bool:
+    """Whether a set that goes in order stops here. Source: `processCondemned`."""
+    if pod.terminating:
+        return True
+    if this.monotonic and pod is not first and not (pod.ready is not None and this.available(pod)):
+        return True
+    actions.append(DeletePod(pod.pod.namespace, pod.pod.name, this.state.key))
+    return True
+
+
+def _update(this: _Set, actions: list[Action]) -> None:
+    """The highest ordinal that is not of the update revision goes, when those above it are available."""
+    for pod in reversed(this.replicas[this.partition or 0 :]):
+        if pod is None:  # made in this sync
+            return
+        if not _is_of(pod, this.status.update, this.status) and not pod.terminating:
+            actions.append(DeletePod(pod.pod.namespace, pod.pod.name, this.state.key))
+            return
+        if pod.terminating or not this.available(pod):
+            return
+
+
+def _completed(this: _Set) -> StatefulSetStatus:
+    """Upstream `completeRollingUpdate`."""
+    status, wanted = this.status, replicas_of(this.state)
+    if this.rolls and status.updated_replicas == status.ready == status.replicas == wanted:
+        return status._replace(
+            current=status.update, current_template=status.update_template, current_replicas=status.updated_replicas
+        )
+    return status

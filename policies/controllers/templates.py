@@ -1,0 +1,75 @@
+"""Pods as controllers make them of a template, and which template that was."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.objects.fields import NOTHING, at, group_kind, mapping, ref_of, string_map
+from policies.objects.pod_spec import shared_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.controllers.view import Key, View
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+
+TEMPLATE_HASH: Final = "pod-template-hash"
+CONTROLLER_REVISION: Final = "controller-revision-hash"
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""What upstream's hashes are written in (`SafeEncodeString`)."""
+_HASH_LENGTH: Final = 10
+
+
+def template_hash(template: ApiObject) -> str:
+    """A name for a template, in the form of upstream's: that hashes Go's memory, so the letters are not the same."""
+    canonical = json.dumps(without_hash(template), sort_keys=True, separators=(",", ":"), default=dict)
+    digest = sha256(canonical.encode()).digest()
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_HASH_LENGTH])
+
+
+def without_hash(template: ApiObject) -> ApiObject:
+    """The template less the hash that the Deployment's controller added. Source: deployment util `EqualIgnoreHash`."""
+    labels = at(template, "metadata", "labels")
+    if not labels or TEMPLATE_HASH not in labels:
+        return template
+    rest = {key: value for key, value in labels.items() if key != TEMPLATE_HASH}
+    return {**template, "metadata": {**mapping(template, "metadata"), "labels": rest}}
+
+
+def pod_of_template(view: View, key: Key, obj: ApiObject, template: ApiObject) -> Pod:
+    """A pod of the template, without a name, as its controller makes it and admission leaves it. Raises InvalidObject.
+
+    Source: pkg/controller `GetPodFromTemplate`.
+    """
+    return view.admit(template, lambda: made_of(key, obj, template))
+
+
+def made_of(key: Key, obj: ApiObject, template: ApiObject) -> dict[str, Any]:
+    """The API object of such a pod."""
+    ref = ref_of(obj)
+    reference = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "controller": True}
+    if uid := at(obj, "metadata", "uid"):
+        reference["uid"] = uid
+    metadata = {
+        "namespace": key[1],
+        "name": "",
+        "labels": dict(string_map(template, "metadata", "labels")),
+        "annotations": dict(string_map(template, "metadata", "annotations")),
+        "ownerReferences": [reference],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": at(template, "spec") or NOTHING}
+
+
+def labelled(pod: Pod, labels: Mapping[str, str], name: str = "") -> Pod:
+    """The pod with more labels, and a name."""
+    return replace(pod, name=name or pod.name, labels=shared_labels({**pod.labels, **labels}))
+
+
+def template_of(obj: ApiObject) -> ApiObject:
+    """The pod template of a workload."""
+    path = ("spec", "jobTemplate", "spec", "template") if group_kind(obj) == "batch/CronJob" else ("spec", "template")
+    return mapping(obj, *path)

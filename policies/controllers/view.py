@@ -1,0 +1,87 @@
+"""What a controller sees of a cluster: objects with their times, as informers have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from policies.objects.fields import ApiObject
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+
+Key = tuple[str, str, str]
+"""(`group/Kind`, namespace, name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """A pod with its times, in seconds since 1970. `created`: whole, as they are stored; `ready`: since when, None
+    while it is not; `deleted`: when its DELETE came, whole too; `finished`: when its containers ended by themselves.
+    `gone`: it is stored no longer; only Jobs see such pods.
+
+    `restarts`: most of a container, and of a sidecar. `template`: what it was made of, where that is known.
+    """
+
+    pod: Pod
+    created: float = 0.0
+    ready: float | None = None
+    deleted: float | None = None
+    finished: float | None = None
+    gone: bool = False
+    restarts: tuple[int, int] = (0, 0)
+    deletion_cost: int = 0
+    template: ApiObject | None = None
+
+    @property
+    def terminating(self) -> bool:
+        """Whether it has been told to end."""
+        return self.pod.terminating or self.deleted is not None
+
+    @property
+    def active(self) -> bool:
+        """Neither ended nor about to. Source: pkg/controller `IsPodActive`."""
+        return not self.pod.terminal and not self.terminating
+
+    def available(self, min_ready_seconds: int, now: float) -> bool:
+        """Ready for so long. Source: pkg/api/v1/pod `IsPodAvailable`."""
+        return self.ready is not None and (min_ready_seconds == 0 or self.ready + min_ready_seconds <= now)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadState:
+    """A workload, or a budget, as it is stored. `status`: what its controller set last, None before its first sync."""
+
+    key: Key
+    object: ApiObject
+    status: Any = None
+    created: float = 0.0
+    controller: Key | None = None
+
+
+class View(Protocol):
+    """What an engine shows controllers. Sequences are in order of creation."""
+
+    def workload(self, key: Key, /) -> WorkloadState | None:
+        """The object of this identity."""
+
+    def owned(self, key: Key, /) -> Sequence[WorkloadState]:
+        """The workloads that it controls: a Deployment's ReplicaSets, a CronJob's Jobs."""
+
+    def pods_of(self, key: Key, /) -> Sequence[PodState]:
+        """The pods that it controls, ended and terminating ones too; a Job's until they are released, gone or not."""
+
+    def pods_in(self, namespace: str, /) -> Iterable[PodState]:
+        """Every pod of a namespace."""
+
+    def pods_on(self, node: str, /) -> Sequence[PodState]:
+        """The pods that are bound to a node, which need not exist."""
+
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name."""
+
+    def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
+        """A new pod, which `make` gives, as admission leaves it. `template`: what it is made of: the same object, the
+        same pod, so that the answer may be kept. Raises InvalidObject."""
