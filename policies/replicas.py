@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 IN_TURN: Final = (
     "pods are placed one after the other: one that fits is bound to the first of the tied nodes by name, "
-    "after a preemption the victims are gone and the pod is bound"
+    "after a preemption the victims are gone, their disruption budgets allow that many fewer, and the pod is bound"
 )
 WITHOUT_CLAIMS: Final = "volumes whose claims will be made with the pods are left out: where they will be is not known"
 

@@ -52,3 +52,7 @@ class PodDisruptionBudget:
         if namespace != self.namespace or self.selector is None or self.selector.empty or not labels:
             return False
         return self.selector.matches(labels)
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether the disruption controller counts a pod of its namespace: here an empty selector takes all."""
+        return self.selector is not None and self.selector.matches(labels)

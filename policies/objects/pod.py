@@ -69,6 +69,8 @@ class Pod:
     terminating: bool = False
     preempted: bool = False
     """Its first DisruptionTarget condition says that the scheduler preempts it."""
+    ready: bool = True
+    """Whether budgets count it as healthy. A running pod that has no Ready condition (a dump without) counts too."""
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> Pod:
@@ -91,6 +93,7 @@ class Pod:
             nominated_node_name=once(text(obj, "status", "nominatedNodeName")),
             terminating=at(obj, "metadata", "deletionTimestamp") is not None,
             preempted=_preempted(obj),
+            ready=_ready(obj),
         )
 
     def to_api(self) -> ApiObject:
@@ -141,3 +144,11 @@ def _preempted(obj: ApiObject) -> bool:
         if condition.get("type") == "DisruptionTarget":
             return bool(condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler")
     return False
+
+
+def _ready(obj: ApiObject) -> bool:
+    """Source: upstream `IsPodReady`; where nothing is said of it, a pod that is not waiting to start is."""
+    for condition in items(obj, "status", "conditions"):
+        if condition.get("type") == "Ready":
+            return bool(condition.get("status") == "True")
+    return bool(at(obj, "status", "phase") != "Pending")

@@ -17,7 +17,7 @@ from policies.objects.workload import holds, pod_template_of
 from policies.rules.wording import in_other_namespaces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from policies.cluster import ClusterSnapshot
     from policies.disclosure import Audience
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
     from policies.objects.subject import Subject
-    from policies.scheduling.fast.room import OnEachNode
+    from policies.scheduling.fast.room import OnNode
     from policies.scheduling.schedule_one import Prediction
     from policies.scheduling.snapshot import Snapshot
 
@@ -167,7 +167,7 @@ class Forecast:
         from policies.scheduling.fast.room import on_each_node, room_for
 
         if isinstance(arriving, DaemonPods):
-            found = on_each_node(self._snapshot(), arriving.anywhere)
+            found = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
             return None if found is None else self._on_each_node(arriving, impact, found)
         if len(arriving) == 1 or not _alike(arriving):
             return None
@@ -183,22 +183,21 @@ class Forecast:
         self._next = partial(_filled, self._snapshot(), arriving[: room.total], room.by_node)
         return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total))
 
-    def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
-        """Daemons do not get in each other's way."""
+    def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: Iterator[OnNode]) -> Impact:
+        """Daemons do not get in each other's way, save for the budgets of those whom they push out."""
         from policies.scheduling.fast.answer import FastAnswer
         from policies.scheduling.schedule_one import Prediction
 
         snapshot, work = self._snapshot(), meter()
         predictions: list[Prediction] = []
         placed: list[str] = []
-        for node in arriving.nodes:
+        for node, fits, candidate in found:
             work.charge()
-            if node in found.fits:
+            if fits:
                 placed.append(node)
                 continue
             if len(predictions) >= MOST_DAEMONS and limited():
                 return impact._replace(predictions=tuple(predictions), fitting=len(placed), rest="unknown")
-            candidate = found.candidates.get(node)
             work.charge(_BINDING)
             known = FastAnswer([], [node] if candidate else [], candidate)
             predictions.append(Prediction(snapshot, arriving.of(node), known))

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
 from policies.metering import held, meter
 from policies.scheduling.columns import Columns
+from policies.scheduling.evictions import charged_budgets, emptied_nominations
 from policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from policies.objects.storage import PersistentVolume, VolumeAttachment
     from policies.scheduling.objects import Objects
 
+K = TypeVar("K")
+V = TypeVar("V")
 
 _CLONING: Final = 8
 """Units that a copy of a node costs, and its place in the tables."""
@@ -64,8 +67,9 @@ class Snapshot:
         self.rows: Mapping[str, int] = base.rows if base else {info.name: row for row, info in enumerate(node_infos)}
         """Node name -> its place in `node_infos` and in the columns."""
         self.shelf: Shelf = base.shelf if base else Shelf()
-        if base and base.objects.budgets is objects.budgets and "budgets" in base.__dict__:
-            self.__dict__["budgets"] = base.budgets
+        for name, table in (("budgets", "budgets"), ("nominations", "nominated")):
+            if base and name in base.__dict__ and getattr(base.objects, table) is getattr(objects, table):
+                self.__dict__[name] = base.__dict__[name]
 
     @classmethod
     def build(cls, objects: Objects, base: Snapshot | None = None, dirty: frozenset[str] | None = None) -> Snapshot:
@@ -94,7 +98,11 @@ class Snapshot:
         return cls(objects, node_infos, Columns.build(node_infos))
 
     def with_pods(self, bound: Iterable[Pod], gone: Iterable[Pod]) -> Snapshot:
-        """As it would be with these pods on their nodes, and those away."""
+        """As it would be with these pods on their nodes, and those evicted and away.
+
+        Budgets allow that much less, and nominations are gone that these pods had, or took from others.
+        """
+        bound, gone = list(bound), list(gone)
         changed: dict[str, NodeInfo] = {}
         work = meter()
         for pods, change in ((gone, NodeInfo.remove_pod), (bound, NodeInfo.add_pod)):
@@ -104,9 +112,20 @@ class Snapshot:
                     work.charge(_CLONING)
                     changed[pod.node_name] = self.node_infos[self.rows[pod.node_name]].clone()
                 change(changed[pod.node_name], pod)
-        pods_by_node = ChainMap({name: tuple(info.pods) for name, info in changed.items()}, *_maps(self.objects))
-        objects = replace(self.objects, pods_by_node=pods_by_node)
-        return self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
+        pods_by_node = _over(self.objects.pods_by_node, {name: tuple(info.pods) for name, info in changed.items()})
+        nominated = emptied_nominations(self.objects.nominated, self.nominations, bound, gone)
+        objects = replace(self.objects, pods_by_node=pods_by_node, nominated=_over(self.objects.nominated, nominated))
+        after = self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
+        return after.with_budgets(charged_budgets(self.budgets, gone)) if gone else after
+
+    def with_budgets(self, changed: Mapping[tuple[str, str], PodDisruptionBudget]) -> Snapshot:
+        """As it would be with these disruption budgets in the place of those of their names."""
+        if not changed:
+            return self
+        objects = replace(self.objects, budgets=_over(self.objects.budgets, changed))
+        after = Snapshot(objects, self.node_infos, self.columns, self)
+        after.__dict__["budgets"] = _replaced(self.budgets, changed)
+        return after
 
     def bound(self, pod: Pod, node: str) -> Pod:
         """The pod as it would be on a node of this snapshot."""
@@ -166,6 +185,11 @@ class Snapshot:
         return found
 
     @cached_property
+    def nominations(self) -> Mapping[str, str]:
+        """Identity of a nominated pod -> the node that it is nominated to."""
+        return {pod.identity: node for node, pods in self.objects.nominated.items() for pod in pods}
+
+    @cached_property
     def volumes_of_class(self) -> Mapping[str, list[PersistentVolume]]:
         """Storage class -> its volumes, by name."""
         found: dict[str, list[PersistentVolume]] = {}
@@ -214,13 +238,22 @@ class Snapshot:
         assert set(fresh.resources) <= set(self.columns.resources), "resources without a row"
 
 
-def _maps(objects: Objects) -> list[MutableMapping[str, tuple[Pod, ...]]]:
-    """The tables of pods by node, one laid over the other."""
-    table = objects.pods_by_node
-    if isinstance(table, ChainMap):
-        merged = {name: pods for layer in reversed(table.maps[:-1]) for name, pods in layer.items()}
-        return [merged, table.maps[-1]]
-    return [cast("MutableMapping[str, tuple[Pod, ...]]", table)]
+def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
+    """A table with some of its entries replaced: two layers, however often that is done."""
+    if not changes:
+        return table
+    layer, below = table.maps if isinstance(table, ChainMap) else ({}, cast("MutableMapping[K, V]", table))
+    return ChainMap({**layer, **changes}, below)
+
+
+def _replaced(
+    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]], changed: Mapping[tuple[str, str], PodDisruptionBudget]
+) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
+    """Budgets by namespace, some of them in another state."""
+    found = dict(budgets)
+    for namespace in {namespace for namespace, _ in changed}:
+        found[namespace] = tuple(changed.get((namespace, budget.name), budget) for budget in found[namespace])
+    return found
 
 
 def _node_info(objects: Objects, name: str) -> NodeInfo:

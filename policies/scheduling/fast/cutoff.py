@@ -8,6 +8,7 @@ import numpy as np
 
 from policies.metering import unmetered
 from policies.scheduling.disruption import filter_pods_with_pdb_violation
+from policies.scheduling.fast.budgets import concerned
 from policies.scheduling.fast.reprieve_order import reprieve_order
 from policies.scheduling.preemption import by_importance, start_time
 
@@ -70,7 +71,7 @@ class Cutoff:
         """Become the tables of this snapshot."""
         if snapshot.budgets is not self._budgets:
             if len(self.kind):
-                self._invalidate_changed_budgets(tables, snapshot.budgets)
+                self.serials = np.where(concerned(tables, self.kind, self._budgets, snapshot.budgets), -1, self.serials)
             self._budgets = snapshot.budgets
         self._learn_levels(tables)
         changed = np.flatnonzero(self.serials != tables.serials)
@@ -80,23 +81,6 @@ class Cutoff:
             for row in changed.tolist():
                 self._set(row, snapshot.node_infos[row], tables)
         self.serials = tables.serials
-
-    def _invalidate_changed_budgets(
-        self, tables: Tables, budgets: Mapping[str, tuple[PodDisruptionBudget, ...]]
-    ) -> None:
-        """Forget the nodes with pods of budgets that came, changed or went."""
-        old = self._budgets
-        changed = {
-            namespace: [b for b in (*old.get(namespace, ()), *budgets.get(namespace, ())) if _differs(b, old, budgets)]
-            for namespace in old.keys() | budgets.keys()
-            if old.get(namespace) != budgets.get(namespace)
-        }
-        touched = [
-            pod is not None and any(b.matches(pod.namespace, pod.labels) for b in changed.get(pod.namespace, ()))
-            for pod in tables.kinds.members
-        ]
-        if any(touched):
-            self.serials = np.where(np.array(touched)[self.kind].any(axis=0), -1, self.serials)
 
     def _learn_levels(self, tables: Tables) -> None:
         if self._known_kinds == len(tables.kinds):
@@ -120,7 +104,8 @@ class Cutoff:
 
     def _set(self, row: int, info: NodeInfo, tables: Tables) -> None:
         lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
-        violating, others = filter_pods_with_pdb_violation(by_importance(lower), self._budgets)
+        matching = tables.matching_budgets.of
+        violating, others = filter_pods_with_pdb_violation(by_importance(lower), self._budgets, matching)
         ordered, count = [*violating, *others], len(lower)
         if count > len(self.kind):
             self._grow(count + 4)
@@ -216,15 +201,6 @@ class Cutoff:
     def pods(self, row: int, ranks: NDArray[np.intp], info: NodeInfo) -> list[Pod]:
         """The pods of these ranks on a node."""
         return [info.pods[place] for place in self.place[ranks, row].tolist()]
-
-
-def _differs(
-    budget: PodDisruptionBudget,
-    old: Mapping[str, tuple[PodDisruptionBudget, ...]],
-    new: Mapping[str, tuple[PodDisruptionBudget, ...]],
-) -> bool:
-    """Whether a budget is not in both."""
-    return budget not in old.get(budget.namespace, ()) or budget not in new.get(budget.namespace, ())
 
 
 def cutoff_of(tables: Tables, snapshot: Snapshot, priority: int) -> Cutoff:

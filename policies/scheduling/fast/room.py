@@ -8,13 +8,18 @@ import numpy as np
 
 from policies.metering import VECTOR, charge
 from policies.objects.pod import TOPOLOGY_LABELS
+from policies.scheduling.evictions import charged_budgets, may_be_violated
 from policies.scheduling.fast.answer import Question
 from policies.scheduling.fast.constraints import NotValid
 from policies.scheduling.fast.tables import tables_of
+from policies.scheduling.preemption import potential_victims
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from numpy.typing import NDArray
 
+    from policies.objects.disruption_budget import PodDisruptionBudget
     from policies.objects.pod import Pod
     from policies.scheduling.fast.answer import Demand
     from policies.scheduling.fast.constraints import Skew
@@ -35,14 +40,19 @@ class Room(NamedTuple):
     by_node: dict[str, int] | None
 
 
-class OnEachNode(NamedTuple):
-    """What becomes of a pod that each node gets: it fits, or a candidate says who would have to go for it.
+_AHEAD: Final = 32
+"""Nodes whose candidates are worked out together, at first; then twice as many each time."""
 
-    It stays pending on all other nodes.
+
+class OnNode(NamedTuple):
+    """What becomes of a pod that only this node may run: it fits, or the candidate says who would have to go for it.
+
+    It stays pending where neither is so.
     """
 
-    fits: frozenset[str]
-    candidates: dict[str, Candidate]
+    node: str
+    fits: bool
+    candidate: Candidate | None = None
 
 
 def room_for(snapshot: Snapshot, pod: Pod) -> Room | None:
@@ -143,10 +153,11 @@ def _changes_when_bound(pod: Pod) -> bool:
     return any(r.key in TOPOLOGY_LABELS for selector in selectors if selector for r in selector.requirements)
 
 
-def on_each_node(snapshot: Snapshot, pod: Pod) -> OnEachNode | None:
-    """What becomes of a pod on each node, if each gets one that may run nowhere else. None where this cannot tell.
+def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> Iterator[OnNode] | None:
+    """What becomes of one pod for each of these nodes, one after the other. None where this cannot tell.
 
-    Valid where only what is on the node itself decides: resources and ports.
+    Valid where only what is on the node itself decides: resources and ports. The evictions on one node leave less of
+    their budgets for those on the next.
     """
     with snapshot.shelf.taken():
         try:
@@ -157,9 +168,50 @@ def on_each_node(snapshot: Snapshot, pod: Pod) -> OnEachNode | None:
         keeps_apart = bool(pod.spec.pod_affinity.required_anti_affinity)
         if len(constraints) > bool(pod.spec.host_ports) or keeps_apart or pod.nominated_node_name:
             return None
-        fits, infos = question.open.copy(), snapshot.node_infos
-        for demand in question.demands:
-            fits &= demand.present <= demand.limit
-        named = frozenset(infos[row].name for row in np.flatnonzero(fits).tolist())
-        candidates = question.candidates(np.flatnonzero(question.open & ~fits))
-        return OnEachNode(named, {candidate.node_name: candidate for candidate in candidates})
+        fits, infos = _fits(question), snapshot.node_infos
+    return _one_by_one(snapshot, pod, nodes, frozenset(infos[row].name for row in np.flatnonzero(fits).tolist()))
+
+
+def _fits(question: Question) -> NDArray[np.bool_]:
+    fits = question.open.copy()
+    for demand in question.demands:
+        fits &= demand.present <= demand.limit
+    return fits
+
+
+def _one_by_one(snapshot: Snapshot, pod: Pod, nodes: Sequence[str], fits: frozenset[str]) -> Iterator[OnNode]:
+    """Candidates are worked out ahead, until evictions have left so little of a budget that it matters to the next."""
+    known: dict[str, Candidate] = {}
+    charged: dict[tuple[str, str], PodDisruptionBudget] = {}
+    end, ahead = 0, _AHEAD
+    for place, node in enumerate(nodes):
+        if node in fits:
+            yield OnNode(node, fits=True)
+            continue
+        stale = bool(charged) and node in known and _may_be_violated(charged, snapshot, pod, node)
+        if stale or place >= end:
+            snapshot, charged, ahead = snapshot.with_budgets(charged), {}, _AHEAD if stale else ahead
+            end, ahead = place + ahead, 2 * ahead
+            known = _candidates(snapshot, pod, nodes[place:end])
+        candidate = known.get(node)
+        if candidate is not None:
+            charged = charged_budgets(snapshot.budgets, candidate.victims, charged)
+        yield OnNode(node, fits=False, candidate=candidate)
+
+
+def _may_be_violated(
+    charged: Mapping[tuple[str, str], PodDisruptionBudget], snapshot: Snapshot, pod: Pod, node: str
+) -> bool:
+    lower = potential_victims(pod, snapshot.node_infos[snapshot.rows[node]])
+    charge(len(lower))
+    return may_be_violated(charged, lower)
+
+
+def _candidates(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> dict[str, Candidate]:
+    """Node -> who has to go, of those of these nodes where that helps."""
+    with snapshot.shelf.taken():
+        question = Question(snapshot, pod, tables_of(snapshot))
+        some = np.zeros(len(question.open), np.bool_)
+        some[[snapshot.rows[node] for node in nodes if node in snapshot.rows]] = True
+        found = question.candidates(np.flatnonzero(question.open & ~_fits(question) & some))
+        return {candidate.node_name: candidate for candidate in found}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from policies.metering import unmetered
+from policies.scheduling.fast.budgets import MatchingBudgets
 from policies.scheduling.fast.kinds import PerKind, PodKinds
 from policies.scheduling.fast.nodes import NodeTables
 from policies.scheduling.preemption import NOW
@@ -43,6 +44,9 @@ class Tables:
         """What constraints make of each kind, by what they depend on; the second keeps alive what the key names."""
         self.against: dict[Hashable, tuple[Against, object]] = {}
         """What anti-affinity of pods on nodes has against a pod, by what it depends on."""
+        self.budgets: dict[Hashable, tuple[PerKind, object]] = {}
+        """Which kinds a disruption budget matches, by namespace and selector; the second keeps the latter alive."""
+        self.matching_budgets = MatchingBudgets(self.kinds)
         self.anti_affinity_kinds: list[int] = []
         self.anti_affinity_known = 1
         """Up to which kind they are known."""

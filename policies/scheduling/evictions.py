@@ -1,0 +1,82 @@
+"""What evictions leave of disruption budgets and of nominations, before anything is created anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.metering import each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policies.objects.disruption_budget import PodDisruptionBudget
+    from policies.objects.pod import Pod
+
+Key = tuple[str, str]
+
+
+def charged_budgets(
+    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    evicted: Iterable[Pod],
+    earlier: Mapping[Key, PodDisruptionBudget] | None = None,
+) -> dict[Key, PodDisruptionBudget]:
+    """The budgets that allow less once these pods are going, by (namespace, name); `budgets` by namespace.
+
+    `earlier`: budgets that have been charged already. A pod that is being deleted is not healthy any more, from its
+    DELETE on; one that was not healthy before costs nothing. How many pods a budget wants healthy stays: controllers
+    make the pods anew, and these are not ready yet.
+    Source: kubernetes `pkg/controller/disruption/disruption.go`, `countHealthyPods` and `updatePdbStatus`.
+    """
+    charged = dict(earlier or {})
+    for pod in evicted:
+        if not pod.ready or pod.terminating:
+            continue
+        for budget in each(budgets.get(pod.namespace, ()), 1):
+            key = budget.namespace, budget.name
+            left = charged.get(key, budget).disruptions_allowed
+            if left > 0 and budget.selects(pod.labels) and pod.name not in budget.disrupted_pods:
+                charged[key] = replace(budget, disruptions_allowed=left - 1)
+    return charged
+
+
+def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[Pod]) -> bool:
+    """Whether one of these budgets allows fewer evictions than it has pods here: the others do not matter here."""
+    left = {key: budget.disruptions_allowed for key, budget in charged.items()}
+    by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+    for budget in charged.values():
+        by_namespace.setdefault(budget.namespace, []).append(budget)
+    for pod in pods:
+        for budget in each(by_namespace.get(pod.namespace, ()), 1):
+            if budget.matches(pod.namespace, pod.labels):
+                left[budget.namespace, budget.name] -= 1
+    return any(count < 0 for count in left.values())
+
+
+def emptied_nominations(
+    nominated: Mapping[str, Sequence[Pod]], places: Mapping[str, str], bound: Sequence[Pod], evicted: Iterable[Pod]
+) -> dict[str, tuple[Pod, ...]]:
+    """Node -> the pods that stay nominated to it, of the nodes where that changes.
+
+    A pod that is bound is nominated no more. Who preempts on a node takes their nominations to it from pods of lower
+    priority, where there is somebody to evict who is not on the way already. `places`: pod identity -> the node that it
+    is nominated to. Source: upstream `prepareCandidateAsync`, and the API server's binding.
+    """
+    emptied = {pod.node_name for pod in evicted if not pod.terminating and pod.node_name in nominated}
+    preemptors: dict[str, int] = {}
+    for pod in bound:
+        if pod.node_name in emptied:
+            preemptors[pod.node_name] = max(
+                pod.effective_priority, preemptors.get(pod.node_name, pod.effective_priority)
+            )
+    here = {pod.identity for pod in bound if pod.identity in places}
+    return dict(_changed(nominated, preemptors, here, emptied | {places[identity] for identity in here}))
+
+
+def _changed(
+    nominated: Mapping[str, Sequence[Pod]], preemptors: Mapping[str, int], here: set[str], nodes: Iterable[str]
+) -> Iterator[tuple[str, tuple[Pod, ...]]]:
+    for node in nodes:
+        least = preemptors.get(node)
+        stay = [p for p in nominated[node] if p.identity not in here]
+        yield node, tuple(p for p in stay if least is None or p.effective_priority >= least)
