@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.objects.limit_range import LimitRange
     from policies.objects.pod import Pod
+    from policies.objects.resource_quota import ResourceQuota
     from policies.options import Options
     from policies.rules.impact import Forecast, Impact
     from policies.rules.quota_use import QuotaUse
@@ -103,6 +104,7 @@ class Context:
         self.disclose: Final = disclose
         self._is_exempt, self._recall = is_exempt, recall or worked_out
         self._impacts: dict[int, Impact | None] = {}
+        self._quotas: dict[int, ResourceQuota | InvalidObject] = {}
 
     @property
     def stored_classes(self) -> Mapping[str, PriorityClass]:
@@ -147,6 +149,20 @@ class Context:
         from policies.rules.quota_use import QuotaUse
 
         return QuotaUse(self)
+
+    def quota_of(self, subject: Subject) -> ResourceQuota:
+        """The subject as a quota, read once for all rules: one of 10,000 owners takes long. Raises InvalidObject."""
+        if id(subject) not in self._quotas:
+            from policies.rules.quota_scopes import read_quota
+
+            try:
+                self._quotas[id(subject)] = read_quota(subject)
+            except InvalidObject as fault:
+                self._quotas[id(subject)] = fault
+        found = self._quotas[id(subject)]
+        if isinstance(found, InvalidObject):
+            raise found
+        return found
 
     def has_quotas(self, subject: Subject) -> bool:
         """Whether any quota may limit a subject: one of its namespace, or one of the apply."""

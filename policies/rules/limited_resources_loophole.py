@@ -84,9 +84,9 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     limited = [s for entry in context.options.limited_resources for s in entry.match_scopes if s.scope_name == _CLASS]
     if not limited:
         return
-    from policies.rules.quota_scopes import placed_selectors, quota_of
+    from policies.rules.quota_scopes import placed_selectors
 
-    quota = quota_of(subject)
+    quota = context.quota_of(subject)
     selectors = [(s, path) for s, path in placed_selectors(quota, subject) if s.scope_name == _CLASS]
     if len(selectors) > _MOST_SELECTORS or sum(len(s.values) for s, _ in selectors) > _MOST_NAMES:
         message = "has too many scopes by class to look for loopholes in all of them"

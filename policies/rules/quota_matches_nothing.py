@@ -79,9 +79,9 @@ _OF_CLAIMS: Final = "VolumeAttributesClass"
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """Classes that do not exist, scopes that no pod meets together, resources that are never charged."""
-    from policies.rules.quota_scopes import placed_selectors, quota_of
+    from policies.rules.quota_scopes import placed_selectors
 
-    quota = quota_of(subject)
+    quota = context.quota_of(subject)
     if not quota.scope_selectors or any(s.scope_name == _OF_CLAIMS for s in quota.scope_selectors):
         return
     unknown = 0

@@ -64,9 +64,8 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     # Only where there is a quota: linting starts without these.
     from policies.apis.field_errors import MOST_FAULTS
     from policies.apis.resource_quota import validate_resource_quota, validate_resource_quota_update
-    from policies.rules.quota_scopes import quota_of
 
-    quota_of(subject)
+    context.quota_of(subject)
     quota = _completed(subject)
     faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
     for fault in faults[:MOST_FAULTS]:

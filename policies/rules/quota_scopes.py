@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from policies.options import ScopeSelector
 
 
-def quota_of(subject: Subject) -> ResourceQuota:
-    """The subject as a quota. Raises InvalidObject where the API server could not read it, or the stored one."""
+def read_quota(subject: Subject) -> ResourceQuota:
+    """The subject as a quota. Raises InvalidObject where the API server could not read it, or the stored one.
+
+    Rules ask the context, which reads it once for all of them.
+    """
     for obj in (subject.object, subject.old):
         check_quota_extent((obj or {}).get("spec"))
         fault = decode_fault(obj, RESOURCE_QUOTA) if obj else None

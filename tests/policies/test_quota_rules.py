@@ -17,8 +17,10 @@ from policies.dry_run import dry_run
 from policies.evaluator import Phase, count_open, evaluate
 from policies.findings import Finding
 from policies.manifests import read
+from policies.objects.resource_quota import ResourceQuota
 from policies.objects.subject import Apply, Operation, Subject, User
 from policies.options import POD_TEMPLATE_PATHS
+from policies.rules import quota_scopes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WANTED = frozenset((*ALWAYS_READ, *POD_TEMPLATE_PATHS))
@@ -457,3 +459,25 @@ def test_damaged_objects_are_judged_by_what_can_be_read(damaged: list[dict[str, 
         for finding in evaluate(apply, cluster, config, phase=phase, now=NOW):
             assert "\n" not in finding.message
     count_open(apply, config, cluster, NOW)
+
+
+def test_a_quota_is_read_once_for_all_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_quotas: list[Subject] = []
+    before = quota_scopes.read_quota
+
+    def counted(subject: Subject) -> ResourceQuota:
+        read_quotas.append(subject)
+        return before(subject)
+
+    monkeypatch.setattr(quota_scopes, "read_quota", counted)
+    for spec, found in (
+        ({"hard": {"pods": "5"}}, 0),
+        ({"hard": 5}, 0),
+        (quota("q", {"pods": "5"}, None, "no")["spec"], 1),
+    ):
+        obj = {**quota("q", {}), "spec": spec}
+        subject = Subject(obj, operation=Operation.UPDATE, old=quota("q", {"pods": "4"}))
+        told = evaluate(Apply((subject,)), Cache().snapshot(), read_config(LIMITED, "f"), phase=Phase.VALIDATE, now=NOW)
+        assert len([finding for finding in told if finding.rule == "quota-matches-nothing"]) == found
+        assert len(read_quotas) == 1
+        read_quotas.clear()
