@@ -63,7 +63,7 @@ class ClusterSnapshot:
         return self._scheduling.get()
 
     def prepare(self) -> None:
-        """Do now what the first prediction would wait for."""
+        """Do now what the first prediction would wait for. Raises CutShort: the next time goes on from there."""
         from policies.scheduling.schedule_one import prepare
 
         prepare(self.scheduling)

@@ -7,6 +7,7 @@ internal error is a 500 and never `allowed: false`: only then does failurePolicy
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -17,7 +18,7 @@ from threading import Lock
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.metering import holding
+from policies.metering import CutShort, holding, metered
 from webhook.admission import Decision, Hook, Time, claim_of, decide, in_full, let_pass, may_stand, refuse_default
 from webhook.answers import Answered, Answers, Key, key_of
 from webhook.callers import EVERYBODY, Callers
@@ -67,6 +68,8 @@ _ON_THE_LOOP: Final = 64 * 1024
 _ATTEMPT_SECONDS: Final = {Cost.RULES: 0.025, Cost.POD: 0.025, Cost.PODS: 0.004}
 """How long a prediction may keep the thread that judges; then it goes on in a process of its own. For one pod it is
 longer, as it may have to bring up to date what all predictions share."""
+_UPKEEP_SECONDS: Final = 0.01
+"""How long a request, at most, brings up to date what all predictions share, before its own is begun."""
 _LEAST_SECONDS: Final = 0.02
 """With less time than that no process is asked."""
 _AT_MOST: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
@@ -213,9 +216,9 @@ class _Attempt:
     It is the thread's own processor time: a machine that is busy with others makes no prediction dear.
     """
 
-    def __init__(self, cost: Cost, deadline: Deadline, give_way: Callable[[], bool]) -> None:
+    def __init__(self, seconds: float, deadline: Deadline, give_way: Callable[[], bool]) -> None:
         self._deadline, self._begun, self._give_way = deadline, thread_time(), give_way
-        self._seconds = _ATTEMPT_SECONDS[cost]
+        self._seconds = seconds
         self.used_up = False
 
     def expired(self) -> bool:
@@ -427,8 +430,8 @@ class _State:
         if endpoint.predictors is None:
             return self.decided(self._decide(self.deadline.expired))
         if self.cost is not Cost.RULES and self.cluster is not None:
-            self.cluster.prepare()  # of use to all that come after
-        attempt = _Attempt(self.cost, self.deadline, lambda: endpoint.give_way(self.cost))
+            self._keep_up(self.cluster)
+        attempt = self._attempt(_ATTEMPT_SECONDS[self.cost])
         decision = self._decide(attempt.expired)
         left, since = self.deadline.seconds(), monotonic()
         if not attempt.used_up or left < _LEAST_SECONDS:
@@ -440,6 +443,14 @@ class _State:
             self._guarded(lambda: self.decided(replace(decision, outcome=decision.outcome and "shed"))),
             left,
         )
+
+    def _attempt(self, seconds: float) -> _Attempt:
+        return _Attempt(seconds, self.deadline, lambda: self.endpoint.give_way(self.cost))
+
+    def _keep_up(self, cluster: ClusterSnapshot) -> None:
+        """Bring up to date what all predictions share: a process forked for one could keep it for itself alone."""
+        with suppress(CutShort), metered(self._attempt(_UPKEEP_SECONDS).expired):
+            cluster.prepare()
 
     def _decide(self, expired: Callable[[], bool]) -> Decision:
         endpoint = self.endpoint

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.metering import each
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 def matching(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> Iterator[PodDisruptionBudget]:
     """Those of a namespace's budgets that preemption counts for a pod."""
-    return (budget for budget in budgets if budget.matches(pod.namespace, pod.labels))
+    return (budget for budget in each(budgets, 1.5) if budget.matches(pod.namespace, pod.labels))
 
 
 def filter_pods_with_pdb_violation(

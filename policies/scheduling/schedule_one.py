@@ -341,8 +341,8 @@ def _victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
 
 
 def prepare(snapshot: Snapshot) -> None:
-    """Do now what the first prediction would wait for."""
-    with snapshot.shelf.lock:
+    """Do now what the first prediction would wait for. Raises CutShort: the next time goes on from there."""
+    with snapshot.shelf.taken():
         kinds = tables_of(snapshot).kinds
         kinds.priority.values()
         for resource in BASE_RESOURCES:

@@ -3,15 +3,21 @@
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
 
 import policies
+from policies.metering import CutShort, metered
 from policies.objects.pod_spec import Labels, Shared
 from policies.scheduling.fast.answer import fast_answer
-from policies.scheduling.fast.tables import Tables
+from policies.scheduling.fast.cutoff import IN_BULK, cutoff_of
+from policies.scheduling.fast.tables import Tables, tables_of
 from policies.scheduling.schedule_one import Prediction
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_claim, make_node, make_pod
@@ -198,3 +204,29 @@ def test_what_was_read_of_pods_that_are_gone_is_forgotten(monkeypatch: pytest.Mo
         made = make_pod("p").labels(unique=str(number)).on("n1").obj
         cache.add(made)
     assert 5 <= len(labels) <= 6
+
+
+def test_tables_that_were_not_finished_are_finished_by_those_who_ask_next() -> None:
+    cache = policies.Cache()
+    for obj in objects(Size(nodes=3 * IN_BULK, pods_per_node=6, budgets=24)):
+        cache.add(obj)
+    snapshot = cache.snapshot().scheduling
+    with snapshot.shelf.taken():
+        assert _times(lambda: cutoff_of(tables_of(snapshot), snapshot, 20_000)) > 10
+        snapshot.check()
+    cache.add(pod(workload(1, random.Random(1)), "n00001", 5000, random.Random(1)))
+    after = cache.snapshot().scheduling
+    assert after.shelf is snapshot.shelf
+    with after.shelf.taken():
+        assert _times(lambda: cutoff_of(tables_of(after), after, 20_000)) == 1, "one node has changed"
+        after.check()
+
+
+def _times(bring_up_to_date: Callable[[], object]) -> int:
+    """How often it has to be asked for, if there is hardly any time."""
+    for times in range(1, 1000):
+        looks = chain(repeat(False, 2), repeat(True))
+        with suppress(CutShort), metered(partial(next, looks)):
+            bring_up_to_date()
+            return times
+    raise AssertionError("it never ends")

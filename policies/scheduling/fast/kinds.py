@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.metering import each
+from policies.metering import meter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _LARGE: Final = 16 * 1024
 """Characters of a spec that count as one more kind."""
+_SOME: Final = 64
+"""Kinds of which a number is worked out at a time."""
 
 
 class PodKinds:
@@ -67,16 +69,20 @@ class PerKind:
         self._values = np.zeros(64, np.int64)
 
     def values(self) -> NDArray[np.int64]:
-        """The numbers, by number of the kind. Not to be changed."""
+        """The numbers, by number of the kind. Not to be changed. Raises CutShort: those up to there are known."""
         members = self._kinds.members
         if self._filled < len(members):
             if len(members) > len(self._values):
                 grown = np.zeros(2 * len(members), np.int64)
                 grown[: self._filled] = self._values[: self._filled]
                 self._values = grown
-            new = [self._of(pod) for pod in each(members[self._filled :], 0.5) if pod is not None]
-            self._values[self._filled : len(members)] = new
-            self._filled = len(members)
+            work = meter()
+            while self._filled < len(members):
+                some = members[self._filled : self._filled + _SOME]
+                work.charge(len(some) // 2)
+                new = [self._of(pod) for pod in some if pod is not None]
+                self._values[self._filled : self._filled + len(new)] = new
+                self._filled += len(new)
         return self._values
 
 

@@ -102,6 +102,10 @@ class NodeTables:
             self.keys = self.keys.union(node.labels)
         self.nodes[row] = node
 
+    def cost(self, row: int, node: Node) -> int:
+        """Units that `set` costs."""
+        return 0 if self.nodes[row] is node else 2 * len(self._masks) + len(self._topologies)
+
     def static(self, spec: PodSpec) -> NDArray[np.bool_]:
         """Where NodeUnschedulable, TaintToleration, NodeAffinity and NodeDeclaredFeatures all pass."""
 

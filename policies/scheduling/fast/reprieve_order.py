@@ -1,4 +1,4 @@
-"""The order in which pods come back, for all nodes at once: what `Cutoff` does node by node, when everything is new."""
+"""The order in which pods come back, for many nodes at once: what `Cutoff` does node by node, when much is new."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from policies.metering import meter
 from policies.scheduling.preemption import NOW
 
 if TYPE_CHECKING:
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policies.objects.disruption_budget import PodDisruptionBudget
-    from policies.scheduling.fast.kinds import PodKinds
     from policies.scheduling.fast.tables import Tables
 
 
 class ReprieveOrder(NamedTuple):
-    """Tables of [rank, node]; `undecided`: nodes where it depends on names of pods, which are not looked at here."""
+    """Tables of [rank, node]; `undecided`: nodes where it depends on names of pods, which are not looked at here.
+
+    Nodes are numbered from the first that was asked for.
+    """
 
     kind: NDArray[np.int32]
     start: NDArray[np.int64]
@@ -29,26 +32,28 @@ class ReprieveOrder(NamedTuple):
 
 
 def reprieve_order(
-    tables: Tables, priority: int, budgets: Mapping[str, tuple[PodDisruptionBudget, ...]]
+    tables: Tables, priority: int, budgets: Mapping[str, Sequence[PodDisruptionBudget]], nodes: NDArray[np.intp]
 ) -> ReprieveOrder:
     """Violating pods first, each group by importance. Source: upstream `SelectVictimsOnNode`."""
     priorities = tables.kinds.priority.values()
-    place, node = np.nonzero((tables.kind > 0) & (priorities[tables.kind] < priority))
-    kind, start = tables.kind[place, node], tables.start[place, node]
+    kinds, starts = tables.kind[:, nodes], tables.start[:, nodes]
+    place, node = np.nonzero((kinds > 0) & (priorities[kinds] < priority))
+    kind, start = kinds[place, node], starts[place, node]
     order = _by_importance(node, priorities[kind], start, place)
     node, kind, start, place = node[order], kind[order], start[order], place[order]
-    violates, named = _violations(tables.kinds, budgets, node, kind)
+    violates, named = _violations(tables, budgets, node, kind)
     if violates.any():
         order = np.argsort(2 * node + ~violates, kind="stable")
         node, kind, start, place, violates = node[order], kind[order], start[order], place[order], violates[order]
+        named = named[order]
     rank = _rank(node)
-    shape = (int(rank.max()) + 1 if len(rank) else 0), tables.kind.shape[1]
+    shape = (int(rank.max()) + 1 if len(rank) else 0), len(nodes)
     found = ReprieveOrder(
         np.zeros(shape, np.int32),
         np.zeros(shape, np.int64),
         np.zeros(shape, np.int16),
         np.zeros(shape, np.bool_),
-        sorted(set(node[named[kind]].tolist())) if named.any() else [],
+        sorted(set(node[named].tolist())),
     )
     found.kind[rank, node], found.start[rank, node] = kind, start
     found.place[rank, node], found.violates[rank, node] = place, violates
@@ -84,18 +89,22 @@ def _rank(group: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _violations(
-    kinds: PodKinds,
-    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    tables: Tables,
+    budgets: Mapping[str, Sequence[PodDisruptionBudget]],
     node: NDArray[np.intp],
     kind: NDArray[np.int32],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(per pod whether it breaks a budget, per kind whether pods' names matter). Pods by node and importance."""
-    every = [budget for found in budgets.values() for budget in found]
-    layers, named = _budgets_of_kinds(kinds, every)
+    """Per pod whether it breaks a budget, and whether a budget of its kind names pods. Pods by node and importance."""
     violates = np.zeros(len(kind), np.bool_)
-    if not layers.size:
-        return violates, named
-    found = layers[:, kind]
+    if not budgets:
+        return violates, violates
+    present = np.zeros(len(tables.kinds), np.bool_)
+    present[kind] = True
+    here = np.flatnonzero(present)
+    every = [budget for found in budgets.values() for budget in found]
+    layers, names_pods = _budgets_of_kinds(tables, budgets, every, here)
+    of_kind = np.searchsorted(here, kind)
+    found = layers[:, of_kind]
     _, pod = np.nonzero(found >= 0)
     budget = found[found >= 0]
     order = _lexsort(pod, budget, node[pod])
@@ -103,27 +112,27 @@ def _violations(
     used = _rank(node[pod] * len(every) + budget) + 1
     allowed = np.array([b.disruptions_allowed for b in every], np.int64)
     violates[pod[used > allowed[budget]]] = True
-    return violates, named
+    return violates, names_pods[of_kind]
 
 
 def _budgets_of_kinds(
-    kinds: PodKinds, every: Sequence[PodDisruptionBudget]
+    tables: Tables,
+    budgets: Mapping[str, Sequence[PodDisruptionBudget]],
+    every: Sequence[PodDisruptionBudget],
+    kinds: NDArray[np.intp],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """(layer, kind) -> a budget that matches, -1 for none; and per kind whether one of them names pods."""
-    by_namespace: dict[str, list[int]] = {}
-    for number, budget in enumerate(every):
-        by_namespace.setdefault(budget.namespace, []).append(number)
-    matching: list[list[int]] = [[]]
-    known: dict[tuple[str, int], list[int]] = {}
-    for pod in kinds.members[1:]:
+    """(layer, place of a kind) -> a budget that matches, -1 for none; and per kind whether one of them names pods."""
+    number = {(budget.namespace, budget.name): place for place, budget in enumerate(every)}
+    matching, work = [], meter()
+    for kind in kinds.tolist():
+        pod = tables.kinds.members[kind]
         assert pod is not None
-        key = pod.namespace, id(pod.labels)
-        if key not in known:
-            here = by_namespace.get(pod.namespace, ())
-            known[key] = [number for number in here if every[number].matches(pod.namespace, pod.labels)]
-        matching.append(known[key])
-    layers = np.full((max(map(len, matching)), len(matching)), -1, np.int64)
+        found = [number[b.namespace, b.name] for b in tables.matching_budgets.of(pod, budgets.get(pod.namespace, ()))]
+        work.charge(1 + len(found) // 2)
+        matching.append(found)
+    layers = np.full((max(map(len, matching), default=0), len(matching)), -1, np.int64)
     for layer in range(len(layers)):
+        work.charge(1 + len(matching) // 8)
         layers[layer] = [found[layer] if layer < len(found) else -1 for found in matching]
-    named = np.array([any(every[number].disrupted_pods for number in found) for found in matching], np.bool_)
-    return layers, named
+    named = [any(every[place].disrupted_pods for place in found) for found in matching]
+    return layers, np.array(named, np.bool_)

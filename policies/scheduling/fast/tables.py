@@ -1,4 +1,8 @@
-"""Pods as a table: a column per node, a row per place in `NodeInfo.pods`. Kept up by NodeInfo serials."""
+"""Pods as a table: a column per node, a row per place in `NodeInfo.pods`. Kept up by NodeInfo serials.
+
+To bring the tables up to date is work that is metered like any other, though it is of use to every question: who asks
+first after much has changed must not be late for it. It goes on where it was cut short, node by node.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.metering import unmetered
+from policies.metering import meter
 from policies.scheduling.fast.budgets import MatchingBudgets
 from policies.scheduling.fast.kinds import PerKind, PodKinds
 from policies.scheduling.fast.nodes import NodeTables
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 MOST_NEW_KINDS: Final = 1024
 """Kinds whose pods are gone never go: with twice as many as there were at first, and so many more, the tables are made
 anew."""
+_NODE: Final = 14
+"""Units that a node costs, and two more for each of its pods."""
 
 
 class Tables:
@@ -52,14 +58,16 @@ class Tables:
         """Up to which kind they are known."""
 
     def sync(self, snapshot: Snapshot) -> None:
-        """Become the tables of this snapshot."""
+        """Become the tables of this snapshot. Raises CutShort: the nodes up to there are done."""
         if self.kinds.weight > self.most_kinds > 0:
             self.kinds.forget()
             self.__init__(len(self.serials))  # type: ignore[misc]
-        serials = snapshot.columns.serials
+        serials, work = snapshot.columns.serials, meter()
         for row in np.flatnonzero(self.serials != serials).tolist():
-            self._set(row, snapshot.node_infos[row])
-        self.serials = serials
+            info = snapshot.node_infos[row]
+            work.charge(_NODE + 2 * len(info.pods) + self.nodes.cost(row, info.node))
+            self._set(row, info)
+            self.serials[row] = serials[row]
         self.most_kinds = self.most_kinds or 2 * self.kinds.weight + MOST_NEW_KINDS
 
     def _set(self, row: int, info: NodeInfo) -> None:
@@ -89,11 +97,10 @@ def _check_row(tables: Tables, row: int, pods: Sequence[Pod]) -> None:
 
 
 def tables_of(snapshot: Snapshot) -> Tables:
-    """The tables of a snapshot, up to date. Call it, and use them, with `snapshot.shelf.lock` held."""
+    """The tables of a snapshot, up to date. Call it, and use them, with `snapshot.shelf.lock` held. Raises CutShort."""
     shelf = snapshot.shelf
     if shelf.tables is None:
         shelf.tables = Tables(len(snapshot.node_infos))
     tables: Tables = shelf.tables
-    with unmetered():
-        tables.sync(snapshot)
+    tables.sync(snapshot)
     return tables
