@@ -41,6 +41,8 @@ MOST_PREEMPTIONS: Final = 500
 """Preemptions for one object that are worked out where time is limited: to tell of more takes time as well."""
 MOST_DAEMONS: Final = 2_000
 """The same for a DaemonSet, whose pods are worked out all at once."""
+MOST_VICTIMS: Final = 3_000
+"""Victims of one object that are named or counted where time is limited: some microseconds for each of them."""
 MOST_PLACED: Final = 20_000
 """Pods of one object that are put in their places at once, for what comes after them."""
 _BINDING: Final = 12
@@ -191,16 +193,18 @@ class Forecast:
         snapshot, work = self._snapshot(), meter()
         predictions: list[Prediction] = []
         placed: list[str] = []
+        victims = 0
         for node, fits, candidate in found:
             work.charge()
             if fits:
                 placed.append(node)
                 continue
-            if len(predictions) >= MOST_DAEMONS and limited():
+            if limited() and (len(predictions) >= MOST_DAEMONS or victims >= MOST_VICTIMS):
                 return impact._replace(predictions=tuple(predictions), fitting=len(placed), rest="unknown")
             work.charge(_BINDING)
             known = FastAnswer([], [node] if candidate else [], candidate)
             predictions.append(Prediction(snapshot, arriving.of(node), known))
+            victims += len(candidate.victims) if candidate else 0
         self._next = partial(_with_daemons, snapshot, arriving, placed, predictions)
         return impact._replace(predictions=tuple(predictions), fitting=len(placed))
 
@@ -210,7 +214,7 @@ class Forecast:
         from policies.scheduling.schedule_one import Prediction
 
         predictions: list[Prediction] = []
-        begun, pushing = self._snapshot(), 0
+        begun, pushing, victims = self._snapshot(), 0, 0
         try:
             for pod in arriving[:MOST_IN_TURN]:
                 if predictions and self._expired():
@@ -221,8 +225,8 @@ class Forecast:
                 predictions.append(
                     prediction if outcome == "pending" else prediction.settled(begun, _SHOWN - len(predictions) > 0)
                 )
-                pushing += outcome == "preempts"
-                if pushing >= MOST_PREEMPTIONS and limited():
+                pushing, victims = pushing + (outcome == "preempts"), victims + len(prediction.victims)
+                if limited() and (pushing >= MOST_PREEMPTIONS or victims >= MOST_VICTIMS):
                     raise CutShort("too many preemptions to tell of")
                 if outcome == "pending" and _alike(arriving):
                     return impact._replace(
@@ -454,9 +458,11 @@ def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
 
 def described(victims: list[Pod], audience: Audience) -> str:
     """`reports/nightly-4 (priority 100)`, the first few; those that the reader is not told of are counted."""
-    told = [pod for pod in victims if audience.is_told_of(pod.namespace)]
+    namespaces = {pod.namespace for pod in victims}
+    named_in = {namespace for namespace in namespaces if audience.is_told_of(namespace)}
+    told = victims if namespaces == named_in else [pod for pod in victims if pod.namespace in named_in]
     more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
     named = ", ".join(f"{pod.key} (priority {pod.effective_priority})" for pod in told[:_NAMED]) + more
-    counted = [] if len(told) == len(victims) else [p for p in victims if not audience.is_told_of(p.namespace)]
+    counted = [] if len(told) == len(victims) else [p for p in victims if p.namespace not in named_in]
     parts = ([named] if told else []) + ([in_other_namespaces(counted, audience)] if counted else [])
     return "; ".join(parts)
