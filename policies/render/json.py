@@ -43,4 +43,5 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "column": place.column,
         "endColumn": place.end_column,
         "object": {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name},
+        **({"detail": dict(finding.detail)} if finding.detail else {}),
     }

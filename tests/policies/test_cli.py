@@ -95,6 +95,14 @@ def test_several_outputs_are_written_in_one_run(tmp_path: Path) -> None:
     assert '"notes": 1' in report.read_text()
 
 
+def test_programs_are_told_what_a_message_says_as_data() -> None:
+    done = _run("lint", "-", "-o", "json", stdin=f"{POD}---\n{CLASS.replace('gold', 'silver')}")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["rule"], finding["detail"]) == ("unknown-priority-class", {"class": "gold"})
+    unchecked = _run("lint", "-", "-o", "json", stdin=POD)
+    assert all("detail" not in finding for finding in json.loads(unchecked.stdout)["findings"])
+
+
 def test_explain_shows_a_rule_and_offers_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "unknown-priority-class"]) == 0
     assert "Why: the API server refuses such a pod." in capsys.readouterr().out
