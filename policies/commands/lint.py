@@ -53,7 +53,7 @@ class Input:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status of design: 0 clean, 1 findings, 2 usage, 3 could not do the job."""
+    """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do the job."""
     options = _parser().parse_args(arguments)
     if options.list_rules:
         _list_rules()

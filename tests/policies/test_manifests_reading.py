@@ -144,10 +144,30 @@ def test_a_brace_may_begin_yaml_and_json_may_be_followed_by_yaml() -> None:
     assert reading.subjects[1].locate(("kind",)).line == 4
 
 
+def test_yaml_that_begins_in_the_line_where_json_ends_is_placed_in_that_line() -> None:
+    first = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}'
+    text = f"{first} {{apiVersion: v1, kind: Pod, metadata: {{name: b}}}}"
+    reading = read(text, "f.yaml", WANTED)
+    assert _names(reading) == ["Pod a", "Pod b"]
+    place = reading.subjects[1].locate(("metadata", "name"))
+    assert (place.line, place.column, place.end_column) == (1, text.index("b}") + 1, text.index("b}") + 2)
+
+
 def test_a_json_file_with_a_fault_is_told_in_terms_of_json() -> None:
     (remark,) = read('{\n  "a": 1\n  "b": 2\n}', "f.json", WANTED).remarks
     assert (remark.location.line, remark.location.column) == (3, 3)
     assert "JSON" in remark.message
+
+
+@pytest.mark.parametrize(("levels", "refused"), [((4, 3, 3, 3, 5, 4), True), ((4, 3, 3, 3, 5), False)])
+def test_aliases_are_bounded_from_a_thousand_steps_on(levels: tuple[int, ...], refused: bool) -> None:
+    """Over 99 % of some five thousand steps are behind aliases."""
+    text, alias = "apiVersion: v1\nkind: Pod\nspec:\n", "x"
+    for number, count in enumerate(levels):
+        text += f"  a{number}: &a{number} [{', '.join([alias] * count)}]\n"
+        alias = f"*a{number}"
+    messages = [remark.message for remark in read(text, "f.yaml", WANTED).remarks]
+    assert ["aliasing" in message for message in messages] == [True] * refused
 
 
 def test_text_behind_the_end_marker_is_a_fault_and_what_stands_before_is_read() -> None:

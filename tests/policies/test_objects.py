@@ -6,6 +6,8 @@ import sys
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from policies.objects.pod import Pod
 
 
@@ -35,3 +37,35 @@ def test_what_pods_have_in_common_is_kept_once() -> None:
     first, second = (texts_of(Pod.from_api(owned(2))) for _ in range(2))
     shared = [text for text, other in zip(first, second, strict=True) if text is other]
     assert shared == [text for text in first if text != "web-2-x"]
+
+
+TERMS = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
+REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": TERMS}
+CONSTRAINT = {"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"hostUsers": False},
+        {"hostNetwork": False},
+        {"nodeSelector": {"a": "b"}},
+        {"affinity": {"nodeAffinity": REQUIRED}},
+        {"tolerations": [{"key": "a", "operator": "Exists"}]},
+        {"topologySpreadConstraints": [CONSTRAINT]},
+        {"overhead": {"cpu": "1"}},
+        {"resources": {"requests": {"cpu": "1"}}},
+        {"schedulerName": "mine"},
+        {"schedulingGates": [{"name": "a"}]},
+        {"resourceClaims": [{"name": "a"}]},
+        {"terminationGracePeriodSeconds": 7},
+        {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "a"}}]},
+        {"initContainers": [{"name": "a", "image": "b"}]},
+    ],
+    ids=lambda field: next(iter(field)),
+)
+def test_pods_share_a_spec_only_where_all_that_is_read_of_it_is_equal(field: dict[str, Any]) -> None:
+    spec = {"hostNetwork": True, "containers": [{"name": "c", "ports": [{"containerPort": 80}]}]}
+    without, having = (Pod.from_api(owned(3) | {"spec": given}).spec for given in (spec, spec | field))
+    assert without != having
+    assert Pod.from_api(owned(4) | {"spec": {**spec}}).spec is without

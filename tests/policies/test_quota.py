@@ -121,6 +121,20 @@ def test_all_scopes_of_a_quota_hold_together(scopes: list[ScopeSelector], name: 
     assert together == (len(matching_scopes(scopes, pod(name))) == len(scopes))
 
 
+def test_a_request_of_zero_consumes_nothing_that_is_limited() -> None:
+    """Source: resourcequota `CheckRequest`, `limitedResourceNamesSet`: only what is greater than zero."""
+    limited = LimitedResource("pods", ("cpu", "memory"))
+    given = pod(requests={"cpu": "0", "memory": "1Mi"})
+    faults = check_request(given, [], [limited]).faults
+    assert [fault.message for fault in faults] == ["insufficient quota to consume: memory,requests.memory"]
+    assert not check_request(pod(requests={"cpu": "0"}), [], [limited]).faults
+
+
+@pytest.mark.parametrize(("requests", "best_effort"), [({"cpu": "0", "memory": "0"}, True), ({"cpu": "1m"}, False)])
+def test_a_pod_that_requests_nothing_is_best_effort(requests: dict[str, str], best_effort: bool) -> None:
+    assert matches_scope(ScopeSelector("BestEffort", "Exists"), pod(requests=requests)) == best_effort
+
+
 def test_a_quota_without_a_status_limits_nothing() -> None:
     new = ResourceQuota.from_api({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}})
     assert not matches(new, pod())

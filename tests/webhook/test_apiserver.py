@@ -19,6 +19,7 @@ from tests.webhook.builders import namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME, QUICK, Handler, ScriptedApi, client, kubeconfig, scripted_api
 from webhook.apiserver import RESOURCES, ApiError, ApiServer, EventType, Expired, Silent, Timeouts, connect
 from webhook.apiserver.classes import LiveClasses
+from webhook.apiserver.transport import Call, Connection
 from webhook.certificates import self_signed
 from webhook.tls import Demands, server_context
 
@@ -89,6 +90,45 @@ def test_without_a_limit_all_comes_at_once(api: ScriptedApi) -> None:
     [page] = client().pages(PODS, 0)
     assert len(page.objects) == 7
     assert api.asked("list", "pods") == [{}]
+
+
+@pytest.mark.parametrize(("method", "repeats"), [("GET", 1), ("POST", 0), ("PUT", 0), ("PATCH", 0), ("DELETE", 0)])
+def test_only_what_changes_nothing_is_sent_again(method: str, repeats: int) -> None:
+    """A connection that was kept may be closed as it is used again: whether the request arrived is not known then."""
+    sent: list[Call] = []
+
+    class Kept:
+        def open(self, call: Call) -> NoReturn:
+            sent.append(call)
+            raise ApiError(0, "closed")
+
+    with pytest.raises(ApiError):
+        ApiServer(Kept).request(method, "/api/v1/pods", body={})  # type: ignore[arg-type]
+    assert [call.repeats for call in sent] == [repeats]
+
+
+def test_a_request_is_sent_again_as_often_as_it_says() -> None:
+    import urllib3
+
+    class Pool:
+        def __init__(self) -> None:
+            self.sent = 0
+
+        def request(self, *_: object, **__: object) -> NoReturn:
+            self.sent += 1
+            raise urllib3.exceptions.ProtocolError("Connection aborted.")
+
+    class Settings:
+        host = "http://127.0.0.1:1"
+
+        def auth_settings(self) -> dict[str, Any]:
+            return {}
+
+    for repeats in (0, 1):
+        pool = Pool()
+        with pytest.raises(ApiError):
+            Connection(Settings(), pool).open(Call("PUT", "/", {}, {}, 1, 1, None, repeats))
+        assert pool.sent == 1 + repeats
 
 
 def test_an_expired_list_raises_unless_it_need_not_be_consistent(api: ScriptedApi) -> None:
