@@ -1,18 +1,26 @@
-"""Writes what is made from the code: rules page, schema, audit-only configuration. `--check` only compares."""
+"""Writes what is made from the code: rules page, schema, audit-only configuration, what lists the watched kinds.
+
+`--check` only compares.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parent.parent
+RBAC = ROOT / "manifests/base/rbac.yaml"
+DUMP = ROOT / "docs/preempt.md"
+_WIDTH = 110
 sys.path.insert(0, str(ROOT))
 
 from policies.config import Annotate, RepeatedWarnings  # noqa: E402
 from policies.disclosure import Disclose  # noqa: E402
 from policies.findings import Action, Severity  # noqa: E402
+from policies.kinds import KINDS  # noqa: E402
 from policies.rules import RULES  # noqa: E402
 from policies.rules.documentation import documentation_of  # noqa: E402
 
@@ -197,12 +205,41 @@ def audit_only() -> str:
     return _AUDIT_ONLY + "".join(f"      {rule}: audit\n" for rule in heard)
 
 
+def watched() -> str:
+    """The rules of manifests/base/rbac.yaml for what the webhook watches, a rule for each group and its verbs."""
+    granted: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for spec in sorted(KINDS):
+        granted.setdefault((spec.group, spec.verbs), []).append(spec.plural)
+    rules = []
+    for (group, verbs), plurals in sorted(granted.items()):
+        names = sorted(plurals)
+        listed = f" [{', '.join(names)}]"
+        resources = listed if len(listed) <= _WIDTH else "".join(f"\n  - {name}" for name in names)
+        rules.append(f"""- apiGroups: [{group or '""'}]\n  resources:{resources}\n  verbs: [{", ".join(verbs)}]\n""")
+    return "".join(rules)
+
+
+def dumped() -> str:
+    """The command of docs/preempt.md that writes a dump."""
+    names = ",".join(spec.plural for spec in KINDS)
+    lines = textwrap.wrap(names.replace(",", ", "), _WIDTH)
+    return "\\\n    ".join(line.replace(", ", ",") for line in lines)
+
+
+def between(path: Path, before: str, after: str, made: str) -> str:
+    """The text of a file with what stands between two of its lines made anew."""
+    head, _, rest = path.read_text().partition(before)
+    return f"{head}{before}{made}{after}{rest.partition(after)[2]}"
+
+
 def main() -> int:
     """Write the files, or with --check say which are stale; returns the exit status."""
     made = {
         ROOT / "docs/rules.md": rules_page(),
         ROOT / "policies/config/schema.json": json.dumps(schema(), indent=2) + "\n",
         ROOT / "manifests/components/audit-only/config.yaml": audit_only(),
+        RBAC: between(RBAC, "rules:\n", "# whether API servers", watched()),
+        DUMP: between(DUMP, "kubectl get -A -o json ", " > dump.json", dumped()),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:

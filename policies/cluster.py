@@ -9,10 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from policies.findings import ObjectRef
+from policies.kinds import (
+    BY_GROUP_KIND,
+    CLAIM,
+    DEFAULT_NAMESPACE,
+    LIMIT_RANGE,
+    NODE,
+    POD,
+    POD_TEMPLATE_PATHS,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+    is_namespaced,
+)
 from policies.objects.fields import InvalidObject, group_kind, text
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.objects.workload import Workload
-from policies.options import POD_TEMPLATE_PATHS
 from policies.scheduling.cache import LazySnapshot, PodsByNode, being_bound
 from policies.scheduling.objects import Objects
 from policies.tables import FrozenGroups, FrozenTable, GroupedTable, Table
@@ -112,7 +123,7 @@ class Cache:
         self._replaced = replaced
         self._classes: Mapping[str, PriorityClass] = _SYSTEM
         self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
-        self._tables |= {kind: GroupedTable(place=0) for kind in (_POD, _QUOTA, _LIMIT_RANGE)}
+        self._tables |= {kind: GroupedTable(place=0) for kind in (POD, RESOURCE_QUOTA, LIMIT_RANGE)}
         self._tables[_WORKLOADS] = GroupedTable(place=1)
         self._pods_by_node = PodsByNode()
         self._census: dict[tuple[str, int | None], int] = {}
@@ -130,7 +141,7 @@ class Cache:
             self._put(kind, _key(obj, kind), _reader(kind)(obj))
         elif kind in POD_TEMPLATE_PATHS:
             self._tables[_WORKLOADS].put((kind, *_key(obj, kind)), Workload.from_api(obj))
-        elif kind == _CLASS:
+        elif kind == PRIORITY_CLASS:
             added = PriorityClass.from_api(obj)
             self._classes = {**self._classes, added.name: added}
         else:
@@ -145,13 +156,13 @@ class Cache:
             self._put(kind, _key(obj, kind), None)
         elif kind in POD_TEMPLATE_PATHS:
             self._tables[_WORKLOADS].pop((kind, *_key(obj, kind)))
-        elif kind == _CLASS:
+        elif kind == PRIORITY_CLASS:
             _, name = _key(obj, kind)
             self._classes = {n: c for n, c in self._classes.items() if n != name or n in _SYSTEM}
 
     def keys(self, kind: str) -> set[Key]:
         """The identities of all objects of a `group/Kind`, the built-in system classes included."""
-        if kind == _CLASS:
+        if kind == PRIORITY_CLASS:
             return {("", name) for name in self._classes}
         if kind in POD_TEMPLATE_PATHS:
             return {(namespace, name) for other, namespace, name in self._tables[_WORKLOADS] if other == kind}
@@ -165,9 +176,9 @@ class Cache:
             census=self._census,
             priority_classes=self._classes,
             namespaces=objects.namespaces,
-            resource_quotas=self._tables[_QUOTA].freeze(),
-            limit_ranges=self._tables[_LIMIT_RANGE].freeze(),
-            pods=self._tables[_POD].freeze(),
+            resource_quotas=self._tables[RESOURCE_QUOTA].freeze(),
+            limit_ranges=self._tables[LIMIT_RANGE].freeze(),
+            pods=self._tables[POD].freeze(),
             workloads=objects.workloads,
             _scheduling=self._pods_by_node.next_snapshot(objects),
         )
@@ -177,11 +188,11 @@ class Cache:
         table = self._tables[kind]
         if self._replaced is not None:
             self._replaced(kind, table.get(key), view)
-        if kind == _POD:
+        if kind == POD:
             self._pods_by_node.change_pod(table.get(key), view)
             self._count(table.get(key), -1)
             self._count(view, 1)
-        elif kind == "/Node":
+        elif kind == NODE:
             self._pods_by_node.change_node(key[1])
         if view is None:
             table.pop(key)
@@ -202,7 +213,7 @@ class Cache:
             self._census.pop(key, None)
 
     def _objects(self) -> Objects:
-        pods_by_node, nominated = self._pods_by_node.tables(self._tables["/PersistentVolumeClaim"].freeze())
+        pods_by_node, nominated = self._pods_by_node.tables(self._tables[CLAIM].freeze())
         tables = {name: self._tables[kind].freeze() for name, kind in _SCHEDULING.items()}
         return Objects(pods_by_node=pods_by_node, nominated=nominated, **tables)
 
@@ -214,53 +225,12 @@ def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
     return {key: value for key, value in table.items() if key[place] == namespace}
 
 
-_CLASS: Final = "scheduling.k8s.io/PriorityClass"
-_POD: Final = "/Pod"
-_QUOTA: Final = "/ResourceQuota"
-_LIMIT_RANGE: Final = "/LimitRange"
 _WORKLOADS: Final = "workloads"
 _VIEWS: Final = {
-    "/Namespace": "namespace:Namespace",
-    _POD: "pod:Pod",
-    _QUOTA: "resource_quota:ResourceQuota",
-    _LIMIT_RANGE: "limit_range:LimitRange",
-    "/Node": "node:Node",
-    "/PersistentVolumeClaim": "storage:PersistentVolumeClaim",
-    "/PersistentVolume": "storage:PersistentVolume",
-    "/Service": "service:Service",
-    "policy/PodDisruptionBudget": "disruption_budget:PodDisruptionBudget",
-    "storage.k8s.io/StorageClass": "storage:StorageClass",
-    "storage.k8s.io/CSINode": "storage:CSINode",
-    "storage.k8s.io/CSIDriver": "storage:CSIDriver",
-    "storage.k8s.io/CSIStorageCapacity": "storage:CSIStorageCapacity",
-    "storage.k8s.io/VolumeAttachment": "storage:VolumeAttachment",
+    kind: spec.view for kind, spec in BY_GROUP_KIND.items() if kind != PRIORITY_CLASS and not spec.template
 }
-"""`group/Kind` -> module and class in policies.objects, imported with the first object of the kind: linting starts
-without them."""
-_CLUSTER_SCOPED: Final = {
-    "/Namespace",
-    "/Node",
-    "/PersistentVolume",
-    _CLASS,
-    "storage.k8s.io/StorageClass",
-    "storage.k8s.io/CSINode",
-    "storage.k8s.io/CSIDriver",
-    "storage.k8s.io/VolumeAttachment",
-}
-_SCHEDULING: Final = {
-    "nodes": "/Node",
-    "namespaces": "/Namespace",
-    "budgets": "policy/PodDisruptionBudget",
-    "claims": "/PersistentVolumeClaim",
-    "volumes": "/PersistentVolume",
-    "storage_classes": "storage.k8s.io/StorageClass",
-    "csi_nodes": "storage.k8s.io/CSINode",
-    "csi_drivers": "storage.k8s.io/CSIDriver",
-    "storage_capacities": "storage.k8s.io/CSIStorageCapacity",
-    "attachments": "storage.k8s.io/VolumeAttachment",
-    "services": "/Service",
-    "workloads": _WORKLOADS,
-}
+"""`group/Kind` of what has a table of its own -> module and class in policies.objects."""
+_SCHEDULING: Final = {s.table: k for k, s in BY_GROUP_KIND.items() if s.table} | {_WORKLOADS: _WORKLOADS}
 """Fields of the scheduler's Objects -> the tables they are."""
 
 
@@ -278,7 +248,7 @@ def key_of(obj: ApiObject) -> Key:
 
 
 def _key(obj: ApiObject, kind: str) -> Key:
-    namespace = "" if kind in _CLUSTER_SCOPED else text(obj, "metadata", "namespace", default="default")
+    namespace = text(obj, "metadata", "namespace", default=DEFAULT_NAMESPACE) if is_namespaced(kind) else ""
     return namespace, text(obj, "metadata", "name")
 
 
@@ -303,7 +273,7 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
     from policies.apis.limit_ranger import with_limit_range_defaults
     from policies.objects.pod import Pod
 
-    limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or "default")
+    limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE)
     return resolved(Pod.from_api(with_limit_range_defaults(pod, limit_ranges)), snapshot)
 
 

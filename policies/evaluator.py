@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from policies.disclosure import OPEN, Disclose
 from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, Told, cut, field_path, written
+from policies.kinds import LIMIT_RANGE, NAMESPACE, POD, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.metering import CutShort, metered, never
 from policies.objects.fields import NOTHING, InvalidObject, group_kind
 from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import RULES, class_not_allowed, parse_error
 from policies.rules.audience import audience_of
-from policies.rules.context import LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, About, Context, Phase
+from policies.rules.context import About, Context, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -162,7 +163,7 @@ def _about(subject: Subject, context: Context) -> About | None:
         return None
     if kind == PRIORITY_CLASS:
         return About.DELETED_PRIORITY_CLASS if deleted else About.PRIORITY_CLASS
-    if kind == "/Namespace":
+    if kind == NAMESPACE:
         return About.NAMESPACE
     if kind == RESOURCE_QUOTA:
         return About.RESOURCE_QUOTA
@@ -170,7 +171,7 @@ def _about(subject: Subject, context: Context) -> About | None:
         from policies.objects.limit_range import LimitRange
 
         LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
-    if kind == "/Pod":
+    if kind == POD:
         return About.UPDATED_POD if subject.operation is Operation.UPDATE else About.POD
     return About.TEMPLATE if context.template(subject) else None
 

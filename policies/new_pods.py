@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from policies.cluster import admitted
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.metering import charge, each
 from policies.objects.fields import (
     ApiObject,
@@ -29,7 +30,6 @@ from policies.objects.pod import Pod
 from policies.objects.pod_volumes import Volume
 from policies.objects.taints import untolerated_taint
 from policies.objects.workload import holds
-from policies.options import POD_TEMPLATE_PATHS
 from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
 
 if TYPE_CHECKING:

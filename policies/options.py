@@ -5,22 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.kinds import POD_TEMPLATE_PATHS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.selectors import LabelSelector
-
-POD_TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
-    "apps/Deployment": ("spec", "template"),
-    "apps/ReplicaSet": ("spec", "template"),
-    "apps/StatefulSet": ("spec", "template"),
-    "apps/DaemonSet": ("spec", "template"),
-    "batch/Job": ("spec", "template"),
-    "batch/CronJob": ("spec", "jobTemplate", "spec", "template"),
-    "/ReplicationController": ("spec", "template"),
-    "/PodTemplate": ("template",),
-}
-"""`group/Kind` of every built-in workload -> the path of its pod template."""
 
 
 class ScopeSelector(NamedTuple):

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from policies.cluster import admitted
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.new_pods import MOST_IN_TURN, NewPods, Same, new_pods, without_missing_claims
 from policies.objects.fields import InvalidObject, ref_of
 from policies.objects.workload import pod_template_of
-from policies.options import POD_TEMPLATE_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,11 +15,10 @@ import pytest
 
 from policies.cli import COMMANDS
 from policies.cluster import Cache
-from policies.commands.lint import ALWAYS_READ
 from policies.config.load import OPTION_NAMES, load_config, read_config
+from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.objects.fields import group_kind
-from policies.options import POD_TEMPLATE_PATHS
 from policies.priority import admit_pod, resolved_spec
 from policies.rules import RULES
 from webhook.admission import Hook
@@ -88,7 +87,7 @@ def test_what_kubectl_prints_on_the_page_on_limits_is_what_the_webhook_answers()
 
 def _applied(file: str, cache: Cache) -> Iterator[str]:
     """What kubectl prints for a file; what the webhook lets in is in the cluster then, a quota with its status."""
-    wanted = frozenset((*ALWAYS_READ, *POD_TEMPLATE_PATHS))
+    wanted = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
     for subject in read(Path(file).read_bytes(), file, wanted).subjects:
         decision = answers(_review(subject, cache), Hook.VALIDATE, cache.snapshot(), load_config(CONFIG))[0]
         yield from (f"Warning: {warning}" for warning in decision.response.warnings)

@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from policies.cluster import Cache, ClusterSnapshot
-from policies.commands.lint import ALWAYS_READ, as_update
+from policies.commands.lint import as_update
 from policies.config import Config, read_config
 from policies.dry_run import dry_run
 from policies.evaluator import Phase, evaluate
 from policies.findings import Action
+from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.objects.subject import Apply, Subject
-from policies.options import POD_TEMPLATE_PATHS
 from policies.rules import RULES
 from tests.webhook.builders import endpoint
 from tests.webhook.running import running
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 BEYOND_THE_API_SERVER = {"final-priority-mismatch", "limited-class-without-quota", "class-not-allowed"}
 AT_BOTH_DOORS = {rule.ID for rule in RULES if rule.ACTION is not None and rule.SEVERITY is not None}
-WANTED = frozenset((*ALWAYS_READ, *POD_TEMPLATE_PATHS))
+WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 DEFAULT = Config()

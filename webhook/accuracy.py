@@ -21,6 +21,7 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.kinds import DISRUPTION_BUDGET, KINDS, POD, SERVICE
 from policies.objects.fields import InvalidObject, at, sequence
 from policies.objects.items import items
 from policies.objects.subject import Operation
@@ -54,23 +55,7 @@ LAG: Final = 1.0
 PATIENCE: Final = 300.0
 """Seconds after which a prediction is given up."""
 _LONGEST: Final = 64
-_PODS: Final = "/Pod"
-_BUDGETS: Final = "policy/PodDisruptionBudget"
-_READ: Final = frozenset(
-    {
-        _PODS,
-        _BUDGETS,
-        "/Node",
-        "/Namespace",
-        "/PersistentVolumeClaim",
-        "/PersistentVolume",
-        "storage.k8s.io/StorageClass",
-        "storage.k8s.io/CSINode",
-        "storage.k8s.io/CSIDriver",
-        "storage.k8s.io/CSIStorageCapacity",
-        "storage.k8s.io/VolumeAttachment",
-    }
-)
+_READ: Final = frozenset({POD, *(spec.group_kind for spec in KINDS if spec.table)} - {SERVICE})
 """What decides where a pod can run. Services and workloads only decide which of several nodes is the best."""
 
 Rank = tuple[int, int]
@@ -258,7 +243,7 @@ class Accuracy:
             return
         now = self._clock()
         with self._lock:
-            if kind == _PODS:
+            if kind == POD:
                 self._pod_changed(before, after, now)
             else:
                 self._note(_Change(now, kind, "", kind.rpartition("/")[2]))
@@ -305,7 +290,7 @@ class Accuracy:
                 del self._waiting[pod.uid]
                 self._end(UNKNOWN)
             followed.placed = True
-        self._note(_Change(now, _PODS, pod.identity, f"Pod {pod.key}"))
+        self._note(_Change(now, POD, pod.identity, f"Pod {pod.key}"))
 
     def _note(self, change: _Change) -> None:
         if len(self._changes) == CHANGES:
@@ -359,7 +344,7 @@ class Accuracy:
             if change.at < since:
                 return ""
             after = change.at > followed.acted
-            if change.uid not in own and not (after and change.kind == _BUDGETS):
+            if change.uid not in own and not (after and change.kind == DISRUPTION_BUDGET):
                 return change.what
         return "more than is remembered" if self._forgotten >= since else ""
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.disclosure import Audience
 from policies.evaluator import Phase, evaluate, impact_of
 from policies.findings import Action, Finding, Severity, one_line
+from policies.kinds import KINDS, NAMESPACE, PRIORITY_CLASS
 from policies.objects.fields import NOTHING, InvalidObject, at
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, Namespace
 from policies.objects.priority_class import PriorityClass
 from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import global_default_not_unique, unknown_default_class
-from policies.rules.context import PRIORITY_CLASS, About
+from policies.rules.context import About
 from webhook import impact, several_defaults
 from webhook.accuracy import expectation_of
 from webhook.doubts import doubted, rests_on_the_cache, unproven
@@ -109,8 +110,7 @@ class Row(NamedTuple):
     direction: Direction
 
 
-_NAMESPACE: Final = "/Namespace"
-_JUDGED: Final = frozenset({"scheduling.k8s.io/PriorityClass", "/Pod", _NAMESPACE, "/ResourceQuota"})
+_JUDGED: Final = frozenset(spec.group_kind for spec in KINDS if spec.is_judged)
 
 
 def _changes_a_namespace(request: Request) -> bool:
@@ -118,7 +118,7 @@ def _changes_a_namespace(request: Request) -> bool:
 
     Source: pkg/registry/core/namespace/strategy.go.
     """
-    if request.kind.group_kind != _NAMESPACE or request.subresource not in ("status", "finalize"):
+    if request.kind.group_kind != NAMESPACE or request.subresource not in ("status", "finalize"):
         return False
     ours, before = (
         [
@@ -299,7 +299,7 @@ def _namespace(request: Request, cluster: ClusterSnapshot | None) -> Namespace |
         return None
     known = cluster.namespace(request.namespace) if cluster else None
     known = known or Namespace(request.namespace, {}, {})
-    return known._replace(annotations={}) if request.kind.group_kind == _NAMESPACE else known
+    return known._replace(annotations={}) if request.kind.group_kind == NAMESPACE else known
 
 
 def _patch(

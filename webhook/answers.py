@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import orjson
 
 from policies.findings import Action, one_line
+from policies.kinds import POD
 from policies.objects.subject import Operation
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def key_of(hook: Hook, request: Request) -> Key | None:
     obj, old = request.object, request.old
     metadata = obj.get("metadata")
     nameless = (
-        request.kind.group_kind == "/Pod"
+        request.kind.group_kind == POD
         and request.operation is Operation.CREATE
         and isinstance(metadata, dict)
         and bool(metadata.get("generateName"))

@@ -17,6 +17,7 @@ import orjson
 
 from policies.config import Annotate
 from policies.disclosure import OPEN, Audience
+from policies.kinds import POD
 from policies.objects.fields import NOTHING, at
 from policies.objects.subject import Operation
 from webhook.lanes import Cost
@@ -47,10 +48,10 @@ _SMALL: Final = 32 * 1024
 def cost_of(request: Request, cluster: ClusterSnapshot | None, config: Config, size: int) -> Cost:
     """What a request is expected to cost. `size`: bytes of its body."""
     kind = request.kind.group_kind
-    predicted = kind == "/Pod" or kind in config.options.pod_template_paths or kind == "autoscaling/Scale"
+    predicted = kind == POD or kind in config.options.pod_template_paths or kind == "autoscaling/Scale"
     if not predicted or cluster is None or not cluster.objects.nodes:
         return Cost.RULES
-    return Cost.POD if kind == "/Pod" and size <= _SMALL and not _looks_at_others(request.object) else Cost.PODS
+    return Cost.POD if kind == POD and size <= _SMALL and not _looks_at_others(request.object) else Cost.PODS
 
 
 def _looks_at_others(pod: ApiObject) -> bool:

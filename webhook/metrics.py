@@ -17,6 +17,7 @@ from prometheus_client import (
 )
 
 from policies.cli import KUBERNETES, VERSION
+from policies.kinds import BY_GROUP_KIND
 from webhook.accuracy import RESULTS
 
 if TYPE_CHECKING:
@@ -24,20 +25,8 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-KINDS: Final = {
-    "scheduling.k8s.io/PriorityClass": "PriorityClass",
-    "autoscaling/Scale": "Scale",
-    "/Namespace": "Namespace",
-    "/Pod": "Pod",
-    "/ResourceQuota": "ResourceQuota",
-    "/ReplicationController": "ReplicationController",
-    "/PodTemplate": "PodTemplate",
-    "apps/Deployment": "Deployment",
-    "apps/ReplicaSet": "ReplicaSet",
-    "apps/StatefulSet": "StatefulSet",
-    "apps/DaemonSet": "DaemonSet",
-    "batch/Job": "Job",
-    "batch/CronJob": "CronJob",
+KINDS: Final = {kind: spec.kind for kind, spec in BY_GROUP_KIND.items() if spec.is_judged or spec.template} | {
+    "autoscaling/Scale": "Scale"
 }
 """`group/Kind` to the value of the label kind; any other is `other`."""
 OTHER: Final = "other"

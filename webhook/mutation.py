@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.kinds import POD
 from policies.objects.fields import at, string_map, text
 from policies.objects.subject import Operation
 from policies.priority import Forbidden, Resolved, class_by_namespace, establish_priority, resolved_spec
@@ -42,7 +43,7 @@ def mutate(request: Request, cluster: ClusterSnapshot | None, *, assign: bool = 
 
     `assign`: whether the pod may be given the class of its namespace.
     """
-    if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != "/Pod":
+    if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != POD:
         return NO_MUTATION
     wanted = _class_by_policy(request, cluster) if assign else ""
     if wanted and wanted not in cluster.priority_classes:

@@ -14,6 +14,7 @@ from policies.commands.batch import run_batch
 from policies.config import ConfigError, load_limited_resources
 from policies.dry_run import dry_run, dry_run_apply
 from policies.findings import plural
+from policies.kinds import POD, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.objects.fields import at, group_kind
 from policies.objects.subject import Operation, Subject
 from policies.options import Options
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
 
 ACCEPTED, REFUSED, USAGE, FAILED = range(4)
-_JUDGED: Final = ("/Pod", "/ResourceQuota", "scheduling.k8s.io/PriorityClass")
+_JUDGED: Final = (POD, RESOURCE_QUOTA, PRIORITY_CLASS)
 _UNREADABLE: Final = ("parse-error", "template-braces")
 
 

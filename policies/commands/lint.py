@@ -16,6 +16,7 @@ from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 from policies.evaluator import Phase, count_open, evaluate
 from policies.findings import Finding, Severity, plural
+from policies.kinds import LINTED, POD, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.objects.fields import group_kind
 from policies.objects.subject import Apply, Operation, Remark, Subject
 from policies.sources import SourceError, find_files, read_file
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
 OK, FINDINGS, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json")
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
-ALWAYS_READ: Final = (
-    "/Pod",
-    "/LimitRange",
-    "/Namespace",
-    "/PersistentVolumeClaim",
-    "/ResourceQuota",
-    "scheduling.k8s.io/PriorityClass",
-)
 
 
 class Input:
@@ -97,7 +90,7 @@ def read_input(paths: Sequence[str], config: Config, namespace: str) -> Input:
     """Read every file; one that cannot be read is noted and the rest goes on."""
     from policies.manifests import read
 
-    given, wanted = Input(), frozenset((*ALWAYS_READ, *config.options.pod_template_paths))
+    given, wanted = Input(), frozenset((*LINTED, *config.options.pod_template_paths))
     for path in find_files(paths):
         name = "<stdin>" if path == "-" else path
         try:
@@ -119,12 +112,12 @@ def as_update(subject: Subject, cluster: ClusterSnapshot | None) -> Subject:
     """The subject as kubectl would send it: an update of what the cluster has already."""
     kind, ref = group_kind(subject.object), subject.ref
     old: ApiObject | None = None
-    if cluster is not None and kind == "scheduling.k8s.io/PriorityClass" and ref.name in cluster.priority_classes:
+    if cluster is not None and kind == PRIORITY_CLASS and ref.name in cluster.priority_classes:
         old = cluster.priority_classes[ref.name].to_api()
-    elif cluster is not None and kind == "/Pod":
+    elif cluster is not None and kind == POD:
         pod = cluster.pods.get((ref.namespace, ref.name))
         old = pod.to_api() if pod else None
-    elif cluster is not None and kind == "/ResourceQuota":
+    elif cluster is not None and kind == RESOURCE_QUOTA:
         quota = cluster.resource_quotas.get((ref.namespace, ref.name))
         old = quota.to_api() if quota else None
     return subject if old is None else subject._replace(operation=Operation.UPDATE, old=old)

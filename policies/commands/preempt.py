@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.batch import run_batch
+from policies.kinds import CLAIM, LIMIT_RANGE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.objects.fields import InvalidObject, group_kind, json_type, mapping
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import COLOR_CHOICES, columns, painter, wants_color
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 OUTCOMES: Final = {"preemption": "preempts", "pending": "pending"}
-PRIORITY_CLASS: Final = "scheduling.k8s.io/PriorityClass"
-CLAIM: Final = "/PersistentVolumeClaim"
-LIMIT_RANGE: Final = "/LimitRange"
 CASE_KINDS: Final = {
     "nodes": ("v1", "Node"),
     "pods": ("v1", "Pod"),
@@ -177,9 +175,8 @@ def _given(path: str, namespace: str, cluster: ClusterSnapshot) -> tuple[list[Ap
 def _subjects(path: str, namespace: str) -> Iterator[Subject]:
     """What is asked about, and what comes with it. Raises SourceError where a file cannot be read."""
     from policies.manifests import read
-    from policies.options import POD_TEMPLATE_PATHS
 
-    wanted = frozenset(("/Pod", PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))
+    wanted = frozenset((POD, PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))
     for file in find_files([path]):
         reading = read(read_file(file), "<stdin>" if file == "-" else file, wanted, namespace=namespace)
         for remark in reading.remarks:

@@ -12,7 +12,8 @@ from policies.config.document import Entry, parse
 from policies.config.model import Annotate, Config, ConfigError, Exemption, RepeatedWarnings
 from policies.disclosure import Disclose
 from policies.findings import Action, Severity
-from policies.options import POD_TEMPLATE_PATHS, AllowedClasses, BreakGlass, LimitedResource
+from policies.kinds import POD_TEMPLATE_PATHS
+from policies.options import AllowedClasses, BreakGlass, LimitedResource
 from policies.rules import RULES
 from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dry_run.chain import dry_run
 from policies.dry_run.request import CLASSES, PODS, QUOTAS, kind_of
+from policies.kinds import DEFAULT_NAMESPACE
 from policies.objects.fields import NOTHING, at
 from policies.objects.priority_class import PriorityClass
 from policies.objects.resource_quota import ResourceQuota
@@ -53,7 +54,7 @@ class _Applied(NamedTuple):
 
 
 def _key(subject: Subject) -> Key:
-    return subject.ref.namespace or "default", subject.ref.name
+    return subject.effective_namespace, subject.ref.name
 
 
 def _stored(subject: Subject, resolved: Resolved) -> ApiObject:
@@ -100,7 +101,9 @@ def _after(subject: Subject, answer: Answer, cluster: ClusterSnapshot) -> Cluste
     charged = {(quota.namespace, quota.name): quota for quota in answer.quotas}
     if kind is QUOTAS:
         new = ResourceQuota.from_api({**subject.object, "status": None})
-        namespace = new.namespace if at(subject.object, "metadata", "namespace") else subject.namespace or "default"
+        namespace = (
+            new.namespace if at(subject.object, "metadata", "namespace") else subject.namespace or DEFAULT_NAMESPACE
+        )
         old = cluster.resource_quotas.get((namespace, new.name))
         hard, used = (old.hard, old.used) if old else ({}, {})
         charged[namespace, new.name] = replace(new, namespace=namespace, hard=hard, used=used)

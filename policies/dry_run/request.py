@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from policies import kinds
 from policies.apis.decode import decode_fault
 from policies.apis.field_errors import FieldError, aggregate, go_quote
 from policies.apis.schema import POD, PRIORITY_CLASS, RESOURCE_QUOTA, Struct
@@ -43,7 +44,7 @@ CLASSES: Final = Kind(
     "PriorityClass.scheduling.k8s.io",
     namespaced=False,
 )
-_KINDS: Final = {"/Pod": PODS, "/ResourceQuota": QUOTAS, "scheduling.k8s.io/PriorityClass": CLASSES}
+_KINDS: Final = {kinds.POD: PODS, kinds.RESOURCE_QUOTA: QUOTAS, kinds.PRIORITY_CLASS: CLASSES}
 
 
 def kind_of(obj: ApiObject) -> Kind | None:
@@ -100,7 +101,7 @@ def decode(kind: Kind, subject: Subject, cluster: ClusterSnapshot, options: Opti
         raise Refused(400, f'{plain} in version "v1" cannot be handled as a {plain}: {fault.text}')
     metadata: ApiObject = obj.get("metadata") or NOTHING
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
-    namespace = (metadata.get("namespace") or subject.namespace or "default") if kind.namespaced else ""
+    namespace = (metadata.get("namespace") or subject.namespace or kinds.DEFAULT_NAMESPACE) if kind.namespaced else ""
     old, given_name = None, name or prefix or "Unknown"
     if subject.operation is Operation.UPDATE:
         old = _old(kind, subject, cluster, name, namespace)

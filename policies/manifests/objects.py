@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.kinds import is_namespaced
 from policies.objects.fields import group_kind
 from policies.objects.subject import Remark, Subject
 
@@ -16,16 +17,6 @@ if TYPE_CHECKING:
 
 NO_KIND: Final = "objects without a kind"
 _NESTED_LISTS: Final = 20
-CLUSTER_SCOPED: Final = frozenset(
-    (
-        "/Namespace",
-        "/Node",
-        "/PersistentVolume",
-        "scheduling.k8s.io/PriorityClass",
-        "storage.k8s.io/StorageClass",
-        "storage.k8s.io/CSINode",
-    )
-)
 
 
 class Finder:
@@ -64,7 +55,7 @@ class Finder:
         kind = group_kind(value) if isinstance(value, dict) else ""
         if kind in self._wanted:
             self.objects += 1
-            namespace = "" if kind in CLUSTER_SCOPED else _own_namespace(value) or self._namespace
+            namespace = (_own_namespace(value) or self._namespace) if is_namespaced(kind) else ""
             self.subjects.append(Subject(value, namespace=namespace, source=source(prefix)))
         elif (items := items_of(value)) is not None and len(prefix) < 2 * _NESTED_LISTS:
             for index, item in enumerate(items):

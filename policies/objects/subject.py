@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.findings import NOWHERE, Location, ObjectRef, Path
+from policies.kinds import DEFAULT_NAMESPACE
 from policies.objects.fields import NOTHING, ref_of
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class Subject(NamedTuple):
     def ref(self) -> ObjectRef:
         """Which object this is."""
         return ref_of(self.object or self.old or NOTHING, self.namespace)
+
+    @property
+    def effective_namespace(self) -> str:
+        """The namespace that the object is in, of a kind that is in one."""
+        return self.ref.namespace or DEFAULT_NAMESPACE
 
     def locate(self, path: Path) -> Location:
         """The place of the value at `path`; of the object's name where it is absent."""

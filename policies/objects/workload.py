@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.kinds import POD
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind, json_type, ref_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
     InvalidObject where something else stands in the template's place.
     """
     kind = group_kind(obj)
-    if kind == "/Pod":
+    if kind == POD:
         return PodTemplate(obj, (), is_template=False)
     path = paths.get(kind)
     if path is None:

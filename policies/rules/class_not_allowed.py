@@ -54,6 +54,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import Action, Problem, Severity, quote
+from policies.kinds import NAMESPACE
 from policies.objects.fields import NOTHING, group_kind
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.objects.workload import pod_template_of
@@ -116,7 +117,7 @@ def _use_of(subject: Subject, context: Context) -> _Use | None:
     """The class that a pod or template asks for, or that a Namespace gives to pods which ask for none."""
     if not context.options.allowed_classes:
         return None
-    if group_kind(subject.object) == "/Namespace":
+    if group_kind(subject.object) == NAMESPACE:
         return _given(subject)
     template = context.template(subject)
     if template is None:
@@ -125,7 +126,7 @@ def _use_of(subject: Subject, context: Context) -> _Use | None:
     if subject.old:
         old = pod_template_of(subject.old, context.options.pod_template_paths)
     had = old is not None and _class_of(subject, old, context) == name
-    return _Use(name, subject.ref.namespace or "default", template.at("priorityClassName"), had)
+    return _Use(name, subject.effective_namespace, template.at("priorityClassName"), had)
 
 
 def _given(subject: Subject) -> _Use | None:
@@ -173,6 +174,6 @@ def _is_among(entry: AllowedClasses, subject: Subject, use: _Use) -> bool | None
 
 def _class_of(subject: Subject, template: PodTemplate, context: Context) -> str:
     """The class that the pods will have: a default where none is named and that is known."""
-    name = class_to_be(template, subject.ref.namespace or "default", context)
+    name = class_to_be(template, subject.effective_namespace, context)
     found = None if name else resolved(template, context)
     return found.priority_class_name if found else name

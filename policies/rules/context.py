@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.disclosure import Disclose
 from policies.findings import NOWHERE, Action, Location, Problem, Severity
+from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.objects.fields import InvalidObject, group_kind
 from policies.objects.namespace import Namespace
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     from policies.rules.impact import Forecast, Impact
     from policies.rules.quota_use import QuotaUse
 
-PRIORITY_CLASS = "scheduling.k8s.io/PriorityClass"
-RESOURCE_QUOTA = "/ResourceQuota"
-LIMIT_RANGE = "/LimitRange"
-CLAIM = "/PersistentVolumeClaim"
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that the API server gives every namespace."""
 
@@ -166,7 +163,7 @@ class Context:
 
     def has_quotas(self, subject: Subject) -> bool:
         """Whether any quota may limit a subject: one of its namespace, or one of the apply."""
-        stored = self.cluster is not None and bool(self.cluster.quotas_of(subject.ref.namespace or "default"))
+        stored = self.cluster is not None and bool(self.cluster.quotas_of(subject.effective_namespace))
         return stored or self.defines_quotas
 
     @cached_property
@@ -189,7 +186,7 @@ class Context:
         """The namespaces that the apply defines; unreadable ones are left out."""
         found = {}
         for subject in self.apply.subjects:
-            if group_kind(subject.object) == "/Namespace" and subject.operation is not Operation.DELETE:
+            if group_kind(subject.object) == NAMESPACE and subject.operation is not Operation.DELETE:
                 try:
                     new = Namespace.from_api(subject.object)
                 except InvalidObject:
@@ -219,7 +216,7 @@ class Context:
                     new = LimitRange.from_api(subject.object)
                 except InvalidObject:
                     continue
-                namespace = subject.ref.namespace or "default"
+                namespace = subject.effective_namespace
                 found.setdefault(namespace, {})[new.name] = replace(new, namespace=namespace)
         return found
 
@@ -271,7 +268,7 @@ class Context:
         if self.cluster is None:
             return None
         stored = self.cluster.namespaces
-        names = {subject.ref.namespace or "default" for subject in self.apply.subjects}
+        names = {subject.effective_namespace for subject in self.apply.subjects}
         changed = {
             ("", new.name): new
             for new in map(self.namespace, names)

@@ -90,7 +90,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     if not context.options.limited_resources or not (context.cluster or context.defines_quotas):
         return
     from policies.quota import FaultKind
-    from policies.rules.quota_use import namespace_of, uncovered_of
+    from policies.rules.quota_use import uncovered_of
 
     template = context.template(subject)
     for fault in uncovered_of(subject, context, context.options.limited_resources):
@@ -101,7 +101,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
             partial(_refused, consequence, fault),
             template.at("priorityClassName" if by_class else "containers"),
             f"{'use another class' if by_class else 'ask for less'}, or have a quota for it in namespace "
-            f"{namespace_of(subject)}",
+            f"{subject.effective_namespace}",
         )
 
 

@@ -26,8 +26,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Problem, Severity
+from policies.kinds import PRIORITY_CLASS
 from policies.objects.fields import group_kind, json_type
-from policies.rules.context import PRIORITY_CLASS, About, Context
+from policies.rules.context import About, Context
 from policies.rules.wording import remarks
 
 if TYPE_CHECKING:

@@ -144,11 +144,9 @@ def _asked(use: Use, name: str) -> str:
 
 def _where_from(subject: Subject, context: Context, use: Use, quota: str, resource: str) -> str:
     """What the use consists of, as far as it is not simply the cluster's word."""
-    from policies.rules.quota_use import namespace_of
-
     earlier = use.earlier(quota, resource)
     notes = []
-    if not context.quota_use.has_status(namespace_of(subject), quota):
+    if not context.quota_use.has_status(subject.effective_namespace, quota):
         notes.append("Its status is not known: only this input is counted")
     elif earlier.nano > 0:
         notes.append(f"Objects before this one take {earlier} of it")

@@ -75,7 +75,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
 def _completed(subject: Subject) -> ApiObject:
     """The object with its namespace, and a name where one is generated."""
     metadata = dict(subject.object.get("metadata") or {})
-    metadata["namespace"] = subject.ref.namespace or "default"
+    metadata["namespace"] = subject.effective_namespace
     if metadata.get("generateName") and not metadata.get("name"):
         metadata["name"] = f"{metadata['generateName'][:58]}xxxxx"
     return {**subject.object, "metadata": metadata}

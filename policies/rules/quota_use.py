@@ -11,6 +11,7 @@ from policies.apis.limit_ranger import with_limit_range_defaults
 from policies.apis.schema import POD
 from policies.arrivals import Arrivals, arrivals, present
 from policies.extent import check_extent, check_quota_extent
+from policies.kinds import RESOURCE_QUOTA
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
 from policies.objects.pod import Owner
 from policies.objects.resource_list import mask, subtract_to_zero
@@ -21,7 +22,7 @@ from policies.priority import Forbidden, Resolved, establish_priority, resolved_
 from policies.quantity import ZERO, Quantity
 from policies.quota import FaultKind, Pods, check_request, first_refused, matches, uncovered
 from policies.quota.scopes import InvalidScope
-from policies.rules.context import RESOURCE_QUOTA, Context, Phase
+from policies.rules.context import Context, Phase
 from policies.rules.wording import class_to_be
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class QuotaUse:
                     quota = ResourceQuota.from_api(subject.object)
                 except InvalidObject:
                     continue
-                namespace = namespace_of(subject)
+                namespace = subject.effective_namespace
                 found.setdefault(namespace, {})[quota.name] = replace(quota, namespace=namespace)
         return found
 
@@ -127,7 +128,7 @@ class QuotaUse:
         uses: dict[int, Use | InvalidObject] = {}
         current: dict[str, Quotas] = {}
         for subject in self._context.apply.subjects:
-            namespace = namespace_of(subject)
+            namespace = subject.effective_namespace
             quotas = current.get(namespace) or self.quotas_of(namespace)
             if not quotas or subject.operation is Operation.DELETE or subject.subresource:
                 continue
@@ -148,7 +149,7 @@ class QuotaUse:
         pod = pod_of(subject, template, context) if template and not is_update and not self._comes_of(subject) else None
         if template is None or pod is None:
             return None
-        at_start = self.quotas_of(namespace_of(subject))
+        at_start = self.quotas_of(subject.effective_namespace)
         old = self._stored(subject) if template.is_template else None
         named = _named(subject)
         coming = (
@@ -160,7 +161,7 @@ class QuotaUse:
             first, faults, after = _place(pod, quotas, coming)
             if old is None or not first:
                 return Use(pod, template, coming, first, faults, quotas, at_start), after
-        there = present(named, old, template.object, self._cluster_of(namespace_of(subject)))
+        there = present(named, old, template.object, self._cluster_of(subject.effective_namespace))
         first, faults, after = _place(pod, _without(quotas, self._old_pod(subject, old), there), coming)
         return Use(pod, template, coming, first, faults, quotas, at_start, there), after
 
@@ -171,7 +172,7 @@ class QuotaUse:
     def _stored(self, subject: Subject) -> ApiObject | None:
         """The workload that this one replaces."""
         cluster, kind = self._context.cluster, group_kind(subject.object)
-        stored = cluster.workload(kind, namespace_of(subject), subject.ref.name) if cluster else None
+        stored = cluster.workload(kind, subject.effective_namespace, subject.ref.name) if cluster else None
         return subject.old or (stored.object if stored else None)
 
     def _cluster_of(self, namespace: str) -> ClusterSnapshot | None:
@@ -194,22 +195,17 @@ class QuotaUse:
     def _comes_of(self, subject: Subject) -> bool:
         """Whether another object of the apply makes this one: it is counted there."""
         owner = Owner.from_api(subject.object)
-        return owner is not None and (namespace_of(subject), owner.kind, owner.name) in self._identities
+        return owner is not None and (subject.effective_namespace, owner.kind, owner.name) in self._identities
 
     @cached_property
     def _identities(self) -> frozenset[tuple[str, str, str]]:
-        refs = ((namespace_of(subject), subject.ref) for subject in self._context.apply.subjects)
+        refs = ((subject.effective_namespace, subject.ref) for subject in self._context.apply.subjects)
         return frozenset((namespace, ref.kind, ref.name) for namespace, ref in refs)
-
-
-def namespace_of(subject: Subject) -> str:
-    """The namespace that a subject's pods come to."""
-    return subject.ref.namespace or "default"
 
 
 def _named(subject: Subject) -> ApiObject:
     """The object, its namespace filled in."""
-    metadata = {**(subject.object.get("metadata") or NOTHING), "namespace": namespace_of(subject)}
+    metadata = {**(subject.object.get("metadata") or NOTHING), "namespace": subject.effective_namespace}
     return {**subject.object, "metadata": metadata}
 
 
@@ -218,7 +214,7 @@ def pod_of(subject: Subject, template: PodTemplate, context: Context) -> ApiObje
 
     Raises InvalidObject where the API server could not read it.
     """
-    name = class_to_be(template, namespace_of(subject), context)
+    name = class_to_be(template, subject.effective_namespace, context)
     try:
         resolved = (
             establish_priority(name, context.classes) if context.classes_known or not name else Resolved(name, 0, "")
@@ -229,12 +225,12 @@ def pod_of(subject: Subject, template: PodTemplate, context: Context) -> ApiObje
     fault = decode_fault({**template.object, "kind": "Pod"}, POD)
     if fault is not None:
         raise InvalidObject(fault.text, (*template.path, *fault.path), subject.ref)
-    metadata = {**(template.object.get("metadata") or NOTHING), "namespace": namespace_of(subject)}
+    metadata = {**(template.object.get("metadata") or NOTHING), "namespace": subject.effective_namespace}
     quality = None if template.is_template else at(template.object, "status", "qosClass")
     pod = {"metadata": metadata, "spec": resolved_spec(template.spec, resolved), "status": {"qosClass": quality}}
     if context.phase is Phase.VALIDATE and not template.is_template:
         return pod  # it has been through LimitRanger
-    return with_limit_range_defaults(pod, context.limit_ranges_of(namespace_of(subject)))
+    return with_limit_range_defaults(pod, context.limit_ranges_of(subject.effective_namespace))
 
 
 def _in_force(quota: ResourceQuota) -> ResourceQuota:
@@ -276,4 +272,4 @@ def uncovered_of(subject: Subject, context: Context, limited: Sequence[LimitedRe
     pod = pod_of(subject, template, context) if template else None
     if pod is None:
         return []
-    return uncovered(pod, context.quota_use.quotas_of(namespace_of(subject)), limited)
+    return uncovered(pod, context.quota_use.quotas_of(subject.effective_namespace), limited)

@@ -84,7 +84,7 @@ _GKE_LABEL: Final = "cloud.google.com/gke-nodepool"
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """A system class outside kube-system that no known quota covers, where something limits it."""
     template = context.template(subject)
-    name = class_to_be(template, subject.ref.namespace or "default", context) if template else ""
+    name = class_to_be(template, subject.effective_namespace, context) if template else ""
     if template is None or name not in _SYSTEM or subject.ref.namespace == "kube-system":
         return
     from policies.rules.quota_use import uncovered_of

@@ -37,7 +37,7 @@ _READ: Final = """
 import gc, sys
 gc.disable()
 from policies.manifests import read
-from policies.options import POD_TEMPLATE_PATHS
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.sources import find_files, read_file
 wanted = {*POD_TEMPLATE_PATHS, '/Pod', '/Namespace', '/ResourceQuota', 'scheduling.k8s.io/PriorityClass'}
 readings = [read(read_file(path), path, wanted, namespace='default') for path in find_files(sys.argv[1:])]

@@ -8,30 +8,11 @@ import ssl
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from policies.kinds import KINDS
+
 Obj = dict[str, Any]
 
-PATHS = {
-    "Node": ("api/v1", "nodes", False),
-    "Namespace": ("api/v1", "namespaces", False),
-    "Pod": ("api/v1", "pods", True),
-    "Service": ("api/v1", "services", True),
-    "ResourceQuota": ("api/v1", "resourcequotas", True),
-    "LimitRange": ("api/v1", "limitranges", True),
-    "ReplicationController": ("api/v1", "replicationcontrollers", True),
-    "PersistentVolume": ("api/v1", "persistentvolumes", False),
-    "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims", True),
-    "ReplicaSet": ("apis/apps/v1", "replicasets", True),
-    "Deployment": ("apis/apps/v1", "deployments", True),
-    "StatefulSet": ("apis/apps/v1", "statefulsets", True),
-    "DaemonSet": ("apis/apps/v1", "daemonsets", True),
-    "Job": ("apis/batch/v1", "jobs", True),
-    "PodDisruptionBudget": ("apis/policy/v1", "poddisruptionbudgets", True),
-    "PriorityClass": ("apis/scheduling.k8s.io/v1", "priorityclasses", False),
-    "StorageClass": ("apis/storage.k8s.io/v1", "storageclasses", False),
-    "CSINode": ("apis/storage.k8s.io/v1", "csinodes", False),
-    "CSIDriver": ("apis/storage.k8s.io/v1", "csidrivers", False),
-    "CSIStorageCapacity": ("apis/storage.k8s.io/v1", "csistoragecapacities", True),
-    "VolumeAttachment": ("apis/storage.k8s.io/v1", "volumeattachments", False),
+PATHS = {spec.kind: (spec.path.strip("/").rpartition("/")[0], spec.plural, spec.namespaced) for spec in KINDS} | {
     "RuntimeClass": ("apis/node.k8s.io/v1", "runtimeclasses", False),
     "Lease": ("apis/coordination.k8s.io/v1", "leases", True),
     "ConfigMap": ("api/v1", "configmaps", True),

@@ -17,6 +17,7 @@ from policies.arrivals import arrivals
 from policies.config import Config
 from policies.evaluator import MOST_PROBLEMS, Phase, evaluate
 from policies.extent import MOST_POD_TERMS, check_extent, check_quota_extent
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.metering import CutShort, metered
 from policies.new_pods import FreeNumbers, NumberedPods, new_pods
 from policies.objects.fields import InvalidObject
@@ -24,7 +25,6 @@ from policies.objects.pod import Pod
 from policies.objects.pod_spec import NO_SPEC, Labels, Shared
 from policies.objects.subject import Apply, Subject
 from policies.objects.workload import pod_template_of
-from policies.options import POD_TEMPLATE_PATHS
 from policies.quantity import InvalidQuantity, parse_quantity
 from policies.replicas import place
 from policies.rules.wording import nearest

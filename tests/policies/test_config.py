@@ -13,9 +13,10 @@ import yaml
 from policies.config import Config, ConfigError, find_config, load_config, read_config
 from policies.config.load import says_nothing
 from policies.findings import Action, Severity
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.namespace import Namespace
 from policies.objects.subject import User
-from policies.options import POD_TEMPLATE_PATHS, AllowedClasses, LimitedResource, ScopeSelector
+from policies.options import AllowedClasses, LimitedResource, ScopeSelector
 from policies.rules import global_default_not_unique, unknown_priority_class
 from policies.rules.context import About
 from policies.selectors import parse_label_selector

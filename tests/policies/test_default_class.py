@@ -12,9 +12,9 @@ from policies.cluster import Cache, ClusterSnapshot, predict
 from policies.config import Config, read_config
 from policies.dry_run import dry_run
 from policies.evaluator import Phase, evaluate
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.objects.subject import Apply, Subject
-from policies.options import POD_TEMPLATE_PATHS
 from policies.replicas import place
 from tests.builders import make_node, make_pod
 

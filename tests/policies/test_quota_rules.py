@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.cluster import Cache, ClusterSnapshot
-from policies.commands.lint import ALWAYS_READ, as_update
+from policies.commands.lint import as_update
 from policies.config import Config, read_config
 from policies.dry_run import dry_run
 from policies.evaluator import Phase, count_open, evaluate
 from policies.findings import Finding
+from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.objects.resource_quota import ResourceQuota
 from policies.objects.subject import Apply, Operation, Subject, User
-from policies.options import POD_TEMPLATE_PATHS
 from policies.rules import quota_scopes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-WANTED = frozenset((*ALWAYS_READ, *POD_TEMPLATE_PATHS))
+WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 GOLD = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 1000}
 LIMITED = """\
 limitedResources:

@@ -12,18 +12,18 @@ import yaml
 
 import policies.rules
 from policies.cluster import Cache, ClusterSnapshot
-from policies.commands.lint import ALWAYS_READ, as_update
+from policies.commands.lint import as_update
 from policies.config import Config, read_config
 from policies.evaluator import Phase, evaluate
+from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.objects.subject import Apply, Operation, Subject
-from policies.options import POD_TEMPLATE_PATHS
 from policies.rules import RULES
 from policies.rules.context import About, Rule
 from policies.rules.documentation import Example, documentation_of
 
 SUPPORT = {"audience", "context", "documentation", "impact", "quota_scopes", "quota_use", "wording"}
-WANTED = frozenset((*ALWAYS_READ, *POD_TEMPLATE_PATHS))
+WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.ID)

@@ -9,8 +9,8 @@ import pytest
 
 from policies.config import Config
 from policies.evaluator import Phase, evaluate
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.subject import Apply, Operation, Subject
-from policies.options import POD_TEMPLATE_PATHS
 from policies.rules.impact import arrivals
 from tests.builders import Made, Obj, cluster, make_node, make_pod
 

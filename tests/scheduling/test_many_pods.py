@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import policies
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.subject import Subject
-from policies.options import POD_TEMPLATE_PATHS
 from policies.rules.impact import Forecast, Impact
 from policies.scheduling.fast.room import room_for
 from policies.scheduling.schedule_one import Prediction

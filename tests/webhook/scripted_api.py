@@ -12,7 +12,8 @@ from threading import Condition, Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from webhook.apiserver import RESOURCES, ApiServer, Resource, Timeouts, connect
+from policies.kinds import KINDS, KindSpec
+from webhook.apiserver import ApiServer, Timeouts, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 Obj = dict[str, Any]
-BY_NAME = {resource.plural: resource for resource in RESOURCES}
+BY_NAME = {resource.plural: resource for resource in KINDS}
 QUICK = Timeouts(connect=5, read=5, whole=5)
 
 
@@ -133,7 +134,7 @@ class ScriptedApi:
 
     def put(self, obj: Obj) -> Obj:
         """Store an object without telling anybody."""
-        name = next(r.plural for r in RESOURCES if (r.api_version, r.kind) == (obj["apiVersion"], obj["kind"]))
+        name = next(r.plural for r in KINDS if (r.api_version, r.kind) == (obj["apiVersion"], obj["kind"]))
         self.version += 1
         stored = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
         self.objects[name][obj["metadata"].get("namespace", ""), obj["metadata"]["name"]] = stored
@@ -152,7 +153,7 @@ class ScriptedApi:
         handler.close_connection = True
         self.released.wait(20)
 
-    def page(self, resource: Resource, query: dict[str, str]) -> Obj:
+    def page(self, resource: KindSpec, query: dict[str, str]) -> Obj:
         stored = [obj for _, obj in sorted(self.objects[resource.plural].items())]
         start, limit = int(query.get("continue", "0")), int(query.get("limit", "0")) or len(stored) + 1
         items = [{k: v for k, v in obj.items() if k not in ("kind", "apiVersion")} for obj in stored]

@@ -14,10 +14,11 @@ import pytest
 import yaml
 
 from policies.cluster import Cache
+from policies.kinds import KINDS
 from policies.objects.fields import InvalidObject, group_kind
 from tests.webhook.builders import namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME, QUICK, Handler, ScriptedApi, client, kubeconfig, scripted_api
-from webhook.apiserver import RESOURCES, ApiError, ApiServer, EventType, Expired, Silent, Timeouts, connect
+from webhook.apiserver import ApiError, ApiServer, EventType, Expired, Silent, Timeouts, connect
 from webhook.apiserver.classes import LiveClasses
 from webhook.apiserver.transport import Call, Connection
 from webhook.certificates import self_signed
@@ -52,11 +53,7 @@ def raw(data: bytes) -> Callable[[Handler], None]:
 
 
 def test_every_kind_that_the_cache_takes_is_listed_at_its_place() -> None:
-    from policies.cluster import _CLASS, _VIEWS
-    from policies.options import POD_TEMPLATE_PATHS
-
-    assert {r.group_kind for r in RESOURCES} == {_CLASS, *_VIEWS, *POD_TEMPLATE_PATHS}
-    for resource in RESOURCES:
+    for resource in KINDS:
         obj = {"apiVersion": resource.api_version, "kind": resource.kind}
         assert group_kind(obj) == resource.group_kind
         try:

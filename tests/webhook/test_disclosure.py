@@ -15,8 +15,9 @@ from policies.cluster import predict
 from policies.config import Config, DiscloseTo
 from policies.disclosure import Audience, Disclose
 from policies.findings import Action
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import at
-from policies.options import POD_TEMPLATE_PATHS, AllowedClasses, LimitedResource, ScopeSelector
+from policies.options import AllowedClasses, LimitedResource, ScopeSelector
 from policies.rules import RULES
 from policies.rules.impact import described, on_nodes
 from tests.webhook.builders import NOW, cluster, endpoint, namespace, pod, priority_class, review

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies.cluster import ClusterSnapshot
+from policies.kinds import KINDS
 from tests.webhook.builders import OBJECTS, deployment, namespace, pod, priority_class
 from tests.webhook.scripted_api import QUICK, ScriptedApi, client, kubeconfig, scripted_api
-from webhook.apiserver import RESOURCES, ApiServer, connect
+from webhook.apiserver import ApiServer, connect
 from webhook.informer import Informer, Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from webhook.apiserver import Resource
+    from policies.kinds import KindSpec
 
 NOW = Pace(watch=300, silence=10, least=0.001, most=0.01)
 
@@ -41,13 +42,13 @@ class Following:
         self.refused: list[str] = []
         self.informer = Informer(
             client(),
-            RESOURCES,
+            KINDS,
             pace,
             trouble=lambda resource, word: self.troubles.append((resource.name, word)),
             refused=self._refuse,
         )
 
-    def _refuse(self, resource: Resource) -> None:
+    def _refuse(self, resource: KindSpec) -> None:
         self.refused.append(resource.name)
 
     def pods(self) -> set[str]:
@@ -182,7 +183,7 @@ def test_bookmarks_keep_a_stream_on_which_nothing_changes(api: ScriptedApi) -> N
     with following(NOW._replace(silence=2)) as followed:
         started = time.monotonic()
         while time.monotonic() - started < 0.3:
-            for resource in RESOURCES:
+            for resource in KINDS:
                 api.stream(resource.plural).bookmark("300")
             until(lambda: followed.informer.age() < 0.2)
         assert followed.troubles == []
@@ -238,13 +239,13 @@ def test_a_kind_that_may_not_be_listed_makes_it_unready_and_is_named(api: Script
 
 
 def test_of_many_kinds_that_are_lacking_a_few_are_named(api: ScriptedApi) -> None:
-    for resource in RESOURCES:
+    for resource in KINDS:
         api.script("list", resource.plural, *[api.refuse(401, "Unauthorized")] * 100)
     with following(synced=False) as followed:
-        until(lambda: len({name for name, _ in followed.troubles}) == len(RESOURCES))
+        until(lambda: len({name for name, _ in followed.troubles}) == len(KINDS))
         fault = followed.informer.fault(60)
         assert fault.startswith("cluster state lacks priorityclasses.scheduling.k8s.io (Unauthorized), namespaces (")
-        assert fault.endswith(f"and {len(RESOURCES) - 3} more")
+        assert fault.endswith(f"and {len(KINDS) - 3} more")
 
 
 def test_a_kind_that_is_refused_later_makes_it_unready_once_the_state_is_too_old(api: ScriptedApi) -> None:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.kinds import KindSpec
 from tests.webhook.builders import pod
 from tests.webhook.scripted_api import BY_NAME
-from webhook.apiserver import ApiError, Event, EventType, Expired, Page, Resource, Silent
+from webhook.apiserver import ApiError, Event, EventType, Expired, Page, Silent
 from webhook.informer import Backoff, Pace, Reflector
 from webhook.informer.news import Changed, Heard, ListBegins, Listed, ListEnds
 from webhook.informer.reflector import Outlets
@@ -37,11 +38,11 @@ class Played:
         self.troubles: list[str] = []
         self.calls: list[tuple[object, ...]] = []
 
-    def pages(self, resource: Resource, limit: int = 0) -> Iterator[Page]:
+    def pages(self, resource: KindSpec, limit: int = 0) -> Iterator[Page]:
         self.calls.append(("list", limit))
         yield from self._play(self.lists.popleft())
 
-    def watch(self, resource: Resource, resource_version: str, seconds: float, silence: float) -> Any:
+    def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Any:
         self.calls.append(("watch", resource_version, seconds))
         play = self.watches.popleft()
         if isinstance(play, ApiError):
@@ -57,7 +58,7 @@ class Played:
             else:
                 yield part
 
-    def reflector(self, resource: Resource = PODS, chance: float = 1.0, pace: Pace = Pace()) -> Reflector:  # noqa: B008
+    def reflector(self, resource: KindSpec = PODS, chance: float = 1.0, pace: Pace = Pace()) -> Reflector:  # noqa: B008
         outlets = Outlets(
             self.news.append, lambda _r, word, _e: self.troubles.append(word), lambda _: False, lambda: self.now
         )

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.cluster import Cache
+from policies.kinds import KINDS, KindSpec
 from tests.webhook.builders import deployment, namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME
-from webhook.apiserver import RESOURCES, Resource
 from webhook.informer.news import Changed, Heard, ListBegins, Listed, ListEnds
 from webhook.informer.state import ClusterState
 
@@ -25,7 +25,7 @@ PODS, CLASSES, DEPLOYMENTS = BY_NAME["pods"], BY_NAME["priorityclasses"], BY_NAM
 SYSTEM = {"system-cluster-critical", "system-node-critical"}
 
 
-def listed(state: ClusterState, resource: Resource, *objects: dict[str, Any], at: float = 0.0) -> None:
+def listed(state: ClusterState, resource: KindSpec, *objects: dict[str, Any], at: float = 0.0) -> None:
     state.take(ListBegins(resource))
     state.take(Listed(resource, list(objects), at))
     state.take(ListEnds(resource, at))
@@ -79,7 +79,7 @@ def test_what_was_published_never_changes() -> None:
         (CLASSES, lambda name: priority_class(name, 5)),
     ],
 )
-def test_a_list_takes_out_what_has_vanished_and_nothing_of_other_kinds(resource: Resource, make: Any) -> None:
+def test_a_list_takes_out_what_has_vanished_and_nothing_of_other_kinds(resource: KindSpec, make: Any) -> None:
     state = ClusterState((resource, PODS))
     listed(state, PODS, pod(name="other"))
     listed(state, resource, make("stays"), make("goes"))
@@ -119,7 +119,7 @@ REFUSED: list[dict[str, Any]] = [
 def test_an_object_that_cannot_be_read_is_counted_and_logged_once(
     bad: dict[str, Any], gone: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refused: list[Resource] = []
+    refused: list[KindSpec] = []
     state = ClusterState((PODS,), refused.append)
     with caplog.at_level(logging.WARNING, "forewarn"):
         listed(state, PODS, pod(name="a"), bad, pod(name="b"))
@@ -137,7 +137,7 @@ def test_an_object_that_cannot_be_read_is_counted_and_logged_once(
 def test_a_fault_of_ours_does_not_stop_the_owner(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refused: list[Resource] = []
+    refused: list[KindSpec] = []
     state = ClusterState((PODS,), refused.append)
 
     def broken(self: Cache, obj: Any) -> bool:
@@ -221,9 +221,9 @@ def test_whatever_comes_the_state_is_what_a_dict_would_hold(steps: list[tuple[st
 
 
 def test_everything_that_is_watched_can_be_taken_out_again() -> None:
-    state = ClusterState(RESOURCES)
-    held: dict[Resource, int] = defaultdict(int)
-    for resource in RESOURCES:
+    state = ClusterState(KINDS)
+    held: dict[KindSpec, int] = defaultdict(int)
+    for resource in KINDS:
         obj: dict[str, Any] = {"apiVersion": resource.api_version, "kind": resource.kind}
         obj["metadata"] = {"name": "x", "namespace": "y"}
         obj |= {"value": 5, "spec": {"attacher": "a", "nodeName": "n"}, "provisioner": "p", "storageClassName": "s"}

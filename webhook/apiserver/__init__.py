@@ -2,12 +2,10 @@
 
 from webhook.apiserver.client import ApiServer, Page, Timeouts
 from webhook.apiserver.errors import ApiError, Expired, Silent
-from webhook.apiserver.resources import RESOURCES, Resource
 from webhook.apiserver.transport import Connection, connect
 from webhook.apiserver.watch import Event, EventType, Watch
 
 __all__ = [
-    "RESOURCES",
     "ApiError",
     "ApiServer",
     "Connection",
@@ -15,7 +13,6 @@ __all__ = [
     "EventType",
     "Expired",
     "Page",
-    "Resource",
     "Silent",
     "Timeouts",
     "Watch",

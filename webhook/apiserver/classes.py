@@ -6,10 +6,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from policies.cluster import Cache
+from policies.kinds import BY_GROUP_KIND, PRIORITY_CLASS
 from policies.objects.fields import InvalidObject
 from webhook.apiserver.client import Timeouts
 from webhook.apiserver.errors import ApiError
-from webhook.apiserver.resources import PRIORITY_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ class LiveClasses:
 
     def _read(self) -> Mapping[str, PriorityClass]:
         cache = Cache()
-        for page in self._api.pages(PRIORITY_CLASSES, timeouts=TIMEOUTS):
+        for page in self._api.pages(BY_GROUP_KIND[PRIORITY_CLASS], timeouts=TIMEOUTS):
             for obj in page.objects:
                 try:
                     cache.add(obj)

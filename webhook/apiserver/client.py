@@ -18,7 +18,7 @@ from webhook.apiserver.watch import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from webhook.apiserver.resources import Resource
+    from policies.kinds import KindSpec
     from webhook.apiserver.transport import Connection
 
 USER_AGENT: Final = "forewarn"
@@ -98,7 +98,7 @@ class ApiServer:
         return self.request("GET", path, query, timeouts=timeouts)
 
     def pages(
-        self, resource: Resource, limit: int = PAGE, *, consistent: bool = True, timeouts: Timeouts | None = None
+        self, resource: KindSpec, limit: int = PAGE, *, consistent: bool = True, timeouts: Timeouts | None = None
     ) -> Iterator[Page]:
         """Every object of a kind, a page at a time (`limit` 0: all at once), with kind and apiVersion filled in.
 
@@ -123,7 +123,7 @@ class ApiServer:
                 return
             query["continue"] = str(metadata["continue"])
 
-    def watch(self, resource: Resource, resource_version: str, seconds: float, silence: float) -> Watch:
+    def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
         """What becomes of a kind after this version, for about so many seconds.
 
         The watch raises Silent once neither an event nor a bookmark has come for `silence` seconds.
@@ -223,7 +223,7 @@ def _refusal(status: int, said: bytes, retry_after: str) -> ApiError:
     return error_of(status, " ".join(str(message).split()), seconds, str(token))
 
 
-def _items(page: dict[str, Any], resource: Resource) -> list[dict[str, Any]]:
+def _items(page: dict[str, Any], resource: KindSpec) -> list[dict[str, Any]]:
     """The objects of a page. Raises ApiError where the answer is no list of objects."""
     items = page.get("items", ())
     if items is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from webhook.apiserver.resources import Resource
+    from policies.kinds import KindSpec
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -15,7 +15,7 @@ def mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def taken_in(obj: dict[str, Any], resource: Resource) -> dict[str, Any]:
+def taken_in(obj: dict[str, Any], resource: KindSpec) -> dict[str, Any]:
     """The object with kind and apiVersion, which lists leave out, and without what nobody here reads.
 
     That is who has set which field, and the copy of the whole object that kubectl leaves: often half of its size.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.kinds import NODE, POD, POD_TEMPLATE_PATHS
 from policies.objects.fields import at, group_kind
 from policies.objects.storage import BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE
-from policies.options import POD_TEMPLATE_PATHS
 from webhook.apiserver.objects import mapping
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ def redacted(obj: dict[str, Any]) -> dict[str, Any]:
     for metadata in _metadata(obj):
         _redact_metadata(metadata)
     kind = group_kind(obj)
-    path = () if kind == "/Pod" else POD_TEMPLATE_PATHS.get(kind)
+    path = () if kind == POD else POD_TEMPLATE_PATHS.get(kind)
     if path is not None:
         _redact_pod_spec(mapping(at(obj, *path, "spec")))
-    if kind in ("/Pod", "/Node"):
+    if kind in (POD, NODE):
         _redact_status(mapping(obj.get("status")))
     return obj
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from policies.kinds import KINDS
 from policies.sources import SourceError
 from webhook.apiserver.client import ApiServer
 from webhook.apiserver.errors import ApiError
-from webhook.apiserver.resources import RESOURCES
 from webhook.apiserver.transport import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from webhook.apiserver.resources import Resource
+    from policies.kinds import KindSpec
 
 
 def live(context: str = "") -> Iterator[dict[str, Any]]:
@@ -23,13 +23,13 @@ def live(context: str = "") -> Iterator[dict[str, Any]]:
 
 
 def read_all(
-    api: ApiServer, name: str, tell: Callable[[Resource, int], None] | None = None
+    api: ApiServer, name: str, tell: Callable[[KindSpec, int], None] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Every object that plays a part, kind by kind. `tell`: the kind and how many of it are still to come.
 
     `name` is what errors call the source. Raises SourceError.
     """
-    for resource in RESOURCES:
+    for resource in KINDS:
         try:
             for page in api.pages(resource, consistent=False):
                 if tell is not None:
@@ -39,5 +39,5 @@ def read_all(
             raise SourceError(name, _said(resource, error)) from None
 
 
-def _said(resource: Resource, error: ApiError) -> str:
+def _said(resource: KindSpec, error: ApiError) -> str:
     return f"cannot list {resource.name}: {error}" if error.status else error.problem

@@ -12,7 +12,7 @@ from webhook.apiserver.objects import mapping, taken_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from webhook.apiserver.resources import Resource
+    from policies.kinds import KindSpec
 
 MAX_LINE: Final = 32 << 20
 """Bytes. An object has at most 3 MiB in etcd; its JSON has more."""
@@ -42,7 +42,7 @@ class Watch:
     Raises Expired where the server no longer keeps the version, Silent where nothing comes.
     """
 
-    def __init__(self, response: Any, resource: Resource, silence: float, clock: Callable[[], float]) -> None:
+    def __init__(self, response: Any, resource: KindSpec, silence: float, clock: Callable[[], float]) -> None:
         self._response, self._resource, self._silence, self._clock = response, resource, silence, clock
         self._closed = False
 
@@ -96,7 +96,7 @@ class Watch:
             yield block
 
 
-def _event(line: bytes, resource: Resource) -> Event:
+def _event(line: bytes, resource: KindSpec) -> Event:
     """Read one line. Raises ApiError for what is no event, and for an ERROR event what it tells."""
     try:
         told = json.loads(line)

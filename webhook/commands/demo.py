@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from policies.cli import main as forewarn
+from policies.kinds import NAMESPACE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.manifests import read
 from policies.objects.fields import at, group_kind
-from policies.options import POD_TEMPLATE_PATHS
 from policies.terminal import painter, wants_color
 from webhook import impact
 from webhook.json_patch import PatchOperation, apply_patch
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SAMPLE: Final = Path(__file__).resolve().parent.parent / "sample"
 MANIFESTS: Final = ("banner.yaml", "search.yaml", "checkout.yaml", "standard.yaml", "mutated.yaml")
-_KINDS: Final = frozenset(("/Pod", "/Namespace", "scheduling.k8s.io/PriorityClass", *POD_TEMPLATE_PATHS))
+_KINDS: Final = frozenset((POD, NAMESPACE, PRIORITY_CLASS, *POD_TEMPLATE_PATHS))
 _PLURALS: Final = {"PriorityClass": "priorityclasses"}
 _RESPONSE_SECONDS: Final = 10
 

@@ -10,7 +10,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from webhook.apiserver import RESOURCES
+from policies.kinds import KINDS
 from webhook.informer.news import Changed
 from webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
 from webhook.informer.state import ClusterState
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from policies.cluster import ClusterSnapshot
-    from webhook.apiserver import ApiError, Resource
+    from policies.kinds import KindSpec
+    from webhook.apiserver import ApiError
     from webhook.informer.news import News
     from webhook.informer.reflector import Api, Pace
 
@@ -48,10 +49,10 @@ class Informer:
     def __init__(
         self,
         api: Api,
-        resources: Iterable[Resource] = RESOURCES,
+        resources: Iterable[KindSpec] = KINDS,
         pace: Pace = DEFAULT_PACE,
-        trouble: Callable[[Resource, str], None] = _nothing,
-        refused: Callable[[Resource], None] = _nothing,
+        trouble: Callable[[KindSpec, str], None] = _nothing,
+        refused: Callable[[KindSpec], None] = _nothing,
         replaced: Callable[[str, Any, Any], object] | None = None,
     ) -> None:
         self._state = ClusterState(resources, refused, replaced=replaced)
@@ -100,7 +101,7 @@ class Informer:
     def fault(self, bound: float) -> str:
         """Why requests must not be sent here: lists are not in, or kinds refused for more than `bound` seconds."""
         missing, ages = self._state.missing, self._state.ages()
-        faults: dict[Resource, ApiError | None] = {
+        faults: dict[KindSpec, ApiError | None] = {
             reflector.resource: reflector.fault
             for reflector in self._reflectors
             if reflector.resource in missing
@@ -119,7 +120,7 @@ class Informer:
                 self._news.put(news, timeout=_TURN_SECONDS)
                 return
 
-    def _troubled(self, resource: Resource, word: str, _error: ApiError | None) -> None:
+    def _troubled(self, resource: KindSpec, word: str, _error: ApiError | None) -> None:
         self._trouble(resource, word)
 
     def _own(self) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from webhook.apiserver import Resource
+    from policies.kinds import KindSpec
 
 
 class ListBegins(NamedTuple):
     """A kind is listed anew; what an earlier list that broke off has told does not count."""
 
-    resource: Resource
+    resource: KindSpec
 
 
 class Listed(NamedTuple):
     """A part of the list."""
 
-    resource: Resource
+    resource: KindSpec
     objects: list[dict[str, Any]]
     at: float
 
@@ -25,14 +25,14 @@ class Listed(NamedTuple):
 class ListEnds(NamedTuple):
     """The list is whole: what it did not name is gone."""
 
-    resource: Resource
+    resource: KindSpec
     at: float
 
 
 class Changed(NamedTuple):
     """One object came or changed, or (`gone`) went."""
 
-    resource: Resource
+    resource: KindSpec
     object: dict[str, Any]
     gone: bool
     at: float
@@ -41,7 +41,7 @@ class Changed(NamedTuple):
 class Heard(NamedTuple):
     """The API server was there: a watch was opened, or a bookmark came."""
 
-    resource: Resource
+    resource: KindSpec
     at: float
 
 

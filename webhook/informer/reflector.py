@@ -18,7 +18,8 @@ from webhook.logs import LOGGER, say
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from webhook.apiserver import Page, Resource, Watch
+    from policies.kinds import KindSpec
+    from webhook.apiserver import Page, Watch
     from webhook.informer.news import News
 
 
@@ -58,10 +59,10 @@ class Backoff:
 class Api(Protocol):
     """What a reflector needs of an API server."""
 
-    def pages(self, resource: Resource, limit: int = ...) -> Iterator[Page]:
+    def pages(self, resource: KindSpec, limit: int = ...) -> Iterator[Page]:
         """Every object, a page at a time."""
 
-    def watch(self, resource: Resource, resource_version: str, seconds: float, silence: float) -> Watch:
+    def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
         """What becomes of them."""
 
 
@@ -72,7 +73,7 @@ class Outlets(NamedTuple):
     """
 
     tell: Callable[[News], None]
-    trouble: Callable[[Resource, str, ApiError | None], None]
+    trouble: Callable[[KindSpec, str, ApiError | None], None]
     wait: Callable[[float], bool]
     clock: Callable[[], float] = monotonic
 
@@ -83,7 +84,7 @@ _TALK: Final = {403: "grant it in the ClusterRole", 401: "the API server does no
 class Reflector:
     """One kind, on one thread. `fault` says what stands in the way; safe to read from any thread."""
 
-    def __init__(self, api: Api, resource: Resource, outlets: Outlets, backoff: Backoff) -> None:
+    def __init__(self, api: Api, resource: KindSpec, outlets: Outlets, backoff: Backoff) -> None:
         self.resource = resource
         self.fault: ApiError | None = None
         self._api, self._outlets, self._backoff = api, outlets, backoff

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from policies.cluster import ClusterSnapshot, Key
-    from webhook.apiserver import Resource
+    from policies.kinds import KindSpec
     from webhook.informer.news import News
 
 _REMEMBERED: Final = 1000
@@ -32,26 +32,26 @@ class ClusterState:
 
     def __init__(
         self,
-        resources: Iterable[Resource],
-        refused: Callable[[Resource], None] = lambda _: None,
+        resources: Iterable[KindSpec],
+        refused: Callable[[KindSpec], None] = lambda _: None,
         clock: Callable[[], float] = monotonic,
         replaced: Callable[[str, Any, Any], object] | None = None,
     ) -> None:
         self.latest: ClusterSnapshot | None = None
         self._refused, self._clock = refused, clock
         self._cache = Cache(replaced)
-        self._heard: dict[Resource, float] = dict.fromkeys(resources, -inf)
+        self._heard: dict[KindSpec, float] = dict.fromkeys(resources, -inf)
         self._missing = tuple(self._heard)
-        self._named: dict[Resource, set[Key]] = {}
+        self._named: dict[KindSpec, set[Key]] = {}
         self._told: set[str] = set()
         self._changed = True
 
     @property
-    def missing(self) -> tuple[Resource, ...]:
+    def missing(self) -> tuple[KindSpec, ...]:
         """Kinds that have not been listed yet."""
         return self._missing
 
-    def ages(self) -> dict[Resource, float]:
+    def ages(self) -> dict[KindSpec, float]:
         """Seconds since the API server was last heard of, kind by kind; infinite before that."""
         now = self._clock()
         return {resource: now - heard for resource, heard in self._heard.items()}
@@ -83,7 +83,7 @@ class ClusterState:
         self.latest = self._cache.snapshot()
         return True
 
-    def _list_ends(self, resource: Resource) -> None:
+    def _list_ends(self, resource: KindSpec) -> None:
         """What a whole list did not name is gone."""
         named = self._named.pop(resource, set())
         for key in self._cache.keys(resource.group_kind) - named:
@@ -91,7 +91,7 @@ class ClusterState:
         if resource in self._missing:
             self._missing = tuple(missing for missing in self._missing if missing != resource)
 
-    def _change(self, resource: Resource, obj: dict[str, Any], gone: bool) -> Key | None:
+    def _change(self, resource: KindSpec, obj: dict[str, Any], gone: bool) -> Key | None:
         """Take an object in or out; its identity, None where it has none."""
         key = None
         try:
@@ -108,7 +108,7 @@ class ClusterState:
             self._refused(resource)
         return key
 
-    def _refuse(self, resource: Resource, why: str) -> None:
+    def _refuse(self, resource: KindSpec, why: str) -> None:
         """What cannot be read is left out (an older state of it stays): logged once, counted always."""
         self._refused(resource)
         if why not in self._told and len(self._told) < _REMEMBERED:
@@ -124,7 +124,7 @@ def _named(obj: dict[str, Any]) -> Key:
     return key
 
 
-def _identity(resource: Resource, key: Key) -> dict[str, Any]:
+def _identity(resource: KindSpec, key: Key) -> dict[str, Any]:
     """An object that is no more than its identity."""
     namespace, name = key
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}

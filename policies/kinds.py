@@ -1,0 +1,135 @@
+"""The kinds that play a part, a line each: the one place that says where they are, what reads them and who needs them.
+
+Derived from it: what the webhook lists and watches, and the RBAC rules for it; what a dump holds; the tables of the
+cache, and what decodes their objects; what the linter reads; which kinds hold a pod template, and where. A new kind is
+a line here, and its decoder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class KindSpec(NamedTuple):
+    """A kind in one version: `apiVersion`, kind, and the plural of its path.
+
+    `view`: module and class in policies.objects whose `from_api` reads an object; imported with the first one of its
+    kind, as linting starts without most of them. `table`: the field of the scheduler's `Objects` that it is.
+    `template`: where it holds a pod template. `is_judged`: rules are about it, though it holds none. `comes_along`: no
+    rule is about it, but manifests that hold it change what rules say of others. `verbs`: what the webhook
+    needs to be allowed.
+    """
+
+    api_version: str
+    kind: str
+    plural: str
+    view: str
+    table: str = ""
+    template: tuple[str, ...] = ()
+    namespaced: bool = True
+    is_judged: bool = False
+    comes_along: bool = False
+    verbs: tuple[str, ...] = ("list", "watch")
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for the core."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def group_kind(self) -> str:
+        """`group/Kind`: what tells a kind from all others, whatever its version."""
+        return f"{self.group}/{self.kind}"
+
+    @property
+    def path(self) -> str:
+        """Where an API server lists all of them."""
+        return f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}/{self.plural}"
+
+    @property
+    def name(self) -> str:
+        """As RBAC and kubectl write it: `pods`, `deployments.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def _workload(api_version: str, kind: str, plural: str, *template: str) -> KindSpec:
+    return KindSpec(api_version, kind, plural, "workload:Workload", template=template or ("spec", "template"))
+
+
+def _storage(kind: str, plural: str, table: str, api_version: str = "storage.k8s.io/v1") -> KindSpec:
+    return KindSpec(api_version, kind, plural, f"storage:{kind}", table, namespaced=False)
+
+
+KINDS: Final = (
+    KindSpec("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "priority_class:PriorityClass",
+             namespaced=False, is_judged=True, verbs=("get", "list", "watch")),
+    KindSpec("v1", "Namespace", "namespaces", "namespace:Namespace", "namespaces", namespaced=False, is_judged=True),
+    KindSpec("v1", "ResourceQuota", "resourcequotas", "resource_quota:ResourceQuota", is_judged=True),
+    KindSpec("v1", "LimitRange", "limitranges", "limit_range:LimitRange", comes_along=True),
+    KindSpec("v1", "Node", "nodes", "node:Node", "nodes", namespaced=False),
+    KindSpec("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "disruption_budget:PodDisruptionBudget",
+             "budgets"),
+    _storage("StorageClass", "storageclasses", "storage_classes"),
+    _storage("CSIDriver", "csidrivers", "csi_drivers"),
+    _storage("CSINode", "csinodes", "csi_nodes"),
+    _storage("CSIStorageCapacity", "csistoragecapacities", "storage_capacities")._replace(namespaced=True),
+    _storage("VolumeAttachment", "volumeattachments", "attachments"),
+    _storage("PersistentVolume", "persistentvolumes", "volumes", "v1"),
+    _storage("PersistentVolumeClaim", "persistentvolumeclaims", "claims", "v1")._replace(
+        namespaced=True, comes_along=True
+    ),
+    KindSpec("v1", "Service", "services", "service:Service", "services"),
+    _workload("v1", "ReplicationController", "replicationcontrollers"),
+    _workload("v1", "PodTemplate", "podtemplates", "template"),
+    _workload("apps/v1", "Deployment", "deployments"),
+    _workload("apps/v1", "ReplicaSet", "replicasets"),
+    _workload("apps/v1", "StatefulSet", "statefulsets"),
+    _workload("apps/v1", "DaemonSet", "daemonsets"),
+    _workload("batch/v1", "Job", "jobs"),
+    _workload("batch/v1", "CronJob", "cronjobs", "spec", "jobTemplate", "spec", "template"),
+    KindSpec("v1", "Pod", "pods", "pod:Pod", is_judged=True),
+)  # fmt: skip
+"""Everything that `policies.cluster.Cache` takes. Pods last: what they refer to is there before them."""
+
+BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in KINDS}
+POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
+    spec.group_kind: spec.template for spec in KINDS if spec.template
+}
+"""`group/Kind` of every built-in workload -> the path of its pod template."""
+LINTED: Final = tuple(spec.group_kind for spec in KINDS if spec.is_judged or spec.comes_along)
+"""What the linter reads beside what holds a pod template."""
+
+DEFAULT_NAMESPACE: Final = "default"
+"""Where an object of a namespaced kind is that names no namespace."""
+PRIORITY_CLASS: Final = "scheduling.k8s.io/PriorityClass"
+NAMESPACE: Final = "/Namespace"
+RESOURCE_QUOTA: Final = "/ResourceQuota"
+LIMIT_RANGE: Final = "/LimitRange"
+NODE: Final = "/Node"
+POD: Final = "/Pod"
+SERVICE: Final = "/Service"
+DISRUPTION_BUDGET: Final = "policy/PodDisruptionBudget"
+CLAIM: Final = "/PersistentVolumeClaim"
+DEPLOYMENT: Final = "apps/Deployment"
+STATEFUL_SET: Final = "apps/StatefulSet"
+DAEMON_SET: Final = "apps/DaemonSet"
+
+
+def is_namespaced(kind: str) -> bool:
+    """Whether objects of a `group/Kind` are in namespaces; of one that plays no part, yes."""
+    spec = BY_GROUP_KIND.get(kind)
+    return spec is None or spec.namespaced
+
+
+def plurals(kind: str) -> tuple[str, ...]:
+    """How the path of a `group/Kind` may end: exactly, of a kind that plays a part, else as kinds are named as a rule.
+
+    Source: apimachinery `meta.UnsafeGuessKindToResource`.
+    """
+    if kind in BY_GROUP_KIND:
+        return (BY_GROUP_KIND[kind].plural,)
+    name = kind.rpartition("/")[2].lower()
+    return tuple({f"{name}s", f"{name}es" if name.endswith("s") else f"{name.removesuffix('y')}ies", name})
