@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).resolve().parent.parent
 RBAC = ROOT / "manifests/base/rbac.yaml"
 DUMP = ROOT / "docs/preempt.md"
+DIRECTIONS = ROOT / "docs/failure-directions.md"
 _WIDTH = 110
+_ROWS_BY_STATE = "| row | goes by | its denial | why |\n|---|---|---|---|\n"
+_LATE = {True: "confirmed", False: "warns while late"}
 sys.path.insert(0, str(ROOT))
 
 from policies.config import Annotate, RepeatedWarnings  # noqa: E402
@@ -226,10 +229,20 @@ def dumped() -> str:
     return "\\\n    ".join(line.replace(", ", ",") for line in lines)
 
 
+def by_the_state() -> str:
+    """The rows of docs/failure-directions.md on rules that go by the cluster state."""
+    heard = [rule for rule in RULES if rule.ACTION is not None and rule.DEPENDS_ON.stored]
+    rows = [
+        (rule.ID, ", ".join(rule.DEPENDS_ON.stored), _LATE[rule.DEPENDS_ON.is_confirmed], rule.DEPENDS_ON.why)
+        for rule in sorted(heard, key=lambda rule: not rule.DEPENDS_ON.is_confirmed)
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
 def between(path: Path, before: str, after: str, made: str) -> str:
-    """The text of a file with what stands between two of its lines made anew."""
+    """The text of a file with what stands between two texts in it made anew; `after` empty: all that follows."""
     head, _, rest = path.read_text().partition(before)
-    return f"{head}{before}{made}{after}{rest.partition(after)[2]}"
+    return f"{head}{before}{made}{after}{rest.partition(after)[2] if after else ''}"
 
 
 def main() -> int:
@@ -239,6 +252,9 @@ def main() -> int:
         ROOT / "policies/config/schema.json": json.dumps(schema(), indent=2) + "\n",
         ROOT / "manifests/components/audit-only/config.yaml": audit_only(),
         RBAC: between(RBAC, "rules:\n", "# whether API servers", watched()),
+        DIRECTIONS: between(
+            DIRECTIONS, "| row | goes by | its denial | why |\n|---|---|---|---|\n", "", by_the_state()
+        ),
         DUMP: between(DUMP, "kubectl get -A -o json ", " > dump.json", dumped()),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]

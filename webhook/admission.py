@@ -428,7 +428,7 @@ def _denials_of(
     if not assigned:
         return ()
     own = _text_at(request.object, *CLASS)
-    config = config._replace(actions={**config.actions, **dict.fromkeys(impact.RULES, Action.OFF)})
+    config = config._replace(actions={**config.actions, **dict.fromkeys(impact.PREDICTING, Action.OFF)})
 
     def denied(name: str) -> dict[str, Finding]:
         subject = request.subject._replace(object=with_class(request.object, name, cluster))
@@ -547,7 +547,7 @@ def _answer(uid: str, findings: tuple[Finding, ...], late: str = "") -> Decision
         by_action[finding.action].append(finding)
     withheld = [finding for finding in findings if finding.told and finding.action in _SPOKEN]
     audit = audit_of([*by_action[Action.AUDIT], *withheld])
-    if told := next((finding.detail for finding in findings if finding.rule in impact.RULES), None):
+    if told := next((finding.detail for finding in findings if finding.rule in impact.PREDICTING), None):
         audit[impact.AUDIT_KEY] = impact.text_of(told, bool(late))
     if denied := by_action[Action.DENY]:
         message, causes = denial_of(denied)

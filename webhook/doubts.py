@@ -5,38 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action
+from policies.rules import RULES
 
 if TYPE_CHECKING:
     from policies.findings import Finding
 
-RESTS_ON_THE_CACHE: Final = frozenset(
-    {
-        "unknown-priority-class",
-        "priority-mismatch",
-        "preemption-policy-mismatch",
-        "final-priority-mismatch",
-        "global-default-not-unique",
-        "unknown-default-class",
-        "non-preempting-above-preempting",
-        "quota-matches-nothing",
-    }
-)
+_HEARD: Final = [rule for rule in RULES if rule.ACTION is not None and rule.DEPENDS_ON.stored]
+RESTS_ON_THE_CACHE: Final = frozenset(rule.ID for rule in _HEARD if rule.DEPENDS_ON.is_confirmed)
 """Rules that go by the classes in the watch cache. What they deny or warn of is told only if the live ones agree."""
-COUNTS_THE_CACHE: Final = frozenset(
-    {
-        "class-still-in-use",
-        "default-not-retroactive",
-        "class-not-allowed",
-        "fits-nowhere",
-        "limited-class-without-quota",
-        "preempts-running-pods",
-        "priority-drift",
-        "quota-exceeded",
-        "quota-requirement-missing",
-        "rollout-preempts-itself",
-        "system-class-blocked-by-quota",
-    }
-)
+COUNTS_THE_CACHE: Final = frozenset(rule.ID for rule in _HEARD) - RESTS_ON_THE_CACHE
 """Rules that go by other objects in the cache, which no single GET confirms: late, they deny nobody, and say why."""
 
 

@@ -20,6 +20,8 @@ from policies.disclosure import OPEN, Audience
 from policies.kinds import POD
 from policies.objects.fields import NOTHING, at
 from policies.objects.subject import Operation
+from policies.rules import RULES
+from policies.rules.context import ALL_SCHEDULED
 from webhook.lanes import Cost
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 ANNOTATION: Final = "forewarn.dev/preemption-impact"
 PATH: Final = ("metadata", "annotations", ANNOTATION)
 AUDIT_KEY: Final = "preemption-impact"
-RULES: Final = frozenset({"preempts-running-pods", "fits-nowhere", "rollout-preempts-itself"})
+PREDICTING: Final = frozenset(rule.ID for rule in RULES if rule.DEPENDS_ON.stored == ALL_SCHEDULED)
 """Whose findings carry the impact as their detail."""
 _ADDED: Final = ("managedFields", "uid", "creationTimestamp", "generation")
 """What the API server writes into a new object between /mutate and /validate (rest.BeforeCreate)."""

@@ -114,6 +114,6 @@ def _short(finding: Finding, request: Request, annotated: bool) -> str:
         message = message.partition("): ")[2]
     what = message.partition(". ")[0]
     who = cut(f"{request.kind.kind} {name}".strip(), MAX_SHORT // 3)
-    where = " (see its annotation)" if annotated and finding.rule in impact.RULES else ""
+    where = " (see its annotation)" if annotated and finding.rule in impact.PREDICTING else ""
     tail = f"{where} [{finding.rule}]"
     return f"{cut(f'{who}: {what}', MAX_SHORT - len(tail))}{tail}"

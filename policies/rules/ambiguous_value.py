@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Severity
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import remarks
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ ID: Final = "ambiguous-value"
 ABOUT: Final = (About.FILE,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

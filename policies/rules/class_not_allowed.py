@@ -59,7 +59,7 @@ from policies.objects.fields import NOTHING, group_kind
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.objects.workload import pod_template_of
 from policies.priority import SYSTEM_NAMESPACE
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import class_to_be, resolved, text_at
 from policies.selectors import one_of
 
@@ -75,6 +75,9 @@ ID: Final = "class-not-allowed"
 ABOUT: Final = (About.POD, About.TEMPLATE, About.NAMESPACE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = DependsOn(
+    ("namespaces", "classes"), "the namespace may have got its label, the default may be another"
+)
 
 _KINDS: Final = ("deployment", "replicaset", "replication", "statefulset", "daemon-set", "job", "cronjob")
 CONTROLLERS: Final = frozenset(

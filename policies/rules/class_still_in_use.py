@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, plural
 from policies.objects.fields import InvalidObject, at
 from policies.objects.workload import pod_template_of
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import class_name, listed_of
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ ID: Final = "class-still-in-use"
 ABOUT: Final = (About.DELETED_PRIORITY_CLASS,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the pods and workloads that it counts may be gone")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

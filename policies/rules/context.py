@@ -292,6 +292,26 @@ class Context:
 _NAME = ("metadata", "name")
 
 
+class DependsOn(NamedTuple):
+    """What of the stored cluster a rule goes by (beside its subject), and `why` that may be wrong when it is late.
+
+    What goes by the classes alone is confirmed: they can be asked for in one request.
+    """
+
+    stored: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the live classes tell if what the rule says holds."""
+        return self.stored == ("classes",)
+
+
+NOTHING_STORED = DependsOn()
+ALL_SCHEDULED = ("everything the scheduler reads",)
+"""Of rules that predict."""
+
+
 class Rule(Protocol):
     """A module of this package: its docstring is the documentation, its `check` finds the problems."""
 
@@ -310,6 +330,10 @@ class Rule(Protocol):
     @property
     def ACTION(self) -> Action | None:  # noqa: N802
         """What the webhook does by default (deny becomes warn on a template); None: not a matter for the webhook."""
+
+    @property
+    def DEPENDS_ON(self) -> DependsOn:  # noqa: N802
+        """What of the stored cluster it goes by."""
 
     def check(self, subject: Subject, context: Context) -> Iterator[Problem]:
         """The problems of one subject. Pure: never logs, never changes its input, knows no action."""

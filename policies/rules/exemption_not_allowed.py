@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem
 from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until
 from policies.objects.subject import User
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import text_at
 from policies.selectors import one_of
 
@@ -43,6 +43,7 @@ ID: Final = "exemption-not-allowed"
 ABOUT: Final = (About.NAMESPACE,)
 SEVERITY: Final = None
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
 _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, not_honoured
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import text_at
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ ID: Final = "exemption-without-effect"
 ABOUT: Final = (About.NAMESPACE,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = NOTHING_STORED
 _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 
 

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem
 from policies.objects.fields import at
-from policies.rules.context import About, Context, Phase
+from policies.rules.context import About, Context, DependsOn, Phase
 from policies.rules.wording import class_name, is_earlier_than_the_default, resolved
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ ID: Final = "final-priority-mismatch"
 ABOUT: Final = (About.POD,)
 SEVERITY: Final = None
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = DependsOn(("classes",), "a class may have been deleted and created with another value")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

@@ -70,7 +70,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.metering import CutShort
-from policies.rules.context import About, Context
+from policies.rules.context import ALL_SCHEDULED, About, Context, DependsOn
 from policies.rules.impact import node_of, of_new_pods, reasons_of
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ SEVERITY: Final = Severity.WARNING
 _LOOKED_AT: Final = 100
 """Of so many pods that have a node each, the reasons are looked at."""
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
 _FIX: Final = "forewarn preempt says what each node lacks"
 
 

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, quote
 from policies.priority import already_default
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import class_of, elsewhere
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ ID: Final = "global-default-not-unique"
 ABOUT: Final = (About.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = DependsOn(("classes",), "the other default may be gone")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

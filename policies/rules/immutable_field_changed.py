@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import PriorityClass
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import class_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ ID: Final = "immutable-field-changed"
 ABOUT: Final = (About.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

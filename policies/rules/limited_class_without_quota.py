@@ -70,7 +70,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +83,7 @@ ID: Final = "limited-class-without-quota"
 ABOUT: Final = (About.POD, About.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = DependsOn(("quotas", "classes"), "the quota that covers it may have been created")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

@@ -55,7 +55,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, quote
 from policies.metering import charge
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +70,7 @@ ID: Final = "limited-resources-loophole"
 ABOUT: Final = (About.RESOURCE_QUOTA,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = NOTHING_STORED
 
 _CLASS: Final = "PriorityClass"
 _MOST_SELECTORS: Final = 16

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural, quote
 from policies.objects.priority_class import PREEMPT_NEVER
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import class_of, listed_of
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ ID: Final = "non-preempting-above-preempting"
 ABOUT: Final = (About.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.NOTE
 ACTION: Final = Action.AUDIT
+DEPENDS_ON: Final = DependsOn(("classes",), "the class below may be gone")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

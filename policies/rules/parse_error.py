@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Problem, Severity
 from policies.kinds import PRIORITY_CLASS
 from policies.objects.fields import group_kind, json_type
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import remarks
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ ID: Final = "parse-error"
 ABOUT: Final = (About.FILE, About.PRIORITY_CLASS, About.POD, About.UPDATED_POD, About.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
 _FIELDS: Final = (
     ("priorityClassName", str, "string"),
     ("priority", int, "int32"),

@@ -44,7 +44,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import integer
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ ID: Final = "pinned-priority"
 ABOUT: Final = (About.TEMPLATE,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

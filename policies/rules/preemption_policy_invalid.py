@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import POLICIES
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import nearest
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ ID: Final = "preemption-policy-invalid"
 ABOUT: Final = (About.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

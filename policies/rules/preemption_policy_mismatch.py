@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.priority import preemption_policy_mismatch
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import resolved
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ ID: Final = "preemption-policy-mismatch"
 ABOUT: Final = (About.POD, About.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = DependsOn(("classes",), "a class may have been deleted and created with another policy")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

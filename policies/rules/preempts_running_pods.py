@@ -68,7 +68,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
-from policies.rules.context import About, Context
+from policies.rules.context import ALL_SCHEDULED, About, Context, DependsOn
 from policies.rules.impact import described, of_new_pods, on_nodes, victims_of
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ ID: Final = "preempts-running-pods"
 ABOUT: Final = (About.POD, About.UPDATED_POD, About.TEMPLATE)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Problem, Severity, quote
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import class_name
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ ID: Final = "priority-class-not-checked"
 ABOUT: Final = (About.POD, About.TEMPLATE)
 SEVERITY: Final = Severity.NOTE
 ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import PriorityClass
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import class_of, priorities_of, summary_of_pods
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ ID: Final = "priority-drift"
 ABOUT: Final = (About.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(("pods",), "the pods that it counts may be gone")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.fields import at
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +59,7 @@ ID: Final = "priority-field-changed"
 ABOUT: Final = (About.UPDATED_POD,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.priority import priority_mismatch
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import class_name, integer, is_earlier_than_the_default, resolved
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ ID: Final = "priority-mismatch"
 ABOUT: Final = (About.POD, About.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = DependsOn(("classes",), "a class may have been deleted and created with another value")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import integer
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ ID: Final = "priority-value-too-high"
 ABOUT: Final = (About.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

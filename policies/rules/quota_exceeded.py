@@ -73,7 +73,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.fields import group_kind
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,6 +87,9 @@ ID: Final = "quota-exceeded"
 ABOUT: Final = (About.POD, About.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(
+    ("quotas", "classes", "pods", "workloads", "nodes"), "the quota may have been raised, or be in use by fewer"
+)
 
 _COUNTS: Final[dict[str, Path]] = {
     "batch/Job": ("spec", "parallelism"),

@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, cut, quote
 from policies.metering import charge, each
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import nearest
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ ID: Final = "quota-matches-nothing"
 ABOUT: Final = (About.RESOURCE_QUOTA,)
 SEVERITY: Final = Severity.NOTE
 ACTION: Final = Action.AUDIT
+DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a moment ago")
 
 _CLASS: Final = "PriorityClass"
 _SUGGESTIONS: Final = 3

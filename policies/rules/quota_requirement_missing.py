@@ -64,7 +64,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,6 +75,7 @@ ID: Final = "quota-requirement-missing"
 ABOUT: Final = (About.POD, About.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(("quotas", "classes"), "the quota may be gone")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

@@ -45,7 +45,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +57,7 @@ ID: Final = "quota-scope-invalid"
 ABOUT: Final = (About.RESOURCE_QUOTA,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

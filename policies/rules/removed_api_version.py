@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +37,7 @@ ID: Final = "removed-api-version"
 ABOUT: Final = (About.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
 SERVED: Final = "scheduling.k8s.io/v1"
 
 

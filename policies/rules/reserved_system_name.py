@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import class_of, name_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ ID: Final = "reserved-system-name"
 ABOUT: Final = (About.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

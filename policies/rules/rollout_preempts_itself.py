@@ -78,7 +78,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
-from policies.rules.context import About, Context
+from policies.rules.context import ALL_SCHEDULED, About, Context, DependsOn
 from policies.rules.impact import described, on_nodes, victims_of
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ ID: Final = "rollout-preempts-itself"
 ABOUT: Final = (About.TEMPLATE,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

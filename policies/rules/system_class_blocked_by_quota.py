@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.options import LimitedResource, ScopeSelector
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import class_to_be
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ ID: Final = "system-class-blocked-by-quota"
 ABOUT: Final = (About.POD, About.TEMPLATE)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(("quotas", "nodes"), "the quota that covers it may have been created")
 
 _SYSTEM: Final = tuple(c.name for c in SYSTEM_CLASSES)
 _GKE: Final = (LimitedResource("pods", match_scopes=(ScopeSelector("PriorityClass", "In", _SYSTEM),)),)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import SYSTEM_CLASSES
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import class_name
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ ID: Final = "system-class-outside-kube-system"
 ABOUT: Final = (About.POD, About.TEMPLATE)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = NOTHING_STORED
 _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Severity
-from policies.rules.context import About, Context
+from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import remarks
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ ID: Final = "template-braces"
 ABOUT: Final = (About.FILE,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import nearest, text_at
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ ID: Final = "unknown-default-class"
 ABOUT: Final = (About.NAMESPACE,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a moment ago")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

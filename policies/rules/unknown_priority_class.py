@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, listed
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.priority import Forbidden, establish_priority
-from policies.rules.context import About, Context
+from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import class_name, nearest
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ ID: Final = "unknown-priority-class"
 ABOUT: Final = (About.POD, About.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
+DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a moment ago")
 
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:

@@ -2,37 +2,76 @@
 
 from __future__ import annotations
 
-import pkgutil
 import re
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
 
-import policies.rules
 from policies.cluster import Cache, ClusterSnapshot
 from policies.commands.lint import as_update
 from policies.config import Config, read_config
-from policies.evaluator import Phase, evaluate
+from policies.evaluator import Phase, _about, evaluate
 from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
+from policies.metering import never
 from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import RULES
-from policies.rules.context import About, Rule
+from policies.rules.context import About, Context, Rule
 from policies.rules.documentation import Example, documentation_of
 
-SUPPORT = {"audience", "context", "documentation", "impact", "quota_scopes", "quota_use", "wording"}
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.ID)
 
 
-def test_every_module_is_in_the_list_and_every_listed_rule_is_a_module() -> None:
-    modules = {module.name for module in pkgutil.iter_modules(policies.rules.__path__)} - SUPPORT
-    assert {rule.ID.replace("-", "_") for rule in RULES} == modules
-    assert len({rule.ID for rule in RULES}) == len(RULES)
+def test_every_rule_is_a_module_of_its_name_and_is_found_once() -> None:
+    names = [rule.__name__.rpartition(".")[2] for rule in RULES]  # type: ignore[attr-defined]
+    assert [rule.ID.replace("-", "_") for rule in RULES] == names
+    assert len({rule.ID for rule in RULES}) == len(RULES) >= 40
+
+
+class Looked(ClusterSnapshot):
+    """A cluster that notes what anybody asks it for."""
+
+    asked: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            Looked.asked.add(name)
+        return super().__getattribute__(name)
+
+
+def _looks_at(rule: Rule, heading: str, shown: Rule) -> set[str]:
+    """What of the cluster a rule asks for when it judges an example of a rule."""
+    examples = documentation_of(shown).examples
+    cluster = _cluster([e for e in examples if e.heading == "Cluster"]) or Cache().snapshot()
+    looked = Looked(**{field.name: getattr(cluster, field.name) for field in fields(cluster)})
+    (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
+    (example,) = [e for e in examples if e.heading == heading]
+    reading = read(example.yaml, "example.yaml", WANTED)
+    phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
+    apply = Apply(tuple(_as(subject, example, cluster) for subject in reading.subjects), reading.remarks)
+    context = Context(apply, looked, config.options, phase, NOW, never)
+    Looked.asked.clear()
+    for subject in apply.subjects:
+        if _about(subject, context) in rule.ABOUT:
+            list(rule.check(subject, context))
+    return {*Looked.asked}
+
+
+@each_rule
+def test_a_rule_says_whether_it_goes_by_the_stored_cluster(rule: Rule) -> None:
+    """Not what of it: that takes all the ways through a rule. Nothing else would notice a rule that says nothing."""
+    if rule.DEPENDS_ON.stored:
+        assert _looks_at(rule, "Bad", rule)
+        assert re.fullmatch(r"[^A-Z.][^.]*", rule.DEPENDS_ON.why)
+        return
+    for shown in RULES:
+        assert not _looks_at(rule, "Bad", shown) | _looks_at(rule, "Good", shown), shown.ID
 
 
 @each_rule
