@@ -29,7 +29,7 @@ from policies.scheduling.objects import Objects
 from policies.tables import FrozenGroups, FrozenTable, GroupedTable, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from policies.objects.fields import ApiObject
     from policies.objects.limit_range import LimitRange
@@ -116,11 +116,16 @@ class Cache:
     """Takes API objects in and out, one at a time; `snapshot()` is what they amount to. One owner writes it.
 
     `replaced`: told `group/Kind`, the view that was there and the one that is (None: there is none), of each change of
-    what is neither a PriorityClass nor a workload.
+    what is neither a PriorityClass nor a workload. `templates`: the `group/Kind` of what is a workload
+    (`Options.pod_template_paths`).
     """
 
-    def __init__(self, replaced: Callable[[str, Any, Any], object] | None = None) -> None:
-        self._replaced = replaced
+    def __init__(
+        self,
+        replaced: Callable[[str, Any, Any], object] | None = None,
+        templates: Collection[str] = POD_TEMPLATE_PATHS,
+    ) -> None:
+        self._replaced, self._templates = replaced, templates
         self._classes: Mapping[str, PriorityClass] = _SYSTEM
         self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
         self._tables |= {kind: GroupedTable(place=0) for kind in (POD, RESOURCE_QUOTA, LIMIT_RANGE)}
@@ -139,7 +144,7 @@ class Cache:
         kind = group_kind(obj)
         if kind in _VIEWS:
             self._put(kind, _key(obj, kind), _reader(kind)(obj))
-        elif kind in POD_TEMPLATE_PATHS:
+        elif kind in self._templates:
             self._tables[_WORKLOADS].put((kind, *_key(obj, kind)), Workload.from_api(obj))
         elif kind == PRIORITY_CLASS:
             added = PriorityClass.from_api(obj)
@@ -154,7 +159,7 @@ class Cache:
         kind = group_kind(obj)
         if kind in _VIEWS:
             self._put(kind, _key(obj, kind), None)
-        elif kind in POD_TEMPLATE_PATHS:
+        elif kind in self._templates:
             self._tables[_WORKLOADS].pop((kind, *_key(obj, kind)))
         elif kind == PRIORITY_CLASS:
             _, name = _key(obj, kind)
@@ -164,7 +169,7 @@ class Cache:
         """The identities of all objects of a `group/Kind`, the built-in system classes included."""
         if kind == PRIORITY_CLASS:
             return {("", name) for name in self._classes}
-        if kind in POD_TEMPLATE_PATHS:
+        if kind in self._templates:
             return {(namespace, name) for other, namespace, name in self._tables[_WORKLOADS] if other == kind}
         return set(self._tables[kind])
 

@@ -20,7 +20,7 @@ class KindSpec(NamedTuple):
     kind, as linting starts without most of them. `table`: the field of the scheduler's `Objects` that it is.
     `template`: where it holds a pod template. `is_judged`: rules are about it, though it holds none. `comes_along`: no
     rule is about it, but manifests that hold it change what rules say of others. `verbs`: what the webhook
-    needs to be allowed.
+    needs to be allowed. `optional`: it does without, where the kind is not there or may not be watched.
     """
 
     api_version: str
@@ -33,6 +33,7 @@ class KindSpec(NamedTuple):
     is_judged: bool = False
     comes_along: bool = False
     verbs: tuple[str, ...] = ("list", "watch")
+    optional: bool = False
 
     @property
     def group(self) -> str:

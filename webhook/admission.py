@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.disclosure import Audience
 from policies.evaluator import Phase, evaluate, impact_of
 from policies.findings import Action, Finding, Severity, one_line
-from policies.kinds import KINDS, NAMESPACE, PRIORITY_CLASS
+from policies.kinds import KINDS, NAMESPACE, PRIORITY_CLASS, plurals
 from policies.objects.fields import NOTHING, InvalidObject, at
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, Namespace
 from policies.objects.priority_class import PriorityClass
@@ -462,8 +462,8 @@ def _scaled(request: Request, cluster: ClusterSnapshot | None, config: Config) -
     """The workload that `…/scale` is about, with the replicas asked for; None where it is not known."""
     resource = request.resource
     for kind in config.options.pod_template_paths if cluster else ():
-        group, _, name = kind.rpartition("/")
-        if group == resource.group and f"{name.lower()}s" == resource.resource:
+        group = kind.rpartition("/")[0]
+        if group == resource.group and resource.resource in plurals(kind):
             assert cluster is not None
             found = cluster.workload(kind, request.namespace, request.name)
             if found is None:

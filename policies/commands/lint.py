@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _lint(options: argparse.Namespace, outputs: list[tuple[str, str]], config: Config) -> int:
     try:
-        cluster = _cluster(options.cluster)
+        cluster = _cluster(options.cluster, config)
     except SourceError as fault:
         return _complain(fault, FAILED)
     given = read_input(options.paths, config, options.namespace)
@@ -144,12 +144,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _cluster(sources: list[str]) -> ClusterSnapshot | None:
+def _cluster(sources: list[str], config: Config) -> ClusterSnapshot | None:
     if not sources:
         return None
     from policies.sources import load_cluster
 
-    return load_cluster(*sources).snapshot()
+    return load_cluster(*sources, templates=config.options.pod_template_paths).snapshot()
 
 
 def _outputs(given: list[str] | None) -> list[tuple[str, str]]:

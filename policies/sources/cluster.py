@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.manifests import NO_KIND, Fault, items_of, values
 from policies.objects.fields import InvalidObject
 from policies.sources.errors import SourceError
@@ -18,7 +19,7 @@ from policies.sources.json_stream import JsonFault, json_objects
 from policies.sources.text import TextStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from policies.sources.text import Bytes
 
@@ -29,13 +30,18 @@ _SUFFIXES: Final = tuple(suffix + packed for suffix in MANIFESTS for packed in (
 _PROGRESS_EVERY: Final = 1000
 
 
-def load_cluster(*sources: str, progress: Callable[[int], None] | None = None) -> Cache:
+def load_cluster(
+    *sources: str,
+    progress: Callable[[int], None] | None = None,
+    templates: Collection[str] = POD_TEMPLATE_PATHS,
+) -> Cache:
     """The state of a cluster: dumps (file, directory, `-`; YAML, JSON, .gz) or sources by name, later over earlier.
 
-    `progress` is told now and then how many objects were read. What plays no part is counted in `Cache.skipped`.
+    `progress` is told now and then how many objects were read. `templates`: the `group/Kind` of what is a
+    workload. What plays no part is counted in `Cache.skipped`.
     Raises SourceError.
     """
-    loading = _Loading(progress)
+    loading = _Loading(progress, templates)
     with _no_collection():
         for source in sources:
             loading.source(source)
@@ -71,8 +77,8 @@ def _no_collection() -> Iterator[None]:
 class _Loading:
     """A cache that is being filled."""
 
-    def __init__(self, progress: Callable[[int], None] | None) -> None:
-        self.cache, self.count, self._progress = Cache(), 0, progress
+    def __init__(self, progress: Callable[[int], None] | None, templates: Collection[str]) -> None:
+        self.cache, self.count, self._progress = Cache(templates=templates), 0, progress
         self._found = False
 
     def source(self, source: str) -> None:

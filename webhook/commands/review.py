@@ -36,7 +36,8 @@ def main(arguments: Sequence[str]) -> int:
     except ConfigError as fault:
         return _complain(fault, USAGE)
     try:
-        cluster = load_cluster(*options.cluster).snapshot() if options.cluster else None
+        paths = config.options.pod_template_paths
+        cluster = load_cluster(*options.cluster, templates=paths).snapshot() if options.cluster else None
         body = read_file(options.file)
         # Whoever runs this has the dump of the cluster: there is nothing to withhold.
         decisions = answers(body, options.phase, cluster, config._replace(disclose=Disclose.NAMES))

@@ -35,7 +35,7 @@ from webhook.tls import Demands, SwappingContext, TlsError, read_authorities, re
 from webhook.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from socket import socket
 
     from webhook.access import AccessReviews
@@ -106,7 +106,7 @@ def _run(settings: Settings) -> int:
     for mode in Disclose:
         metrics.disclose.labels(mode.value).set_function(partial(_is_in_force, config, mode))
     accuracy = Accuracy(partial(metrics.count, metrics.prediction_results))
-    state = _state(settings, metrics, accuracy)
+    state = _state(settings, metrics, accuracy, config().options.pod_template_paths)
     with ExitStack() as stack:
         stack.callback(state.stop)
         own = _in_cluster(settings, state, certificates, metrics)
@@ -150,16 +150,16 @@ def _is_in_force(config: Callable[[], Config], mode: Disclose) -> float:
     return float(config().disclose is mode)
 
 
-def _state(settings: Settings, metrics: Metrics, accuracy: Accuracy) -> State:
-    """The cluster state, out of files or by watches."""
+def _state(settings: Settings, metrics: Metrics, accuracy: Accuracy, templates: Mapping[str, tuple[str, ...]]) -> State:
+    """The cluster state, out of files or by watches; `templates`: what is a workload, and where its pod template is."""
     try:
         context = context_of(settings.cluster)
     except ValueError as fault:
         raise CannotStart(fault, USAGE) from None
     try:
         if context is None:
-            return from_files(settings.cluster, metrics)
-        return from_watches(context, settings.max_cache_age, metrics, accuracy)
+            return from_files(settings.cluster, metrics, templates)
+        return from_watches(context, settings.max_cache_age, metrics, accuracy, templates)
     except (SourceError, OSError) as fault:
         raise CannotStart(fault, FAILED) from None
 

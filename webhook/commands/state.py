@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 from functools import partial
 from math import ceil, isinf
+from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.sources import load_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence, Sized
+    from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 
     from policies.cluster import ClusterSnapshot
     from webhook.accuracy import Accuracy
@@ -58,9 +60,9 @@ def context_of(sources: Sequence[str]) -> str | None:
     return watched[0].partition(":")[2]
 
 
-def from_files(sources: Sequence[str], metrics: Metrics) -> State:
-    """Cluster state that never changes. Raises SourceError."""
-    snapshot = load_cluster(*sources).snapshot()
+def from_files(sources: Sequence[str], metrics: Metrics, templates: Collection[str] = POD_TEMPLATE_PATHS) -> State:
+    """Cluster state that never changes; `templates`: what is a workload. Raises SourceError."""
+    snapshot = load_cluster(*sources, templates=templates).snapshot()
     if snapshot.objects.nodes:
         snapshot.prepare()
     gc.collect()
@@ -71,14 +73,21 @@ def from_files(sources: Sequence[str], metrics: Metrics) -> State:
     return State(lambda: snapshot)
 
 
-def from_watches(context: str, max_age: float, metrics: Metrics, accuracy: Accuracy) -> State:
+def from_watches(
+    context: str,
+    max_age: float,
+    metrics: Metrics,
+    accuracy: Accuracy,
+    templates: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS,
+) -> State:
     """Cluster state that follows an API server; it comes in after the call. Raises ApiError.
 
-    `accuracy` is told what becomes of pods.
+    `accuracy` is told what becomes of pods. `templates`: what is a workload, and where it holds its pod template.
     """
     from webhook.apiserver import ApiServer, connect
     from webhook.apiserver.classes import LiveClasses
     from webhook.informer import Informer
+    from webhook.informer.custom import follow_custom
 
     # Lists are objects by the hundred thousand and no cycles: the collector's default takes a third of the time.
     gc.set_threshold(_COLLECT_AFTER)
@@ -88,6 +97,7 @@ def from_watches(context: str, max_age: float, metrics: Metrics, accuracy: Accur
         trouble=lambda resource, word: metrics.count(metrics.watch_failures, resource.name, word),
         refused=lambda resource: metrics.count(metrics.cache_refused, resource.name),
         replaced=accuracy.changed,
+        templates=templates,
     )
     listeners: list[Callable[[Changed], None]] = []
 
@@ -99,8 +109,14 @@ def from_watches(context: str, max_age: float, metrics: Metrics, accuracy: Accur
 
     informer.changed = changed
     informer.start()
+    stopped = Event()
+    follow_custom(api, templates, informer.follow, stopped)
     metrics.cache_age.set_function(informer.age)
     _count(metrics, informer.cluster)
+
+    def stop() -> None:
+        stopped.set()
+        informer.stop()
 
     def late() -> str:
         age = informer.age()
@@ -113,7 +129,7 @@ def from_watches(context: str, max_age: float, metrics: Metrics, accuracy: Accur
         confirm=LiveClasses(api),
         late=late,
         fault=lambda: informer.fault(max_age),
-        stop=informer.stop,
+        stop=stop,
         api=api,
         listen=listeners.append,
     )

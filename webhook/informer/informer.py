@@ -10,14 +10,14 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kinds import KINDS
+from policies.kinds import KINDS, POD_TEMPLATE_PATHS
 from webhook.informer.news import Changed
 from webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
 from webhook.informer.state import ClusterState
 from webhook.logs import LOGGER, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from policies.cluster import ClusterSnapshot
     from policies.kinds import KindSpec
@@ -43,7 +43,7 @@ class Informer:
 
     `trouble`: told of each failure, with a word for it; `refused`: of each object that the cache does not take;
     `replaced`: of each change of the cache; `changed`, which may be set at any time: of each change that a watch
-    brings, after it. None of them may take long.
+    brings, after it. `templates`: what is a workload. None of them may take long.
     """
 
     def __init__(
@@ -54,17 +54,21 @@ class Informer:
         trouble: Callable[[KindSpec, str], None] = _nothing,
         refused: Callable[[KindSpec], None] = _nothing,
         replaced: Callable[[str, Any, Any], object] | None = None,
+        templates: Collection[str] = POD_TEMPLATE_PATHS,
     ) -> None:
-        self._state = ClusterState(resources, refused, replaced=replaced)
+        self._state = ClusterState(resources, refused, replaced=replaced, templates=templates)
         self._trouble = trouble
         self.changed: Callable[[Changed], None] = _nothing
         self._news: Queue[News | None] = Queue(_WAITING)
         self._stop = Event()
         self._synced = Event()
-        outlets = Outlets(self._put, self._troubled, self._stop.wait)
-        chance = random.SystemRandom().random
-        self._reflectors = [Reflector(api, r, outlets, Backoff(chance, pace)) for r in resources]
+        self._api, self._pace = api, pace
+        self._outlets = Outlets(self._put, self._troubled, self._stop.wait)
+        self._reflectors = [self._reflector(resource) for resource in resources]
         self._threads: list[Thread] = []
+
+    def _reflector(self, resource: KindSpec) -> Reflector:
+        return Reflector(self._api, resource, self._outlets, Backoff(random.SystemRandom().random, self._pace))
 
     def start(self) -> Informer:
         """Begin to follow."""
@@ -74,6 +78,14 @@ class Informer:
         for thread in self._threads:
             thread.start()
         return self
+
+    def follow(self, resource: KindSpec) -> None:
+        """Follow one more kind, an optional one, after `start`: nobody waits for it."""
+        reflector = self._reflector(resource)
+        thread = Thread(target=reflector.run, name=resource.name, daemon=True)
+        self._reflectors.append(reflector)
+        self._threads.append(thread)
+        thread.start()
 
     def stop(self, seconds: float = 5.0) -> None:
         """Follow no longer, and wait for the threads for so many seconds."""
@@ -103,7 +115,8 @@ class Informer:
         missing, ages = self._state.missing, self._state.ages()
         faults: dict[KindSpec, ApiError | None] = {
             reflector.resource: reflector.fault
-            for reflector in self._reflectors
+            for reflector in tuple(self._reflectors)
+            if not reflector.resource.optional
             if reflector.resource in missing
             or (reflector.fault is not None and reflector.fault.refused and ages[reflector.resource] > bound)
         }

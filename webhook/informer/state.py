@@ -8,12 +8,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache, key_of
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, ref_of
 from webhook.informer.news import Changed, Heard, ListBegins, Listed, ListEnds
 from webhook.logs import LOGGER, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from policies.cluster import ClusterSnapshot, Key
     from policies.kinds import KindSpec
@@ -27,7 +28,7 @@ class ClusterState:
     """One thread calls `take` and `publish`; `latest`, `missing` and `ages` are safe to read from any.
 
     `latest` is None until every kind has been listed once. `refused`: told of each object that the cache does not take;
-    `replaced`: of each change of the cache (policies.cluster.Cache).
+    `replaced`: of each change of the cache; `templates`: what is a workload (both: policies.cluster.Cache).
     """
 
     def __init__(
@@ -36,10 +37,11 @@ class ClusterState:
         refused: Callable[[KindSpec], None] = lambda _: None,
         clock: Callable[[], float] = monotonic,
         replaced: Callable[[str, Any, Any], object] | None = None,
+        templates: Collection[str] = POD_TEMPLATE_PATHS,
     ) -> None:
         self.latest: ClusterSnapshot | None = None
         self._refused, self._clock = refused, clock
-        self._cache = Cache(replaced)
+        self._cache = Cache(replaced, templates)
         self._heard: dict[KindSpec, float] = dict.fromkeys(resources, -inf)
         self._missing = tuple(self._heard)
         self._named: dict[KindSpec, set[Key]] = {}
@@ -52,9 +54,9 @@ class ClusterState:
         return self._missing
 
     def ages(self) -> dict[KindSpec, float]:
-        """Seconds since the API server was last heard of, kind by kind; infinite before that."""
+        """Seconds since the API server was last heard of, kind by kind; infinite before that. None that is optional."""
         now = self._clock()
-        return {resource: now - heard for resource, heard in self._heard.items()}
+        return {resource: now - heard for resource, heard in tuple(self._heard.items()) if not resource.optional}
 
     def take(self, news: News) -> None:
         """Take news in."""

@@ -1,0 +1,151 @@
+"""Workloads that only configuration names: in dumps, watched, and looked up for their `…/scale`."""
+
+from __future__ import annotations
+
+import json
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cluster import Cache
+from policies.config import read_config
+from policies.kinds import KINDS, POD_TEMPLATE_PATHS, KindSpec
+from policies.sources import load_cluster
+from tests.webhook.builders import decided, priority_class, review
+from tests.webhook.scripted_api import BY_NAME, ScriptedApi, client, kubeconfig, scripted_api
+from tests.webhook.test_informer import NOW, until
+from webhook.admission import Hook
+from webhook.apiserver import ApiError
+from webhook.apiserver.discovery import discover
+from webhook.informer import Informer
+from webhook.informer.custom import follow_custom
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PATH = ("spec", "template")
+TEMPLATES = {**POD_TEMPLATE_PATHS, "example.com/Proxy": PATH}
+CONFIG = read_config("podTemplatePaths: {example.com/Proxy: spec.template}", "c")
+PROXY = {
+    "apiVersion": "example.com/v1",
+    "kind": "Proxy",
+    "metadata": {"name": "web", "namespace": "team"},
+    "spec": {"replicas": 1, "template": {"spec": {"priorityClassName": "nobody", "containers": []}}},
+}
+SERVED: dict[str, dict[str, Any]] = {
+    "/apis/example.com": {"preferredVersion": {"groupVersion": "example.com/v1"}},
+    "/apis/example.com/v1": {
+        "resources": [
+            {"name": "proxies/scale", "kind": "Scale", "namespaced": True, "verbs": ["get"]},
+            {"name": "proxies", "kind": "Proxy", "namespaced": True, "verbs": ["get", "list", "watch"]},
+            {"name": "gates", "kind": "Gate", "namespaced": False, "verbs": ["list", "watch"]},
+            {"name": "notes", "kind": "Note", "namespaced": True, "verbs": ["create"]},
+        ]
+    },
+    "/api/v1": {"resources": [{"name": "things", "kind": "Thing", "namespaced": True, "verbs": ["list", "watch"]}]},
+}
+
+
+class Served:
+    """What an API server says of its kinds; `lacks` is answered with 404."""
+
+    def __init__(self) -> None:
+        self.lacks: set[str] = set()
+        self.asked = 0
+
+    def get(self, path: str) -> dict[str, Any]:
+        self.asked += 1
+        if path in self.lacks or path not in SERVED:
+            raise ApiError(404, "not found")
+        return SERVED[path]
+
+
+def test_a_kind_is_found_in_the_version_that_its_server_prefers() -> None:
+    found = discover(Served(), "example.com/Proxy", PATH)
+    assert (found.path, found.group_kind, found.template) == (
+        "/apis/example.com/v1/proxies",
+        "example.com/Proxy",
+        PATH,
+    )
+    assert found.optional
+    assert discover(Served(), "/Thing", PATH).path == "/api/v1/things"
+
+
+@pytest.mark.parametrize("kind", ["example.com/Gate", "example.com/Note", "example.com/Nothing", "example.org/Proxy"])
+def test_what_cannot_be_watched_in_namespaces_is_not_found(kind: str) -> None:
+    with pytest.raises(ApiError):
+        discover(Served(), kind, PATH)
+
+
+def test_a_kind_that_is_installed_later_is_followed_then() -> None:
+    served, stopped = Served(), Event()
+    served.lacks.add("/apis/example.com")
+    followed: list[KindSpec] = []
+    thread = follow_custom(served, TEMPLATES, followed.append, stopped, pause=0.01)
+    assert thread is not None
+    until(lambda: served.asked > 2)
+    assert not followed
+    served.lacks.clear()
+    thread.join(10)
+    assert [spec.plural for spec in followed] == ["proxies"]
+
+
+def test_nothing_is_looked_for_where_all_are_built_in() -> None:
+    assert follow_custom(Served(), POD_TEMPLATE_PATHS, lambda _: None, Event()) is None
+
+
+def scaled(cache: Cache) -> set[str]:
+    """Which rules have something to say when the Proxy is scaled."""
+    old = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "namespace": "team"}}
+    given = review({**old, "spec": {"replicas": 5}}, "UPDATE", oldObject=old, subResource="scale")
+    given["request"]["resource"] = {"group": "example.com", "version": "v1", "resource": "proxies"}
+    decision = decided(Hook.VALIDATE, given, state=cache.snapshot(), config=CONFIG)
+    return {finding.rule for finding in decision.findings}
+
+
+def test_its_scale_is_judged_where_the_state_has_it(tmp_path: Path) -> None:
+    objects = [PROXY, priority_class("gold", 5)]
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    assert scaled(load_cluster(str(dump), templates=TEMPLATES)) == {"unknown-priority-class"}
+    unknown = load_cluster(str(dump))
+    assert not scaled(unknown)
+    assert unknown.skipped == {"Proxy": 1}
+
+
+def test_what_is_deleted_is_gone() -> None:
+    cache = Cache(templates=TEMPLATES)
+    assert cache.add(PROXY)
+    assert cache.keys("example.com/Proxy") == {("team", "web")}
+    cache.remove(PROXY)
+    assert not cache.snapshot().workloads
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApi]:
+    with scripted_api() as scripted:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", scripted.url)))
+        yield scripted
+
+
+def test_nobody_waits_for_it_and_it_is_followed_when_it_is_there(
+    api: ScriptedApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = discover(Served(), "example.com/Proxy", PATH)
+    monkeypatch.setitem(BY_NAME, "proxies", spec)
+    api.objects["proxies"]["team", "web"] = PROXY
+    api.script("list", "proxies", *[api.refuse(403)] * 3)
+    troubles: list[str] = []
+    informer = Informer(client(), KINDS, NOW, trouble=lambda kind, _: troubles.append(kind.name), templates=TEMPLATES)
+    informer.start()
+    informer.follow(spec)
+    try:
+        assert informer.wait(10)
+        assert informer.fault(0.0) == ""
+        assert informer.age() < 10
+        until(lambda: bool((state := informer.cluster()) and state.workload("example.com/Proxy", "team", "web")))
+        assert troubles == ["proxies.example.com"] * 3
+    finally:
+        informer.stop()

@@ -1,0 +1,46 @@
+"""Where an API server has a kind that only configuration names: its version and its path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from policies.kinds import KindSpec
+from webhook.apiserver.errors import ApiError
+from webhook.apiserver.objects import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WATCHED = frozenset(("list", "watch"))
+
+
+class Getter(Protocol):
+    """What discovery needs of an API server."""
+
+    def get(self, path: str) -> dict[str, Any]:
+        """The object at this path. Raises ApiError."""
+
+
+def discover(api: Getter, kind: str, template: tuple[str, ...]) -> KindSpec:
+    """A custom workload, `group/Kind`, in the version that its API server prefers. Raises ApiError.
+
+    The webhook does without it where it is not there, or may not be watched.
+    """
+    group, _, name = kind.rpartition("/")
+    served = mapping(api.get(f"/apis/{group}").get("preferredVersion")) if group else {"groupVersion": "v1"}
+    version = str(served.get("groupVersion") or "")
+    for resource in _resources(api.get(f"/{'apis' if group else 'api'}/{version}")):
+        plural = str(resource.get("name") or "")
+        if resource.get("kind") == name and "/" not in plural and _is_watched(resource):
+            return KindSpec(version, name, plural, "workload:Workload", template=template, optional=True)
+    raise ApiError(404, f"{version} has no kind {name} in namespaces that can be watched")
+
+
+def _resources(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    resources = found.get("resources")
+    return map(mapping, resources if isinstance(resources, list) else ())
+
+
+def _is_watched(resource: dict[str, Any]) -> bool:
+    verbs = resource.get("verbs")
+    return bool(resource.get("namespaced")) and isinstance(verbs, list) and set(map(str, verbs)) >= _WATCHED

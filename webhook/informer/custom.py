@@ -1,0 +1,64 @@
+"""Custom workloads: followed as soon as the API server has them, and done without until then."""
+
+from __future__ import annotations
+
+import logging
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Final
+
+from policies.kinds import BY_GROUP_KIND
+from webhook.apiserver.discovery import discover
+from webhook.apiserver.errors import ApiError
+from webhook.logs import LOGGER, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.kinds import KindSpec
+    from webhook.apiserver.discovery import Getter
+
+ASK_AGAIN_SECONDS: Final = 60.0
+
+
+def follow_custom(
+    api: Getter,
+    templates: Mapping[str, tuple[str, ...]],
+    follow: Callable[[KindSpec], object],
+    stopped: Event,
+    pause: float = ASK_AGAIN_SECONDS,
+) -> Thread | None:
+    """Look for each kind of `templates` (`group/Kind` to its pod template) that is not built in, and follow it.
+
+    On a thread, until all are found or it is stopped; None where there are none to look for.
+    """
+    wanted = {kind: path for kind, path in templates.items() if kind not in BY_GROUP_KIND}
+    if not wanted:
+        return None
+    thread = Thread(target=_look_for, args=(api, wanted, follow, stopped, pause), name="custom-kinds", daemon=True)
+    thread.start()
+    return thread
+
+
+def _look_for(
+    api: Getter,
+    wanted: dict[str, tuple[str, ...]],
+    follow: Callable[[KindSpec], object],
+    stopped: Event,
+    pause: float,
+) -> None:
+    told: dict[str, str] = {}
+    while wanted and not stopped.is_set():
+        for kind, path in [*wanted.items()]:
+            try:
+                spec = discover(api, kind, path)
+            except ApiError as error:
+                if told.get(kind) != str(error):
+                    told[kind] = str(error)
+                    say("custom kind is not watched", {"kind": kind, "why": str(error)}, logging.WARNING)
+            except Exception:
+                LOGGER.exception("a fault of ours while looking for %s", kind)
+            else:
+                del wanted[kind]
+                follow(spec)
+        if wanted and stopped.wait(pause):
+            return
