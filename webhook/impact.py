@@ -73,7 +73,7 @@ class Impacts:
         if state is not cluster:
             known = OrderedDict()
             self._of = cluster, known
-        fingerprint = _fingerprint(subject)
+        fingerprint = _fingerprint(subject, alike=True)
         if fingerprint in known:
             return known[fingerprint]
         impact = work_out()
@@ -183,15 +183,22 @@ class Memory:
         return written.text if written and written.until > self._clock() else None
 
 
-def _fingerprint(subject: Subject) -> str:
-    """What tells objects apart, but for our own annotation and what the API server adds between two calls."""
-    obj = subject.object
+def _fingerprint(subject: Subject, *, alike: bool = False) -> str:
+    """What tells objects apart, but for our own annotation and what the API server adds between two calls.
+
+    `alike`: pods whose names the API server makes are one where their names are all that differs; between /mutate and
+    /validate they get them.
+    """
+    obj, ref = subject.object, subject.ref
     metadata = _without(at(obj, "metadata"), *_ADDED)
+    if alike and metadata.get("generateName") and _is_nameless(subject):
+        metadata.pop("name", None)
+        ref = ref._replace(name="")
     annotations = _without(metadata.pop("annotations", None), ANNOTATION)
     told = {
         "operation": subject.operation,
-        "ref": subject.ref,
-        "object": {**obj, "metadata": metadata, "spec": _settled(obj)},
+        "ref": ref,
+        "object": {**obj, "metadata": metadata, "spec": _settled(obj), "status": _status(subject)},
         "annotations": annotations,
         "old": at(subject.old or {}, "metadata", "resourceVersion"),
     }
@@ -212,3 +219,20 @@ def _settled(obj: ApiObject) -> Any:
 
 def _without(value: Any, *keys: str) -> dict[str, Any]:
     return {key: item for key, item in value.items() if key not in keys} if isinstance(value, Mapping) else {}
+
+
+def _is_nameless(subject: Subject) -> bool:
+    """Whether nothing depends on the name of a new pod; the claims of ephemeral volumes are found by it."""
+    volumes = at(subject.object, "spec", "volumes")
+    ephemeral = any(at(volume, "ephemeral") is not None for volume in volumes) if isinstance(volumes, list) else True
+    is_new = subject.operation is Operation.CREATE and subject.object.get("kind") == "Pod"
+    return is_new and not (volumes and ephemeral)
+
+
+def _status(subject: Subject) -> object:
+    """The status, less what the API server gives every new pod. Source: pkg/registry/core/pod, `PrepareForCreate`."""
+    status = at(subject.object, "status")
+    if subject.operation is not Operation.CREATE or not isinstance(status, dict):
+        return status or None
+    left = _without(status, "qosClass")
+    return {key: value for key, value in left.items() if (key, value) != ("phase", "Pending")} or None

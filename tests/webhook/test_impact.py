@@ -19,7 +19,7 @@ from tests.webhook.builders import NOW, cluster, deployment, endpoint, patch_of,
 from tests.webhook.running import running
 from webhook.admission import Hook, Time, decide
 from webhook.endpoint import Call
-from webhook.impact import ANNOTATION, PATH, Memory, text_of
+from webhook.impact import ANNOTATION, PATH, Impacts, Memory, text_of
 from webhook.impact import written as written_on
 from webhook.json_patch import PatchOperation, apply_patch
 from webhook.review import parse_review
@@ -402,8 +402,27 @@ def test_a_custom_workload_whose_class_is_not_there_is_warned_of_and_brings_no_p
     assert decided(Hook.MUTATE, given, state=STATE, config=config).response.patch == ()
 
 
-def test_validate_takes_what_mutate_has_predicted_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the API server asks: patched, with a uid and a creation time, by a request of another uid."""
+def _generated() -> dict[str, Any]:
+    """A pod of a controller: its name is made between the two calls."""
+    obj = _with_cpu(pod("gold", 1000), "1")
+    metadata = {k: v for k, v in obj["metadata"].items() if k != "name"}
+    return obj | {"metadata": {**metadata, "generateName": "web-abc-"}, "status": {}}
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        _with_cpu(deployment(), "1"),
+        _with_cpu(pod("gold", 1000), "1"),
+        _with_cpu(pod("gold"), "1"),
+        _generated(),
+    ],
+    ids=["workload", "pod", "pod whose priority is resolved anew", "generated name"],
+)
+def test_validate_takes_what_mutate_has_predicted_while_nothing_changes(
+    obj: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the API server asks: patched, with what it adds to a new object, by a request of another uid."""
     predicted: list[Any] = []
     of = Forecast.of
 
@@ -413,7 +432,6 @@ def test_validate_takes_what_mutate_has_predicted_while_nothing_changes(monkeypa
 
     monkeypatch.setattr(Forecast, "of", counted)
     states = [STATE]
-    obj = _with_cpu(deployment(), "1")
     with running(endpoint(lambda: states[-1])) as served:
 
         def admitted() -> Any:
@@ -425,7 +443,13 @@ def test_validate_takes_what_mutate_has_predicted_while_nothing_changes(monkeypa
                 for op in patch_of(answer)
             ]
             stored = apply_patch(obj, patch)
-            stored["metadata"] |= {"uid": "o1", "creationTimestamp": "2030-01-01T00:00:00Z", "generation": 1}
+            made = f"{obj['metadata'].get('generateName', '')}x7k2p"
+            name = obj["metadata"].get("name", made)
+            added = {"uid": made, "creationTimestamp": "2030-01-01T00:00:00Z", "generation": 1, "name": name}
+            stored["metadata"] |= added
+            if obj["kind"] == "Pod":
+                stored["status"] = {"phase": "Pending", "qosClass": "Burstable"}
+                stored["spec"] |= {"priority": 1000, "preemptionPolicy": "PreemptLowerPriority"}
             told = served.post("/validate", json.dumps(review(stored, uid="u2")).encode())[2]
             return json.loads(told)["response"]["warnings"]
 
@@ -435,3 +459,27 @@ def test_validate_takes_what_mutate_has_predicted_while_nothing_changes(monkeypa
         states.append(cluster(NODE, VICTIM))
         assert admitted() == first
         assert len(predicted) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "shared"),
+    [
+        ({"metadata": {"name": "web-abc-2", "uid": "other"}}, True),
+        ({"metadata": {"labels": {"app": "other"}}}, False),
+        ({"metadata": {"namespace": "elsewhere"}}, False),
+        ({"status": {"nominatedNodeName": "node-1"}}, False),
+        ({"spec": {"volumes": [{"name": "v", "ephemeral": {}}]}, "metadata": {"name": "web-abc-2"}}, False),
+    ],
+    ids=["another name", "other labels", "another namespace", "a status of its own", "claims of its own"],
+)
+def test_pods_that_are_alike_share_a_prediction(other: dict[str, Any], shared: bool) -> None:
+    one = _generated()
+    two = {**one, **{key: {**one[key], **part} for key, part in other.items()}}
+    impacts, asked = Impacts(), list[str]()
+
+    def work_out() -> None:
+        asked.append("")
+
+    for obj in (one, two):
+        impacts.of(parse_review(json.dumps(review(obj, name="")).encode()).subject, STATE, work_out)
+    assert len(asked) == 2 - shared
