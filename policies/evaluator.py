@@ -16,6 +16,7 @@ from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import RULES, class_not_allowed, parse_error
 from policies.rules.audience import audience_of
 from policies.rules.context import About, Context, Phase
+from policies.rules.impact import Predicted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from policies.config import Config
     from policies.disclosure import Audience
     from policies.objects.namespace import Namespace
-    from policies.rules.context import Recall, Rule
-    from policies.rules.impact import Impact
+    from policies.rules.context import Rule
+    from policies.rules.impact import Impact, Recall
 
 __all__ = ["Phase", "count_open", "evaluate", "impact_of"]
 
@@ -60,11 +61,12 @@ def evaluate(
     look things up always answer. `predicted` is told of every impact that was worked out, or recalled. `disclose`: what
     findings tell who asked (`Finding.told`); their own texts name everything.
     """
-    context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now), recall, disclose)
+    context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now), disclose)
+    predictions = context.once(Predicted, recall)
     with metered(expired):
         judged = (finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config))
         found = {finding.order: finding for finding in judged}
-    for impact in context.impacts:
+    for impact in predictions.found:
         predicted(impact)
     return [found[key] for key in sorted(found)]
 
@@ -82,9 +84,9 @@ def impact_of(
     recall: Recall | None = None,
 ) -> Impact | None:
     """What a subject's new pods would do to running ones; None where nothing new comes or no nodes are known."""
-    context = Context(Apply((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired, recall=recall)
+    context = Context(Apply((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired)
     with metered(expired):
-        return context.impact(subject)
+        return context.once(Predicted, recall).of(subject)
 
 
 def count_open(apply: Apply, config: Config, cluster: ClusterSnapshot | None, now: datetime) -> int:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
     from policies.objects.fields import ApiObject
-    from policies.rules.context import Recall as Impacts
     from policies.rules.impact import Impact
+    from policies.rules.impact import Recall as Impacts
     from webhook.accuracy import Expectation
     from webhook.impact import Written
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum, StrEnum
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from policies.disclosure import Disclose
 from policies.findings import NOWHERE, Action, Location, Problem, Severity
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.objects.resource_quota import ResourceQuota
     from policies.options import Options
-    from policies.rules.impact import Forecast, Impact
-    from policies.rules.quota_use import QuotaUse
 
+T = TypeVar("T")
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that the API server gives every namespace."""
 
@@ -59,25 +58,11 @@ class Defined(NamedTuple):
     location: Location
 
 
-class Recall(Protocol):
-    """Gives the impact of a subject on a cluster: one that is known already, or what is worked out now."""
-
-    def __call__(
-        self, subject: Subject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /
-    ) -> Impact | None:
-        """The impact; None where nothing new comes."""
-
-
-def worked_out(_: Subject, _cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /) -> Impact | None:
-    """The `recall` of who remembers nothing."""
-    return work_out()
-
-
 class Context:
     """One evaluation: the apply that the subject belongs to, and the cluster it comes to (None: not known).
 
-    `is_exempt`: whether the webhook lets everything in a namespace pass, and so gives its pods no class. `recall`: for
-    an apply of one subject alone, as impacts depend on what comes before. `disclose`: what who asked is told by name.
+    `is_exempt`: whether the webhook lets everything in a namespace pass, and so gives its pods no class.
+    `disclose`: what who asked is told by name.
     """
 
     def __init__(
@@ -89,7 +74,6 @@ class Context:
         now: datetime,
         expired: Callable[[], bool],
         is_exempt: Callable[[Namespace], bool] = lambda _: False,
-        recall: Recall | None = None,
         disclose: Disclose = Disclose.NAMES,
     ) -> None:
         self.apply: Final = apply
@@ -99,8 +83,8 @@ class Context:
         self.now: Final = now
         self.expired: Final = expired
         self.disclose: Final = disclose
-        self._is_exempt, self._recall = is_exempt, recall or worked_out
-        self._impacts: dict[int, Impact | None] = {}
+        self._is_exempt = is_exempt
+        self._made: dict[Callable[..., Any], Any] = {}
         self._quotas: dict[int, ResourceQuota | InvalidObject] = {}
 
     @property
@@ -140,12 +124,15 @@ class Context:
         """Whether the absence of a class means anything."""
         return self.cluster is not None or bool(self.defined)
 
-    @cached_property
-    def quota_use(self) -> QuotaUse:
-        """The quotas that the apply meets and what it uses of them; ask `has_quotas` first, this is loaded late."""
-        from policies.rules.quota_use import QuotaUse
+    def once(self, make: Callable[..., T], *given: object) -> T:
+        """What is worked out of this context and kept with it: `make(context, *given)`, of the first call.
 
-        return QuotaUse(self)
+        So that what needs a context is not needed by it: `quota_use.quota_use_of`, `impact.predicted_of`.
+        """
+        if make not in self._made:
+            self._made[make] = make(self, *given)
+        made: T = self._made[make]
+        return made
 
     def quota_of(self, subject: Subject) -> ResourceQuota:
         """The subject as a quota, read once for all rules: one of 10,000 owners takes long. Raises InvalidObject."""
@@ -229,36 +216,6 @@ class Context:
             classes[defined.priority_class.name] = defined
         default = default_priority_class(d.priority_class for d in classes.values())
         return None if default is None else classes[default.name]
-
-    def impact(self, subject: Subject) -> Impact | None:
-        """What a subject's new pods do to running ones; None where no nodes are known or nothing new comes.
-
-        Predicted in the order of the apply: each subject sees the pods of those before it.
-        """
-        if self.cluster is None or not self.cluster.objects.nodes:
-            return None
-        for other in self.apply.subjects:
-            if id(other) not in self._impacts:
-                self._impacts[id(other)] = self._recall(other, self.cluster, partial(self._forecast_of, other))
-            if other is subject:
-                break
-        return self._impacts.get(id(subject))
-
-    def _forecast_of(self, subject: Subject) -> Impact | None:
-        return self._forecast.of(subject)
-
-    @property
-    def impacts(self) -> tuple[Impact, ...]:
-        """The impacts that have been worked out so far, in the order of the apply."""
-        return tuple(impact for impact in self._impacts.values() if impact is not None)
-
-    @cached_property
-    def _forecast(self) -> Forecast:
-        from policies.rules.impact import Forecast  # numpy comes with it: only where something is predicted
-
-        assert self.cluster_to_be is not None
-        paths, past_limit_ranger = self.options.pod_template_paths, self.phase is Phase.VALIDATE
-        return Forecast(self.cluster_to_be, paths, self.expired, pods_defaulted=past_limit_ranger)
 
     @cached_property
     def cluster_to_be(self) -> ClusterSnapshot | None:

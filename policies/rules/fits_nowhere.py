@@ -71,7 +71,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity
 from policies.metering import CutShort
 from policies.rules.context import ALL_SCHEDULED, About, Context, DependsOn
-from policies.rules.impact import node_of, of_new_pods, reasons_of
+from policies.rules.impact import node_of, of_new_pods, predicted_of, reasons_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ _FIX: Final = "forewarn preempt says what each node lacks"
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """The new pods that no node can take."""
-    impact, template = context.impact(subject), context.template(subject)
+    impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None or not impact.pending:
         return
     try:

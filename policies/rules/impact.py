@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
+from functools import cached_property, partial
 from heapq import nsmallest
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.disclosure import OPEN
 from policies.findings import listed, plural
@@ -14,6 +14,7 @@ from policies.metering import CutShort, each, limited, meter
 from policies.objects.fields import InvalidObject, at, group_kind, mapping
 from policies.objects.subject import Operation
 from policies.objects.workload import holds, pod_template_of
+from policies.rules.context import Phase
 from policies.rules.wording import in_other_namespaces
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
     from policies.objects.subject import Subject
+    from policies.rules.context import Context
     from policies.scheduling.fast.room import OnNode
     from policies.scheduling.schedule_one import Prediction
     from policies.scheduling.snapshot import Snapshot
@@ -466,3 +468,59 @@ def described(victims: list[Pod], audience: Audience) -> str:
     counted = [] if len(told) == len(victims) else [p for p in victims if p.namespace not in named_in]
     parts = ([named] if told else []) + ([in_other_namespaces(counted, audience)] if counted else [])
     return "; ".join(parts)
+
+
+class Recall(Protocol):
+    """Gives the impact of a subject on a cluster: one that is known already, or what is worked out now."""
+
+    def __call__(
+        self, subject: Subject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /
+    ) -> Impact | None:
+        """The impact; None where nothing new comes."""
+
+
+def worked_out(_: Subject, _cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /) -> Impact | None:
+    """The `recall` of who remembers nothing."""
+    return work_out()
+
+
+class Predicted:
+    """The impacts of one apply, in its order: each subject sees the pods of those before it."""
+
+    def __init__(self, context: Context, recall: Recall | None = None) -> None:
+        """`recall`: for an apply of one subject alone, as impacts depend on what comes before."""
+        self._context, self._recall = context, recall or worked_out
+        self._impacts: dict[int, Impact | None] = {}
+
+    def of(self, subject: Subject) -> Impact | None:
+        """What a subject's new pods do to running ones; None where no nodes are known or nothing new comes."""
+        cluster = self._context.cluster
+        if cluster is None or not cluster.objects.nodes:
+            return None
+        for other in self._context.apply.subjects:
+            if id(other) not in self._impacts:
+                self._impacts[id(other)] = self._recall(other, cluster, partial(self._work_out, other))
+            if other is subject:
+                break
+        return self._impacts.get(id(subject))
+
+    @property
+    def found(self) -> tuple[Impact, ...]:
+        """The impacts that have been worked out so far, in the order of the apply."""
+        return tuple(impact for impact in self._impacts.values() if impact is not None)
+
+    def _work_out(self, subject: Subject) -> Impact | None:
+        return self._forecast.of(subject)
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        context = self._context
+        assert context.cluster_to_be is not None
+        past_limit_ranger = context.phase is Phase.VALIDATE
+        paths = context.options.pod_template_paths
+        return Forecast(context.cluster_to_be, paths, context.expired, pods_defaulted=past_limit_ranger)
+
+
+def predicted_of(context: Context) -> Predicted:
+    """The impacts of the apply that is judged."""
+    return context.once(Predicted)

@@ -69,7 +69,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.context import ALL_SCHEDULED, About, Context, DependsOn
-from policies.rules.impact import described, of_new_pods, on_nodes, victims_of
+from policies.rules.impact import described, of_new_pods, on_nodes, predicted_of, victims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be the
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """The victims of a subject's new pods, but for pods of its own."""
-    impact, template = context.impact(subject), context.template(subject)
+    impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
         return
     preempting, own = impact.preempting, impact.own

@@ -100,7 +100,11 @@ _PODS: Final = ("pods", "count/pods")
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """The first pod that does not fit, by the first quota that refuses it."""
-    use = context.quota_use.of(subject) if context.has_quotas(subject) else None
+    if not context.has_quotas(subject):
+        return
+    from policies.rules.quota_use import quota_use_of
+
+    use = quota_use_of(context).of(subject)
     if use is None or not use.first or not use.faults:
         return
     fault = use.faults[0]
@@ -147,9 +151,11 @@ def _asked(use: Use, name: str) -> str:
 
 def _where_from(subject: Subject, context: Context, use: Use, quota: str, resource: str) -> str:
     """What the use consists of, as far as it is not simply the cluster's word."""
+    from policies.rules.quota_use import quota_use_of
+
     earlier = use.earlier(quota, resource)
     notes = []
-    if not context.quota_use.has_status(subject.effective_namespace, quota):
+    if not quota_use_of(context).has_status(subject.effective_namespace, quota):
         notes.append("Its status is not known: only this input is counted")
     elif earlier.nano > 0:
         notes.append(f"Objects before this one take {earlier} of it")

@@ -80,7 +80,11 @@ DEPENDS_ON: Final = DependsOn(("quotas", "classes"), "the quota may be gone")
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """What the first quota that is not satisfied wants to be set."""
-    use = context.quota_use.of(subject) if context.has_quotas(subject) else None
+    if not context.has_quotas(subject):
+        return
+    from policies.rules.quota_use import quota_use_of
+
+    use = quota_use_of(context).of(subject)
     fault = use.faults[0] if use is not None and use.faults else None
     if use is None or fault is None or fault.kind != "must-specify":
         return

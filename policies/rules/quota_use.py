@@ -272,4 +272,9 @@ def uncovered_of(subject: Subject, context: Context, limited: Sequence[LimitedRe
     pod = pod_of(subject, template, context) if template else None
     if pod is None:
         return []
-    return uncovered(pod, context.quota_use.quotas_of(subject.effective_namespace), limited)
+    return uncovered(pod, quota_use_of(context).quotas_of(subject.effective_namespace), limited)
+
+
+def quota_use_of(context: Context) -> QuotaUse:
+    """The quotas that the apply meets and what it uses of them. Loaded late: ask `context.has_quotas` first."""
+    return context.once(QuotaUse)

@@ -79,7 +79,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.context import ALL_SCHEDULED, About, Context, DependsOn
-from policies.rules.impact import described, on_nodes, victims_of
+from policies.rules.impact import described, on_nodes, predicted_of, victims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be the
 
 def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """The victims among a workload's own pods."""
-    impact, template = context.impact(subject), context.template(subject)
+    impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None or not impact.own:
         return
     preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))

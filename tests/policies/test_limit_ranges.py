@@ -26,6 +26,7 @@ from policies.options import Options
 from policies.quota import usage
 from policies.replicas import place
 from policies.rules.context import Context, Phase
+from policies.rules.impact import predicted_of
 from tests.builders import Made, cluster, make_node, make_pod
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def test_the_linter_counts_with_limit_ranges_and_the_webhook_of_templates_alone(
     obj: Obj, phase: Phase, pushes: bool
 ) -> None:
     subject, state = Subject(obj), cluster(*NOBODY, HALF)
-    found = Context(Apply((subject,)), state, Options(), phase, NOW, lambda: False).impact(subject)
+    found = predicted_of(Context(Apply((subject,)), state, Options(), phase, NOW, lambda: False)).of(subject)
     assert found is not None
     assert bool(found.preempting) == pushes
 
@@ -257,7 +258,7 @@ def test_a_limit_range_of_the_apply_takes_the_place_of_the_stored_one() -> None:
     big["spec"]["limits"] = [of_containers(defaultRequest={"cpu": "100m"})]
     for own, pushes in ((), True), ((Subject(big),), False):
         context = Context(Apply((subject, *own)), cluster(*NOBODY, HALF), Options(), Phase.LINT, NOW, lambda: False)
-        found = context.impact(subject)
+        found = predicted_of(context).of(subject)
         assert found is not None
         assert bool(found.preempting) == pushes
 
