@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.metering import charge, meter
 from policies.scheduling.cache import DEFAULT_SCHEDULER
@@ -12,6 +12,7 @@ from policies.scheduling.fast.answer import FastAnswer, fast_answer
 from policies.scheduling.fast.tables import tables_of
 from policies.scheduling.framework import FILTERS, Code, CycleState, Handle, NodeToStatus, Status, unresolvable
 from policies.scheduling.odds import odds
+from policies.scheduling.plugins.node_affinity import named_nodes
 from policies.scheduling.plugins.registry import DEFAULT_PROFILE
 from policies.scheduling.preemption import (
     Candidate,
@@ -81,6 +82,14 @@ class Prediction:
         return [info.name for info in self._filtered.nodes]
 
     @property
+    def evaluated_nodes(self) -> int:
+        """How many nodes the filters look at: those that PreFilter leaves."""
+        if self._fast is not None:
+            names = named_nodes(self.pod.spec.node_affinity.required)
+            return len(self.snapshot.rows) if names is None else sum(name in self.snapshot.rows for name in names)
+        return len(self._filtered.nodes) + len(self._filtered.statuses.by_node)
+
+    @property
     def fits(self) -> bool:
         """Whether it would be bound without preemption."""
         return bool(self.feasible)
@@ -103,6 +112,18 @@ class Prediction:
         if node in {info.name for info in filtered.nodes}:
             return []
         return [(node, filtered.statuses.get(node))]
+
+    @property
+    def rejection(self) -> Rejection:
+        """Why no node can run it, as the queue and the pod's condition have it."""
+        filtered = self._filtered
+        if filtered.error:
+            found = [filtered.rejected, *filtered.statuses.by_node.values()]
+            return Rejection(error=next("; ".join(s.reasons) for s in found if s and s.code is Code.ERROR))
+        rejected = filtered.rejected
+        statuses = [rejected] if rejected is not None else list(self.statuses.values())
+        plugins = {*filtered.restricting, *(status.plugin for status in statuses)} - {""}
+        return Rejection(tuple(sorted(plugins)), tuple(statuses))
 
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, int]]:
@@ -257,11 +278,29 @@ def not_predicted(pod: Pod) -> str:
     return ""
 
 
-class _Filtered:
-    """What the filters leave: nodes that pass, why the others do not, and why none was looked at (`rejected`)."""
+class Rejection(NamedTuple):
+    """Which plugins rejected a pod, each node's status (PreFilter's alone where it rejected it), and the error that
+    ended the cycle, empty where none did. Source: kube-scheduler `Diagnosis`."""
 
-    def __init__(self, nodes: Sequence[NodeInfo], statuses: NodeToStatus, rejected: Status | None = None) -> None:
-        self.nodes, self.statuses, self.rejected = nodes, statuses, rejected
+    plugins: tuple[str, ...] = ()
+    statuses: tuple[Status, ...] = ()
+    error: str = ""
+
+
+class _Filtered:
+    """What the filters leave: nodes that pass, why the others do not, and why none was looked at (`rejected`).
+
+    `restricting`: the plugins whose PreFilter left some nodes only.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[NodeInfo],
+        statuses: NodeToStatus,
+        rejected: Status | None = None,
+        restricting: Sequence[str] = (),
+    ) -> None:
+        self.nodes, self.statuses, self.rejected, self.restricting = nodes, statuses, rejected, restricting
 
     @property
     def error(self) -> bool:
@@ -275,7 +314,7 @@ def find_nodes_that_fit_pod(handle: Handle, state: CycleState, pod: Pod) -> _Fil
     framework, node_infos = handle.framework, handle.snapshot.node_infos
     result, plugins = framework.run_pre_filter_plugins(state, pod)
     if result.status is not None:
-        return _Filtered((), NodeToStatus(result.status), result.status)
+        return _Filtered((), NodeToStatus(result.status), result.status, plugins)
     statuses = NodeToStatus()
     if result.names is not None:
         statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")
@@ -291,7 +330,7 @@ def find_nodes_that_fit_pod(handle: Handle, state: CycleState, pod: Pod) -> _Fil
             statuses.by_node[node_info.name] = status
     if any(status.code is Code.ERROR for status in statuses.by_node.values()):
         feasible = []
-    return _Filtered(feasible, statuses)
+    return _Filtered(feasible, statuses, restricting=plugins)
 
 
 def _of_placement(prediction: Prediction) -> list[str]:

@@ -36,7 +36,7 @@ class NodeAffinity(Plugin):
         affinity = pod.spec.node_affinity
         if affinity.required is None and affinity.node_selector is None:
             return PreFilterResult(status=SKIP)
-        names = _named_nodes(affinity.required)
+        names = named_nodes(affinity.required)
         if names is not None and not names:
             return PreFilterResult(status=CONFLICT)
         return PreFilterResult(names)
@@ -59,7 +59,7 @@ class NodeAffinity(Plugin):
         default_normalize_score(scores, reverse=False)
 
 
-def _named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
+def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
     """The nodes that the terms name, None where one of them does not (or there are none)."""
     if required is None or not required.terms:
         return None
