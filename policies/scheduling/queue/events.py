@@ -1,0 +1,104 @@
+"""What happens in a cluster, as far as it may make a rejected pod schedulable.
+
+Source: kube-scheduler `framework/types.go` (ActionType), kubernetes `pkg/scheduler/framework/events.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+
+ADD: Final = 1
+DELETE: Final = 1 << 1
+UPDATE_NODE_ALLOCATABLE: Final = 1 << 2
+UPDATE_NODE_LABEL: Final = 1 << 3
+UPDATE_NODE_TAINT: Final = 1 << 4
+UPDATE_NODE_CONDITION: Final = 1 << 5
+UPDATE_NODE_ANNOTATION: Final = 1 << 6
+UPDATE_NODE_DECLARED_FEATURE: Final = 1 << 7
+UPDATE_POD_LABEL: Final = 1 << 8
+UPDATE_POD_SCALE_DOWN: Final = 1 << 9
+UPDATE_POD_TOLERATION: Final = 1 << 10
+UPDATE_POD_SCHEDULING_GATES_ELIMINATED: Final = 1 << 11
+UPDATE_POD_GENERATED_RESOURCE_CLAIM: Final = 1 << 12
+ALL: Final = (1 << 13) - 1
+UPDATE: Final = ALL & ~(ADD | DELETE)
+"""Bits of an event's action; upstream compares them as numbers too, so their order matters."""
+
+POD: Final = "Pod"
+ASSIGNED_POD: Final = "AssignedPod"
+UNSCHEDULABLE_POD: Final = "UnschedulablePod"
+NODE: Final = "Node"
+WILD_CARD: Final = "*"
+
+
+class ClusterEvent(NamedTuple):
+    """Something that happened to objects of a resource. `action`: bits; `label` tells wildcards apart."""
+
+    resource: str
+    action: int
+    label: str = ""
+
+    @property
+    def is_wild_card(self) -> bool:
+        """Whether it concerns every rejected pod. Source: upstream `ClusterEventIsWildCard`."""
+        return self.resource == WILD_CARD and self.action == ALL
+
+    def covers(self, incoming: ClusterEvent) -> bool:
+        """Whether a plugin that registered this event is interested in another. Source: `MatchClusterEvents`."""
+        if self.is_wild_card:
+            return True
+        same = self.resource in (WILD_CARD, incoming.resource)
+        if not same and not (self.resource == POD and incoming.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)):
+            return False
+        return bool(self.action & incoming.action) and incoming.action <= self.action
+
+
+ASSIGNED_POD_ADD: Final = ClusterEvent(ASSIGNED_POD, ADD)
+ASSIGNED_POD_DELETE: Final = ClusterEvent(ASSIGNED_POD, DELETE)
+UNSCHEDULED_POD_ADD: Final = ClusterEvent(UNSCHEDULABLE_POD, ADD)
+UNSCHEDULED_POD_UPDATE: Final = ClusterEvent(UNSCHEDULABLE_POD, UPDATE)
+NODE_ADD: Final = ClusterEvent(NODE, ADD)
+NODE_DELETE: Final = ClusterEvent(NODE, DELETE)
+UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(WILD_CARD, ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE: Final = ClusterEvent(WILD_CARD, ALL, "ForceActivate")
+ATTEMPT_FAILURE: Final = ClusterEvent("", 0, "ScheduleAttemptFailure")
+BACKOFF_COMPLETE: Final = ClusterEvent("", 0, "BackoffComplete")
+
+
+def pod_scheduling_properties_change(new: Pod, old: Pod) -> list[ClusterEvent]:
+    """What an update of a pod may have changed for the scheduler. Requests are not resized here.
+
+    Source: upstream `PodSchedulingPropertiesChange`.
+    """
+    resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
+    actions = []
+    if new.labels != old.labels:
+        actions.append(UPDATE_POD_LABEL)
+    if old.spec.gated and not new.spec.gated:
+        actions.append(UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+    if len(new.spec.tolerations) != len(old.spec.tolerations):
+        actions.append(UPDATE_POD_TOLERATION)
+    return [ClusterEvent(resource, action) for action in actions or (UPDATE,)]
+
+
+def node_scheduling_properties_change(new: Node, old: Node) -> list[ClusterEvent]:
+    """What an update of a node may have changed. Source: upstream `NodeSchedulingPropertiesChange`.
+
+    Conditions and annotations are not read: no plugin of the default profile waits for them.
+    """
+    actions = []
+    if old.unschedulable and not new.unschedulable:
+        actions.append(UPDATE_NODE_TAINT)
+    if new.allocatable != old.allocatable:
+        actions.append(UPDATE_NODE_ALLOCATABLE)
+    if new.labels != old.labels:
+        actions.append(UPDATE_NODE_LABEL)
+    if new.taints != old.taints:
+        actions.append(UPDATE_NODE_TAINT)
+    if new.declared_features != old.declared_features:
+        actions.append(UPDATE_NODE_DECLARED_FEATURE)
+    return [ClusterEvent(NODE, action) for action in actions]

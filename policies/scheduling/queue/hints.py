@@ -1,0 +1,285 @@
+"""Which events each plugin registers, and its queueing hints: could this event make this rejected pod schedulable?
+
+Source: `EventsToRegister` and the hint functions of kubernetes `pkg/scheduler/framework/plugins`. Objects of storage
+and of devices do not change here; what waits for them is tried again at any event that its plugin registers for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.metering import each
+from policies.objects.taints import tolerations_tolerate_taint, untolerated_taint
+from policies.scheduling.node_info import NodeInfo
+from policies.scheduling.plugins.inter_pod_affinity import matches_all
+from policies.scheduling.plugins.node_ports import WantedPorts
+from policies.scheduling.plugins.node_resources_fit import insufficient_resources
+from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
+from policies.scheduling.plugins.pod_topology_spread import do_not_schedule
+from policies.scheduling.queue.events import (
+    ADD,
+    DELETE,
+    NODE,
+    POD,
+    UPDATE,
+    UPDATE_NODE_ALLOCATABLE,
+    UPDATE_NODE_DECLARED_FEATURE,
+    UPDATE_NODE_LABEL,
+    UPDATE_NODE_TAINT,
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM,
+    UPDATE_POD_LABEL,
+    UPDATE_POD_SCALE_DOWN,
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
+    UPDATE_POD_TOLERATION,
+    ClusterEvent,
+)
+
+if TYPE_CHECKING:
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.objects.topology_spread import TopologySpreadConstraint
+
+Hint = Callable[["Pod", Any, Any], bool]
+"""(rejected pod, object before, object after) -> whether the pod is worth another try. None: not there then, or now."""
+
+
+def queue(_pod: Pod, _old: Any, _new: Any) -> bool:
+    """Upstream's `defaultQueueingHintFn`."""
+    return True
+
+
+def skip(_pod: Pod, _old: Any, _new: Any) -> bool:
+    """DefaultPreemption registers for pods that go only so that those may wake what it gates."""
+    return False
+
+
+def _on_a_node(pod: Pod | None) -> bool:
+    """Whether a pod took up room, in fact or by nomination; one that was not there did nobody any harm."""
+    return pod is None or bool(pod.node_name or pod.nominated_node_name)
+
+
+def resources_after_pod(_pod: Pod, old: Pod | None, new: Pod | None) -> bool:
+    """Source: upstream `isSchedulableAfterPodEvent`; requests are not resized here."""
+    return new is None and _on_a_node(old)
+
+
+def resources_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
+    """Source: upstream `isSchedulableAfterNodeChange` of NodeResourcesFit."""
+    if any(True for _ in insufficient_resources(pod, NodeInfo(new))):
+        return False
+    return old is None or _more_of_what_is_requested(pod, old, new)
+
+
+def _more_of_what_is_requested(pod: Pod, old: Node, new: Node) -> bool:
+    """Source: upstream `haveAnyRequestedResourcesIncreased`."""
+    before, after, request = old.allocatable, new.allocatable, pod.spec.request
+    if after.allowed_pod_number > before.allowed_pod_number:
+        return True
+    amounts = (
+        (request.milli_cpu, before.milli_cpu, after.milli_cpu),
+        (request.memory, before.memory, after.memory),
+        (request.ephemeral_storage, before.ephemeral_storage, after.ephemeral_storage),
+        *((n, before.scalars.get(name, 0), after.scalars.get(name, 0)) for name, n in request.scalars.items()),
+    )
+    return any(wanted > 0 and now > then for wanted, then, now in amounts)
+
+
+def affinity_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
+    """Source: upstream `isSchedulableAfterPodChange` of InterPodAffinity."""
+    if old is not None and new is not None and new.identity == pod.identity:
+        return True
+    if not _on_a_node(old) or not _on_a_node(new):
+        return False
+    terms, anti_terms = pod.spec.pod_affinity.required_affinity, pod.spec.pod_affinity.required_anti_affinity
+    if new is not None:
+        if old is None:
+            return matches_all(terms, pod, new)
+        came = not matches_all(terms, pod, old) and matches_all(terms, pod, new)
+        return came or (matches_all(anti_terms, pod, old) and not matches_all(anti_terms, pod, new))
+    if old is None:
+        return False
+    theirs = old.spec.pod_affinity.required_anti_affinity
+    return matches_all(anti_terms, pod, old) or matches_all(theirs, old, pod)
+
+
+def affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
+    """Source: upstream `isSchedulableAfterNodeChange` of InterPodAffinity."""
+    affinity = pod.spec.pod_affinity
+    for term in each(affinity.required_affinity):
+        before = None if old is None else old.labels.get(term.topology_key)
+        after = new.labels.get(term.topology_key)
+        if after is not None and after != before:
+            return True
+    if affinity.required_anti_affinity and old is None:
+        return True
+    for term in each(affinity.required_anti_affinity):
+        before = None if old is None else old.labels.get(term.topology_key)
+        if before is not None and new.labels.get(term.topology_key) != before:
+            return True
+    return False
+
+
+def spread_after_pod(pod: Pod, old: Pod | None, new: Pod | None) -> bool:
+    """Source: upstream `isSchedulableAfterPodChange` of PodTopologySpread."""
+    if any(other is not None and not _involved(other, pod) for other in (old, new)):
+        return False
+    constraints = do_not_schedule(pod)
+    if old is not None and new is not None:
+        if (
+            new.identity == pod.identity
+            and new.spec.tolerations != old.spec.tolerations
+            and _honours_taints(constraints)
+        ):
+            return True
+        return any(c.matches(old.labels) != c.matches(new.labels) for c in each(constraints, 1))
+    present = new if new is not None else old
+    return present is not None and any(c.matches(present.labels) for c in each(constraints, 1))
+
+
+def _involved(other: Pod, pod: Pod) -> bool:
+    """Source: upstream `involvedInTopologySpreading`."""
+    return other.identity == pod.identity or (_on_a_node(other) and other.namespace == pod.namespace)
+
+
+def _honours_taints(constraints: Iterable[TopologySpreadConstraint]) -> bool:
+    return any(c.node_taints_policy == "Honor" for c in constraints)
+
+
+def spread_after_node(pod: Pod, old: Node | None, new: Node | None) -> bool:
+    """Source: upstream `isSchedulableAfterNodeChange` of PodTopologySpread."""
+    keys = [constraint.topology_key for constraint in do_not_schedule(pod)]
+    had, has = (node is not None and all(key in node.labels for key in keys) for node in (old, new))
+    if old is None or new is None:
+        return had or has
+    if had != has:
+        return True
+    changed = any(old.labels.get(key) != new.labels.get(key) for key in keys)
+    return has and (changed or old.taints != new.taints)
+
+
+def taints_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
+    """Source: upstream `isSchedulableAfterNodeChange` of TaintToleration."""
+    tolerations = pod.spec.tolerations
+    rejected = old is None or untolerated_taint(old.taints, tolerations) is not None
+    return rejected and untolerated_taint(new.taints, tolerations) is None
+
+
+def its_own(pod: Pod, _old: Pod | None, new: Pod) -> bool:
+    """The pod itself has changed: of TaintToleration and SchedulingGates."""
+    return new.identity == pod.identity
+
+
+def uncordoned(_pod: Pod, old: Node | None, new: Node) -> bool:
+    """Source: upstream `isSchedulableAfterNodeChange` of NodeUnschedulable."""
+    return not new.unschedulable and (old is None or old.unschedulable)
+
+
+def tolerates_cordons(pod: Pod, _old: Pod | None, new: Pod) -> bool:
+    """Source: upstream `isSchedulableAfterPodTolerationChange` of NodeUnschedulable."""
+    return new.identity == pod.identity and tolerations_tolerate_taint(new.spec.tolerations, UNSCHEDULABLE_TAINT)
+
+
+def node_affinity_after_node(pod: Pod, old: Node | None, new: Node) -> bool:
+    """Source: upstream `isSchedulableAfterNodeChange` of NodeAffinity."""
+    affinity = pod.spec.node_affinity
+    if not affinity.matches(new.labels, new.name):
+        return False
+    return old is None or not affinity.matches(old.labels, old.name)
+
+
+def ports_after_pod(pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
+    """Source: upstream `isSchedulableAfterPodDeleted` of NodePorts."""
+    if old is None or not _on_a_node(old) or not old.spec.host_ports:
+        return False
+    return bool(WantedPorts(pod.spec.host_ports).conflicts(old.spec.host_ports))
+
+
+def volumes_after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
+    """A pod with volumes has gone: of NodeVolumeLimits and VolumeRestrictions, which look at whose they were too."""
+    return old is not None and bool(old.spec.volumes) and _on_a_node(old)
+
+
+class Registration(NamedTuple):
+    """An event that a plugin registered for, and its hint."""
+
+    event: ClusterEvent
+    hint: Hint
+
+
+_POD_GOES: Final = ClusterEvent(POD, DELETE)
+_NODE_COMES: Final = ClusterEvent(NODE, ADD)
+_NODE_OR_LABELS: Final = ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL)
+
+EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
+    "SchedulingGates": (Registration(ClusterEvent(POD, UPDATE_POD_SCHEDULING_GATES_ELIMINATED), its_own),),
+    "NodeUnschedulable": (
+        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), uncordoned),
+        Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), tolerates_cordons),
+    ),
+    "NodeName": (Registration(_NODE_COMES, queue),),
+    "TaintToleration": (
+        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_TAINT), taints_after_node),
+        Registration(ClusterEvent(POD, UPDATE_POD_TOLERATION), its_own),
+    ),
+    "NodeAffinity": (Registration(_NODE_OR_LABELS, node_affinity_after_node),),
+    "NodePorts": (Registration(_POD_GOES, ports_after_pod), Registration(_NODE_COMES, queue)),
+    "NodeResourcesFit": (
+        Registration(ClusterEvent(POD, DELETE | UPDATE_POD_SCALE_DOWN), resources_after_pod),
+        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_ALLOCATABLE), resources_after_node),
+    ),
+    "VolumeRestrictions": (Registration(_POD_GOES, volumes_after_pod), Registration(_NODE_COMES, queue)),
+    "NodeVolumeLimits": (Registration(_POD_GOES, volumes_after_pod),),
+    "VolumeBinding": (Registration(_NODE_OR_LABELS, queue),),
+    "VolumeZone": (Registration(_NODE_OR_LABELS, queue),),
+    "PodTopologySpread": (
+        Registration(
+            ClusterEvent(POD, ADD | UPDATE_POD_LABEL | UPDATE_POD_TOLERATION | DELETE),
+            spread_after_pod,
+        ),
+        Registration(ClusterEvent(NODE, ADD | DELETE | UPDATE_NODE_LABEL | UPDATE_NODE_TAINT), spread_after_node),
+    ),
+    "InterPodAffinity": (
+        Registration(ClusterEvent(POD, ADD | UPDATE_POD_LABEL | DELETE), affinity_after_pod),
+        Registration(_NODE_OR_LABELS, affinity_after_node),
+    ),
+    "DynamicResources": (
+        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_LABEL | UPDATE_NODE_ALLOCATABLE), queue),
+        Registration(ClusterEvent(POD, UPDATE_POD_GENERATED_RESOURCE_CLAIM), queue),
+    ),
+    "DefaultPreemption": (Registration(_POD_GOES, skip),),
+    "NodeDeclaredFeatures": (
+        Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_DECLARED_FEATURE), queue),
+        Registration(ClusterEvent(POD, UPDATE), its_own),
+    ),
+}
+"""What the plugins of the default profile register, by plugin."""
+
+
+class QueueingHints:
+    """The registrations of a profile. Source: upstream `buildQueueingHintMap`."""
+
+    def __init__(self, plugins: Mapping[str, Iterable[Registration]] = EVENTS_TO_REGISTER) -> None:
+        self._by_plugin = {name: (*given, *_mended(given)) for name, given in plugins.items()}
+        self._interested = lru_cache(maxsize=256)(self._look_up)
+
+    def of(self, event: ClusterEvent) -> Mapping[str, tuple[Hint, ...]]:
+        """Plugin -> its hints for an event, of those that registered for it."""
+        return self._interested(event)
+
+    def events_of(self, plugin: str) -> tuple[ClusterEvent, ...]:
+        """What a plugin registered for."""
+        return tuple(registration.event for registration in self._by_plugin.get(plugin, ()))
+
+    def _look_up(self, event: ClusterEvent) -> dict[str, tuple[Hint, ...]]:
+        found = {name: tuple(r.hint for r in given if r.event.covers(event)) for name, given in self._by_plugin.items()}
+        return {name: hints for name, hints in found.items() if hints}
+
+
+def _mended(given: Iterable[Registration]) -> tuple[Registration, ...]:
+    """Who waits for nodes is woken by any change of taints too, as upstream mends issue 109437."""
+    actions = [r.event.action for r in given if r.event.resource == NODE]
+    if any(action & ADD for action in actions) and not any(action & UPDATE_NODE_TAINT for action in actions):
+        return (Registration(ClusterEvent(NODE, UPDATE_NODE_TAINT), queue),)
+    return ()

@@ -1,0 +1,68 @@
+"""Which pending pods are nominated to which node, in memory: the API server is told a moment later.
+
+Source: kubernetes `pkg/scheduler/backend/queue/nominator.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.objects.pod import Pod
+
+
+class Nominator:
+    """Nominations by pod. `nominate`: told the view that counted before, and the one that counts now (None: none)."""
+
+    def __init__(
+        self, lister: Callable[[str, str], Pod | None], nominate: Callable[[Pod | None, Pod | None], None]
+    ) -> None:
+        """`lister`: the pod of this namespace and name as the API server has it."""
+        self._lister, self._nominate = lister, nominate
+        self._by_pod: dict[str, Pod] = {}
+        """Identity -> the pod with its nomination, which may be empty: one that is cleared but not yet stored."""
+        self._by_node: dict[str, dict[str, Pod]] = {}
+
+    def add(self, pod: Pod, node: str | None = None) -> None:
+        """Nominate a pod to a node, or (None) to the one that its status names, if any. One that is bound is not."""
+        self.delete(pod)
+        if node is None:
+            node = pod.nominated_node_name
+            if not node:
+                return
+        stored = self._lister(pod.namespace, pod.name)
+        if stored is None or stored.node_name:
+            return
+        self._keep(replace(pod, nominated_node_name=node))
+
+    def _keep(self, pod: Pod) -> None:
+        self._by_pod[pod.identity] = pod
+        if pod.nominated_node_name:
+            self._by_node.setdefault(pod.nominated_node_name, {})[pod.identity] = pod
+            self._nominate(None, pod)
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """A pod has changed; a nomination of which its status does not tell yet stays."""
+        node = None
+        if not old.nominated_node_name and not new.nominated_node_name and old.identity in self._by_pod:
+            node = self._by_pod[old.identity].nominated_node_name
+        self.delete(old)
+        self.add(new, node)
+
+    def delete(self, pod: Pod) -> None:
+        """A pod is nominated no longer; no error where it was not."""
+        kept = self._by_pod.pop(pod.identity, None)
+        if kept is None or not kept.nominated_node_name:
+            return
+        pods = self._by_node[kept.nominated_node_name]
+        del pods[kept.identity]
+        if not pods:
+            del self._by_node[kept.nominated_node_name]
+        self._nominate(kept, None)
+
+    def pods_for_node(self, node: str) -> list[Pod]:
+        """The pods that are nominated to a node, in the order in which they were."""
+        return list(self._by_node.get(node, {}).values())
