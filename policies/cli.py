@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "explain": Command("policies.commands.explain", "say what a rule means, why, and what to do"),
     "dry-run": Command("policies.commands.dry_run", "what kube-apiserver itself would answer, offline"),
     "preempt": Command("policies.commands.preempt", "whom a pod would push out, and from which node"),
+    "simulate": Command("policies.commands.simulate", "what becomes of a cluster, one event after the other"),
     "review": Command("webhook.commands.review", "answer an AdmissionReview as the webhook would"),
     "serve": Command("webhook.commands.serve", "run the admission webhook"),
     "ca-injector": Command("webhook.commands.ca_injector", "issue the webhook's certificate and write caBundle"),

@@ -1,0 +1,249 @@
+"""The API server: what is stored, and who hears of it. Each method is one write, at the moment when it is stored.
+
+Source: kubernetes `pkg/registry/core/pod` (storage.go: `setPodNodeAndMetadata`; strategy.go: `CheckGracefulDelete`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import floor
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.controllers.view import PodState, WorkloadState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.controllers.view import Key
+    from policies.objects.fields import ApiObject
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.simulation.clock import Clock
+    from policies.simulation.timeline import Timeline
+
+PodKey = tuple[str, str]
+EPOCH: Final = 1780272000.0
+"""Time 0 of a simulation without a clock of its own: 2026-06-01T00:00:00Z, in seconds since 1970."""
+TERMINATION_SECONDS: Final = "terminationSeconds"
+"""Annotation of a pod's template in a simulation: how long it takes to end, where that is less than its grace."""
+_GROUPS: Final = {"v1": "", "apps/v1": "apps", "batch/v1": "batch"}
+
+
+class Change(NamedTuple):
+    """One object has come (`old` None), changed, or gone (`new` None). `kind`: Pod, Node, Workload or Budget."""
+
+    kind: str
+    old: Any
+    new: Any
+
+
+class Stored(NamedTuple):
+    """What the API server keeps of a pod beside what others read: when it was told to end, to the fraction of a second,
+    and its last condition PodScheduled: (reason, message)."""
+
+    told: float | None = None
+    condition: tuple[str, str] = ("", "")
+
+
+class ApiServer:
+    """Everything that is stored. `watchers` are told of each change, in the order given, when it is stored."""
+
+    def __init__(self, clock: Clock, timeline: Timeline, epoch: float = EPOCH) -> None:
+        self.clock, self.timeline, self.epoch = clock, timeline, epoch
+        self.pods: dict[PodKey, PodState] = {}
+        self.stored: dict[str, Stored] = {}
+        self.by_controller: dict[Key, dict[PodKey, PodState]] = {}
+        self.by_node: dict[str, dict[PodKey, PodState]] = {}
+        self.nodes: dict[str, Node] = {}
+        self.workloads: dict[Key, WorkloadState] = {}
+        self.watchers: list[Callable[[Change], None]] = []
+        self._uids = 0
+
+    @property
+    def seconds(self) -> float:
+        """Now, in seconds since 1970."""
+        return self.epoch + self.clock.now
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """The pod of this name, None where there is none."""
+        state = self.pods.get((namespace, name))
+        return None if state is None else state.pod
+
+    # Pods
+
+    def create_pod(self, pod: Pod, template: ApiObject | None, **times: Any) -> bool:
+        """Store a new pod; False where its name is taken."""
+        key = pod.namespace, pod.name
+        if key in self.pods:
+            return False
+        self._uids += 1
+        state = PodState(
+            pod=replace(pod, uid=f"{self._uids:08d}"),
+            created=floor(self.seconds),
+            template=template,
+            **times,
+        )
+        self.timeline.add("created", pod.key)
+        self._put(None, state)
+        return True
+
+    def load_pod(self, state: PodState) -> None:
+        """A pod that was there before anything happened."""
+        self._uids += 1
+        uid = state.pod.uid or f"{self._uids:08d}"
+        self._put(None, replace(state, pod=replace(state.pod, uid=uid)))
+
+    def bind(self, pod: Pod, node: str) -> bool:
+        """Bind a pod; its kubelet has it run at once. False where it is gone, bound, or about to end."""
+        key = pod.namespace, pod.name
+        state = self.pods.get(key)
+        if state is None or state.pod.uid != pod.uid or state.pod.node_name or state.terminating:
+            return False
+        found = self.nodes.get(node)
+        bound = state.pod.bound_to(node, found.labels if found else {})
+        self.timeline.add("scheduled", pod.key, node)
+        started = floor(self.seconds)
+        running = replace(bound, phase="Running", start_time=started)
+        self._keep(state.pod.uid, condition=("", ""))
+        self._put(state, replace(state, pod=running, ready=float(started)))
+        return True
+
+    def patch_pod_status(self, key: PodKey, condition: tuple[str, str] | None, nominated: str | None) -> None:
+        """Set the condition PodScheduled (reason, message) and the nominated node, each unless None."""
+        state = self.pods.get(key)
+        if state is None:
+            return
+        if condition is not None:
+            self._keep(state.pod.uid, condition=condition)
+        pod = state.pod
+        if nominated is not None and nominated != pod.nominated_node_name:
+            event = "nominated" if nominated else "nominationCleared"
+            self.timeline.add(event, pod.key, nominated or pod.nominated_node_name)
+            pod = replace(pod, nominated_node_name=nominated)
+        self._put(state, replace(state, pod=pod))
+
+    def patch_disruption_target(self, key: PodKey) -> bool:
+        """Say that the scheduler preempts a pod; False where it is gone."""
+        state = self.pods.get(key)
+        if state is None:
+            return False
+        self._put(state, replace(state, pod=replace(state.pod, preempted=True)))
+        return True
+
+    def update_pod(self, new: Pod, template: ApiObject | None) -> None:
+        """A person's change of a pod: labels, tolerations, gates, annotations."""
+        state = self.pods.get((new.namespace, new.name))
+        if state is None:
+            return
+        spec = replace(state.pod.spec, tolerations=new.spec.tolerations, gated=new.spec.gated)
+        pod = replace(state.pod, labels=new.labels, spec=spec)
+        self._put(state, replace(state, pod=pod, template=template))
+
+    def delete_pod(self, key: PodKey, event: str, *, by: str = "", message: str = "", force: bool = False) -> bool:
+        """DELETE a pod. `event`: what the timeline calls it. False where it is gone; a second one changes nothing."""
+        state = self.pods.get(key)
+        if state is None:
+            return False
+        first = not state.terminating
+        if first or event == "preempted":
+            self.timeline.add(event, state.pod.key, state.pod.node_name, by=by, message=message)
+        if not state.pod.node_name or force or state.pod.spec.termination_grace_period == 0:
+            self.remove_pod(key)
+        elif first:
+            self._keep(state.pod.uid, told=self.clock.now)
+            ending = replace(state.pod, terminating=True)
+            self._put(state, replace(state, pod=ending, deleted=float(floor(self.seconds))))
+        return True
+
+    def remove_pod(self, key: PodKey, uid: str = "") -> None:
+        """A pod is gone. `uid`: only that one of this name."""
+        state = self.pods.get(key)
+        if state is None or (uid and state.pod.uid != uid):
+            return
+        self.timeline.add("gone", state.pod.key, state.pod.node_name)
+        self.stored.pop(state.pod.uid, None)
+        if state.deleted is None:
+            state = replace(state, deleted=float(floor(self.seconds)))
+        self._put(state, None)
+
+    def _keep(self, uid: str, **changed: Any) -> None:
+        self.stored[uid] = self.stored.get(uid, Stored())._replace(**changed)
+
+    def _put(self, old: PodState | None, new: PodState | None) -> None:
+        """What changes keeps its place in the tables, which is the order of creation."""
+        if new is not None:
+            for table in self._tables_of(new.pod):
+                table[new.pod.namespace, new.pod.name] = new
+        elif old is not None:
+            for table in self._tables_of(old.pod):
+                table.pop((old.pod.namespace, old.pod.name), None)
+        self._tell("Pod", old, new)
+
+    def _tables_of(self, pod: Pod) -> list[dict[PodKey, PodState]]:
+        tables = [self.pods]
+        if pod.node_name:
+            tables.append(self.by_node.setdefault(pod.node_name, {}))
+        owner = controller_of(pod)
+        if owner is not None:
+            tables.append(self.by_controller.setdefault(owner, {}))
+        return tables
+
+    # Nodes, workloads and budgets
+
+    def put_node(self, node: Node) -> None:
+        """A node comes or changes."""
+        old = self.nodes.get(node.name)
+        self.nodes[node.name] = node
+        self.timeline.add("nodeUpdated" if old else "nodeAdded", node=node.name)
+        self._tell("Node", old, node)
+
+    def remove_node(self, name: str) -> None:
+        """A node goes; its pods stay until they are collected."""
+        old = self.nodes.pop(name, None)
+        if old is not None:
+            self.timeline.add("nodeRemoved", node=name)
+            self._tell("Node", old, None)
+
+    def put_workload(self, state: WorkloadState) -> None:
+        """A workload or a budget comes, or changes in its spec."""
+        old = self.workloads.get(state.key)
+        self.workloads[state.key] = state
+        self._tell("Workload", old, state)
+
+    def set_status(self, key: Key, status: Any) -> None:
+        """What a controller says of its object."""
+        old = self.workloads.get(key)
+        if old is not None:
+            self.workloads[key] = replace(old, status=status)
+            self._tell("Status", old, self.workloads[key])
+
+    def remove_workload(self, key: Key) -> None:
+        """A workload or a budget goes; its pods follow in the background."""
+        old = self.workloads.pop(key, None)
+        if old is not None:
+            self._tell("Workload", old, None)
+
+    def _tell(self, kind: str, old: Any, new: Any) -> None:
+        change = Change(kind, old, new)
+        for watcher in self.watchers:
+            watcher(change)
+
+
+def controller_of(pod: Pod) -> Key | None:
+    """The identity of the workload that controls a pod."""
+    owner = pod.owner
+    if owner is None:
+        return None
+    group = _GROUPS.get(owner.api_version, owner.api_version.rpartition("/")[0])
+    return f"{group}/{owner.kind}", pod.namespace, owner.name
+
+
+def termination_seconds(state: PodState) -> float:
+    """How long a pod takes to end once it is told to: its grace period, less where its annotation says so."""
+    grace = float(state.pod.spec.termination_grace_period)
+    template: Mapping[str, Any] = state.template or {}
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    try:
+        return min(float(annotations[TERMINATION_SECONDS]), grace)
+    except (KeyError, TypeError, ValueError):
+        return grace

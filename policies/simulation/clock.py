@@ -1,0 +1,75 @@
+"""Virtual time: what happens next, and actors that take time."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+Steps = "Generator[float | None, None, None]"
+"""An actor: yields the seconds that its next step takes, or None until somebody wakes it."""
+
+
+class Clock:
+    """Seconds, and what is due when. Of two things that are due at one moment, the one that was arranged first comes
+    first."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self.running: Task | None = None
+        """The actor whose step it is."""
+
+    def at(self, time: float, call: Callable[[], None]) -> None:
+        """Do something at a time; at once where that has passed."""
+        heappush(self._due, (max(time, self.now), next(self._numbers), call))
+
+    def spawn(self, steps: Generator[float | None, None, None]) -> Task:
+        """Start an actor, at this moment."""
+        task = Task(self, steps)
+        self.at(self.now, task.step)
+        return task
+
+    @property
+    def next_time(self) -> float | None:
+        """When something is due next, None where nothing is."""
+        return self._due[0][0] if self._due else None
+
+    def advance(self) -> None:
+        """Go to what is due next, and do it."""
+        self.now, _, call = heappop(self._due)
+        call()
+
+
+class Task:
+    """An actor that was started. `done`: it has ended; `then_wake`: who goes on then."""
+
+    __slots__ = ("_clock", "_parked", "_steps", "done", "then_wake")
+
+    def __init__(self, clock: Clock, steps: Generator[float | None, None, None]) -> None:
+        self._clock, self._steps = clock, steps
+        self._parked = self.done = False
+        self.then_wake: Task | None = None
+
+    def step(self) -> None:
+        """Its next step; what it yields says when it goes on."""
+        self._clock.running = self
+        for seconds in self._steps:
+            if seconds is None:
+                self._parked = True
+            else:
+                self._clock.at(self._clock.now + seconds, self.step)
+            return
+        self.done = True
+        if self.then_wake is not None:
+            self.then_wake.wake()
+
+    def wake(self) -> None:
+        """Go on, if it waits to be woken."""
+        if self._parked:
+            self._parked = False
+            self._clock.at(self._clock.now, self.step)

@@ -1,0 +1,357 @@
+"""Everybody but the scheduler: kubelets, kube-controller-manager, one write after the other.
+
+They hear of changes in the order in which those are stored, and deal with one after the other: of each first the
+kubelet, then the budgets, then the workload's controller.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.controllers import SYNC_DELAY, reconcile
+from policies.controllers.actions import (
+    CreatePod,
+    CreateWorkload,
+    DeletePod,
+    DeleteWorkload,
+    ReleasePod,
+    Report,
+    Requeue,
+    SetStatus,
+    UpdateWorkload,
+)
+from policies.controllers.daemon_set import target_node
+from policies.controllers.pod_gc import CHECK_PERIOD, collect
+from policies.controllers.view import WorkloadState
+from policies.objects.fields import InvalidObject, group_kind, text
+from policies.objects.pod import Owner
+from policies.simulation.api_server import Change, controller_of, termination_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from policies.controllers.actions import Action
+    from policies.controllers.view import Key, PodState
+    from policies.simulation.api_server import ApiServer
+    from policies.simulation.clock import Clock
+    from policies.simulation.controller_view import ControllerView
+    from policies.simulation.latencies import Latencies
+
+JOB: Final = "batch/Job"
+DAEMON_SET: Final = "apps/DaemonSet"
+_SIZED: Final = ("apps/ReplicaSet", "apps/StatefulSet")
+BUDGET: Final = "policy/PodDisruptionBudget"
+FIRST_COLLECTION: Final = 5.7
+"""When the collector of lost pods looks first, in seconds."""
+
+
+class Sync(NamedTuple):
+    """A workload is due."""
+
+    key: Key
+
+
+class Collect(NamedTuple):
+    """The collector of lost pods is due."""
+
+
+class Gone(NamedTuple):
+    """A pod has ended."""
+
+    key: tuple[str, str]
+    uid: str
+
+
+class Arrive(NamedTuple):
+    """Somebody changes something: `change` stores it."""
+
+    change: Callable[[], None]
+
+
+Due = Change | Sync | Collect | Gone | Arrive
+ARRIVAL: Final = 1e-3
+"""Seconds that pass after an arrival before anybody looks at what has changed."""
+
+
+class ControllerManager:
+    """One actor that deals with changes in their order."""
+
+    def __init__(
+        self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, *, grows_only: bool = False
+    ) -> None:
+        """`grows_only`: ReplicaSets and StatefulSets delete no pods, as in the world of the recordings."""
+        self._grows_only = grows_only
+        self._clock, self._api, self._view, self._latencies = clock, api, view, latencies
+        self._due: deque[Due] = deque()
+        self._arriving: list[Change] | None = None
+        self._delayed: dict[Key, float] = {}
+        self._numbers: dict[Key, int] = {}
+        self._quarantine: Mapping[str, float] = {}
+        self._collects = False
+        self.terminations: dict[str, float] = {}
+        """uid -> when a pod that was told to end is gone."""
+        self.unreadable: dict[Key, str] = {}
+        """Objects whose controllers cannot read them, and why."""
+        self._task = clock.spawn(self._run())
+
+    def start(self) -> None:
+        """Look at every workload, and from now on at what changes."""
+        for key in list(self._api.workloads):
+            self._count_pods(key)
+        self._api.watchers.append(self._heard)
+        self._put(*(Sync(key) for key in self._api.workloads if key[0] != BUDGET))
+
+    def set_budgets(self) -> None:
+        """Bring the status of every budget up to date, before anything happens."""
+        for key in [key for key in self._api.workloads if key[0] == BUDGET]:
+            try:
+                actions = reconcile(self._view, key, self._api.seconds)
+            except InvalidObject as error:
+                self.unreadable[key] = str(error)
+                continue
+            for action in actions:
+                if isinstance(action, SetStatus):
+                    self._api.set_status(key, action.status)
+
+    def _heard(self, change: Change) -> None:
+        if change.kind == "Status":
+            return
+        if change.kind == "Pod" and change.new is None:
+            self._keep_for_its_job(change.old)
+        if self._arriving is not None and change.kind != "Pod":
+            self._arriving.append(change)
+        else:
+            self._put(change)
+
+    def _keep_for_its_job(self, state: PodState) -> None:
+        owner = controller_of(state.pod)
+        if owner is not None and owner[0] == JOB and owner in self._api.workloads:
+            self._view.keep(owner, replace(state, gone=True))
+
+    def arrive(self, change: Callable[[], None]) -> None:
+        """Somebody changes something, now or once what is being done is done."""
+        self._due.appendleft(Arrive(change))
+        self._task.wake()
+
+    def _put(self, *due: Due) -> None:
+        self._due.extend(due)
+        self._task.wake()
+
+    # The actor
+
+    def _run(self) -> Generator[float | None, None, None]:
+        while True:
+            if not self._due:
+                yield None
+                continue
+            due = self._due.popleft()
+            yield from self._deal_with(due)
+
+    def _deal_with(self, due: Due) -> Generator[float | None, None, None]:
+        if isinstance(due, Sync):
+            self._delayed.pop(due.key, None)
+            yield from self._sync(due.key)
+        elif isinstance(due, Collect):
+            yield from self._collect_lost_pods()
+        elif isinstance(due, Gone):
+            self.terminations.pop(due.uid, None)
+            self._api.remove_pod(due.key, due.uid)
+        elif isinstance(due, Arrive):
+            yield from self._arrived(due.change)
+        elif due.kind == "Pod":
+            yield from self._pod_changed(due.old, due.new)
+        elif due.kind == "Node":
+            yield from self._node_changed(due.new is None)
+        else:
+            yield from self._workload_changed(due.old, due.new)
+
+    def _arrived(self, change: Callable[[], None]) -> Generator[float | None, None, None]:
+        """What arrives is looked at first; its consequences wait until it is a moment old."""
+        changes: list[Change] = []
+        self._arriving = changes
+        change()
+        self._arriving = None
+        for what in changes:
+            yield from self._deal_with(what)
+        yield from self._all_budgets()
+        yield ARRIVAL
+
+    def _pod_changed(self, old: PodState | None, new: PodState | None) -> Generator[float | None, None, None]:
+        if new is not None and new.terminating and not (old is not None and old.terminating):
+            self._kubelet_ends(new)
+        state = new if new is not None else old
+        if state is None:
+            return
+        yield from self._budgets(state.pod.namespace)
+        owner = controller_of(state.pod)
+        if owner is not None:
+            yield from self._sync_after(owner)
+
+    def _kubelet_ends(self, state: PodState) -> None:
+        """A pod is gone when it has ended, counted from when its kubelet hears of it."""
+        uid = state.pod.uid
+        ends = self._clock.now + termination_seconds(state)
+        self.terminations[uid] = ends
+        self._clock.at(ends, partial(self._put, Gone((state.pod.namespace, state.pod.name), uid)))
+
+    def _node_changed(self, removed: bool) -> Generator[float | None, None, None]:
+        if removed and not self._collects:
+            self._collects = True
+            self._arrange_collection()
+        for key in [key for key in self._api.workloads if key[0] == DAEMON_SET]:
+            yield from self._sync(key)
+
+    def _workload_changed(
+        self, old: WorkloadState | None, new: WorkloadState | None
+    ) -> Generator[float | None, None, None]:
+        if new is None:
+            if old is not None:
+                yield from self._collect_garbage(old.key)
+        elif new.key[0] != BUDGET:
+            if old is None:
+                self._count_pods(new.key)
+            yield from self._sync(new.key)
+
+    def _collect_garbage(self, key: Key) -> Generator[float | None, None, None]:
+        """The pods of a workload that was deleted, in order of creation."""
+        self._view.forget(key)
+        for state in self._view.pods_of(key):
+            if not state.terminating:
+                yield from self._delete(state.pod.namespace, state.pod.name, force=False, message="garbage collector")
+
+    # Budgets
+
+    def _budgets(self, namespace: str) -> Generator[float | None, None, None]:
+        for key in [key for key in self._api.workloads if key[0] == BUDGET and key[1] == namespace]:
+            yield from self._sync(key)
+
+    def _all_budgets(self) -> Generator[float | None, None, None]:
+        for key in [key for key in self._api.workloads if key[0] == BUDGET]:
+            yield from self._sync(key)
+
+    # Workloads
+
+    def _sync_after(self, key: Key) -> Generator[float | None, None, None]:
+        """Sync a workload whose pod has changed: at once, or after a while, which further changes do not move."""
+        delay = SYNC_DELAY.get(key[0], 0.0)
+        if not delay:
+            yield from self._sync(key)
+        else:
+            self._requeue(key, self._clock.now + delay)
+
+    def _requeue(self, key: Key, time: float) -> None:
+        if not self._delayed.get(key, float("inf")) <= time:
+            self._delayed[key] = time
+            self._clock.at(time, partial(self._sync_due, key, time))
+
+    def _sync_due(self, key: Key, time: float) -> None:
+        if self._delayed.get(key) == time:
+            self._put(Sync(key))
+
+    def _sync(self, key: Key) -> Generator[float | None, None, None]:
+        if key in self.unreadable:
+            return
+        try:
+            actions = reconcile(self._view, key, self._api.seconds)
+        except InvalidObject as error:
+            self.unreadable[key] = str(error)
+            return
+        for action in actions:
+            if self._grows_only and isinstance(action, DeletePod) and key[0] in _SIZED:
+                continue
+            yield from self._apply(action)
+
+    def _apply(self, action: Action) -> Generator[float | None, None, None]:
+        if isinstance(action, CreatePod):
+            yield from self._create(action)
+        elif isinstance(action, DeletePod):
+            yield from self._delete(action.namespace, action.name, force=action.force, message=_who(action.owner))
+        elif isinstance(action, SetStatus):
+            if action.key[0] == BUDGET:
+                yield self._latencies.write("update", action.key[2])
+            self._api.set_status(action.key, action.status)
+        elif isinstance(action, ReleasePod):
+            self._view.release(action.key, action.uid)
+        elif isinstance(action, Requeue):
+            self._requeue(action.key, action.at - self._api.epoch)
+        elif isinstance(action, Report):
+            self._report(action)
+        else:
+            yield from self._change_workload(action)
+
+    def _report(self, action: Report) -> None:
+        if action.key[0] == JOB and action.reason == "Failed":
+            self._api.timeline.add("jobFailed", message=f"{action.key[1]}/{action.key[2]}: {action.message}")
+
+    def _change_workload(
+        self, action: CreateWorkload | UpdateWorkload | DeleteWorkload
+    ) -> Generator[float | None, None, None]:
+        if isinstance(action, CreateWorkload):
+            metadata = action.object["metadata"]
+            key = (group_kind(action.object), text(metadata, "namespace"), text(metadata, "name"))
+            yield self._latencies.write("create", key[2])
+            if key not in self._api.workloads:
+                now = float(int(self._api.seconds))
+                self._api.put_workload(WorkloadState(key, action.object, created=now, controller=action.owner))
+            return
+        yield self._latencies.write("update", action.key[2])
+        state = self._api.workloads.get(action.key)
+        if state is None:
+            return
+        if isinstance(action, UpdateWorkload):
+            self._api.put_workload(replace(state, object=action.object))
+        else:
+            self._api.remove_workload(action.key)
+
+    # Pods
+
+    def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
+        pod, key = action.pod, action.owner
+        if not pod.name:
+            pod = replace(pod, name=self._name(action))
+        yield self._latencies.write("create", pod.key)
+        state = self._api.workloads.get(key)
+        if state is None:
+            return
+        owner = pod.owner or Owner(key[0].rpartition("/")[2], key[2], text(state.object, "metadata", "uid"))
+        self._api.create_pod(replace(pod, owner=owner), action.template)
+
+    def _name(self, action: CreatePod) -> str:
+        if action.owner[0] == DAEMON_SET:
+            return f"{action.owner[2]}-{target_node(action.pod)}"
+        number = self._numbers[action.owner] = self._numbers.get(action.owner, 0) + 1
+        stem = action.generate_name.removesuffix("-")
+        return f"{stem}-{number}"
+
+    def _count_pods(self, key: Key) -> None:
+        self._numbers[key] = len(self._api.by_controller.get(key, {}))
+
+    def _delete(self, namespace: str, name: str, *, force: bool, message: str) -> Generator[float | None, None, None]:
+        yield self._latencies.write("delete", f"{namespace}/{name}")
+        self._api.delete_pod((namespace, name), "deleted", message=message, force=force)
+
+    # Lost pods
+
+    def _arrange_collection(self) -> None:
+        rounds = max(-(-(self._clock.now - FIRST_COLLECTION) // CHECK_PERIOD), 0)
+        time = FIRST_COLLECTION + CHECK_PERIOD * rounds
+        if time <= self._clock.now:
+            time += CHECK_PERIOD
+        self._clock.at(time, partial(self._put, Collect()))
+
+    def _collect_lost_pods(self) -> Generator[float | None, None, None]:
+        pods = list(self._api.pods.values())
+        deletes, self._quarantine = collect(pods, self._api.nodes, self._quarantine, self._api.seconds)
+        for action in deletes:
+            yield from self._delete(action.namespace, action.name, force=True, message="pod garbage collector")
+        if self._quarantine or any(s.pod.node_name and s.pod.node_name not in self._api.nodes for s in pods):
+            self._arrange_collection()
+        else:
+            self._collects = False
+
+
+def _who(owner: Key | None) -> str:
+    return "pod garbage collector" if owner is None else f"{owner[0].rpartition('/')[2]} {owner[2]}"

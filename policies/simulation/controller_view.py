@@ -1,0 +1,78 @@
+"""What controllers see of the simulated API server, and pods as admission leaves them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from policies.controllers.view import Key, PodState, WorkloadState
+    from policies.objects.fields import ApiObject
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.simulation.api_server import ApiServer
+
+
+class ControllerView:
+    """A View (policies.controllers.view) of the API server."""
+
+    def __init__(self, api: ApiServer, admission: Callable[[ApiObject], Pod]) -> None:
+        """`admission`: an API object as a pod, with what admission fills in. It may raise InvalidObject."""
+        self._api, self._admission = api, admission
+        self._admitted: dict[int, tuple[ApiObject, Pod]] = {}
+        self._gone: dict[Key, dict[str, PodState]] = {}
+        self._released: dict[Key, set[str]] = {}
+
+    def keep(self, key: Key, state: PodState) -> None:
+        """A Job's pod is gone; the Job counts it all the same."""
+        released = self._released.get(key, set())
+        if state.pod.uid in released:
+            released.discard(state.pod.uid)
+        else:
+            self._gone.setdefault(key, {})[state.pod.uid] = state
+
+    def release(self, key: Key, uid: str) -> None:
+        """A Job has counted a pod, which may be there for a while yet."""
+        if self._gone.get(key, {}).pop(uid, None) is None:
+            self._released.setdefault(key, set()).add(uid)
+
+    def forget(self, key: Key) -> None:
+        """A workload is gone."""
+        self._gone.pop(key, None)
+        self._released.pop(key, None)
+
+    def workload(self, key: Key, /) -> WorkloadState | None:
+        """The object of this identity."""
+        return self._api.workloads.get(key)
+
+    def owned(self, key: Key, /) -> Sequence[WorkloadState]:
+        """The workloads that it controls."""
+        return [state for state in self._api.workloads.values() if state.controller == key]
+
+    def pods_of(self, key: Key, /) -> Sequence[PodState]:
+        """The pods that it controls."""
+        present = self._api.by_controller.get(key, {}).values()
+        gone, released = self._gone.get(key, {}), self._released.get(key)
+        if not gone and not released:
+            return list(present)
+        return [*gone.values(), *(state for state in present if state.pod.uid not in (released or ()))]
+
+    def pods_in(self, namespace: str, /) -> Iterable[PodState]:
+        """Every pod of a namespace."""
+        return [state for (where, _), state in self._api.pods.items() if where == namespace]
+
+    def pods_on(self, node: str, /) -> Sequence[PodState]:
+        """The pods that are bound to a node."""
+        return list(self._api.by_node.get(node, {}).values())
+
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes by name."""
+        return self._api.nodes
+
+    def admit(self, template: ApiObject, make: Callable[[], ApiObject], /) -> Pod:
+        """A pod of the template; asked for once of each."""
+        known = self._admitted.get(id(template))
+        if known is None:
+            known = self._admitted[id(template)] = template, self._admission(make())
+        return known[1]

@@ -1,0 +1,79 @@
+"""The order in which the scheduler goes through nodes, and which of equally good ones it takes.
+
+Source: kubernetes `pkg/scheduler/backend/cache/node_tree.go`, `schedule_one.go` (`nodeScoreHeap`).
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policies.objects.node import Node
+
+_ZONE: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_REGION: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+
+
+class NodeTree:
+    """Nodes by zone, zones and nodes in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._zones: dict[tuple[str, str], dict[str, None]] = {}
+        self._zone_of: dict[str, tuple[str, str]] = {}
+        self._listed: list[str] | None = None
+
+    def put(self, node: Node) -> None:
+        """A node comes, or changes: in another zone it is the last."""
+        zone = _first(node, _REGION), _first(node, _ZONE)
+        if self._zone_of.get(node.name) == zone:
+            return
+        self.remove(node.name)
+        self._zones.setdefault(zone, {})[node.name] = None
+        self._zone_of[node.name] = zone
+
+    def remove(self, name: str) -> None:
+        """A node goes; a zone without nodes is forgotten."""
+        self._listed = None
+        zone = self._zone_of.pop(name, None)
+        if zone is None:
+            return
+        nodes = self._zones[zone]
+        del nodes[name]
+        if not nodes:
+            del self._zones[zone]
+
+    def list(self) -> Sequence[str]:
+        """The names, one of each zone in turn."""
+        if self._listed is None:
+            rounds = zip_longest(*self._zones.values())
+            self._listed = [name for names in rounds for name in names if name is not None]
+        return self._listed
+
+
+def _first(node: Node, keys: Sequence[str]) -> str:
+    return next((node.labels[key] for key in keys if key in node.labels), "")
+
+
+def top_of_heap(order: Sequence[str], scores: Mapping[str, int]) -> str:
+    """The node that upstream pops first: the best, and of several best ones what Go's `heap.Init` leaves on top.
+
+    `order`: the nodes in the order in which they were found feasible.
+    """
+    heap = list(order)
+    for start in range(len(heap) // 2 - 1, -1, -1):
+        _down(heap, scores, start)
+    return heap[0]
+
+
+def _down(heap: list[str], scores: Mapping[str, int], place: int) -> None:
+    """Go's `container/heap` `down`, the larger first: of two equal children the left one, and no equal one moves up."""
+    while (child := 2 * place + 1) < len(heap):
+        if child + 1 < len(heap) and scores[heap[child + 1]] > scores[heap[child]]:
+            child += 1
+        if scores[heap[child]] <= scores[heap[place]]:
+            return
+        heap[place], heap[child] = heap[child], heap[place]
+        place = child

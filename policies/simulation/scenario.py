@@ -1,0 +1,120 @@
+"""One scenario of a batch: a cluster, and what arrives when; the world that recordings were made in.
+
+Rules of that world: pods have one kubelet that never fails, names are numbered, times are those of `Latencies`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.controllers.view import PodState, WorkloadState
+from policies.objects.fields import InvalidObject, group_kind, json_type, text, timestamp
+from policies.objects.node import Node
+from policies.objects.pod import Owner, Pod
+from policies.options import POD_TEMPLATE_PATHS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.objects.fields import ApiObject
+
+BUDGET: Final = "policy/PodDisruptionBudget"
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_KINDS: Final = {
+    "nodes": ("v1", "Node"),
+    "pods": ("v1", "Pod"),
+    "namespaces": ("v1", "Namespace"),
+    "priorityClasses": ("scheduling.k8s.io/v1", "PriorityClass"),
+    "pdbs": ("policy/v1", "PodDisruptionBudget"),
+}
+
+
+class Arrival(NamedTuple):
+    """Somebody's change at `at` seconds. `op`: create, update or delete."""
+
+    at: float
+    op: str
+    object: ApiObject
+
+
+class Scenario(NamedTuple):
+    """What is there at time 0, what arrives, and when the run ends. Objects are API objects."""
+
+    objects: list[ApiObject]
+    arrivals: list[Arrival]
+    horizon: float
+    quiet: float
+
+
+def read_scenario(case: ApiObject) -> Scenario:
+    """Read a line of a batch. Raises ValueError and InvalidObject."""
+    objects = [obj for key in ("namespaces", "priorityClasses", "nodes") for obj in _objects(case, key)]
+    objects += [*_objects(case, "workloads"), *_objects(case, "pdbs"), *_objects(case, "pods")]
+    return Scenario(
+        objects=objects,
+        arrivals=sorted(_arrivals(case), key=lambda arrival: arrival.at),
+        horizon=_seconds(case, "horizonSeconds", 3600.0),
+        quiet=_seconds(case, "quietSeconds", 400.0),
+    )
+
+
+def _objects(case: ApiObject, key: str) -> Iterator[ApiObject]:
+    for obj in _list(case, key):
+        if not isinstance(obj, dict):
+            raise ValueError(f"{key} must hold objects, not {json_type(obj)}")
+        if "kind" in obj or key not in _KINDS:
+            yield obj
+        else:
+            version, kind = _KINDS[key]
+            yield {**obj, "apiVersion": version, "kind": kind}
+
+
+def _list(case: ApiObject, key: str) -> Iterable[Any]:
+    value = case.get(key) or []
+    if not isinstance(value, list):
+        raise ValueError(f"{key} must be a list, not {json_type(value)}")
+    return value
+
+
+def _arrivals(case: ApiObject) -> Iterator[Arrival]:
+    for arrival in _list(case, "arrivals"):
+        if not isinstance(arrival, dict) or not isinstance(arrival.get("object"), dict):
+            raise ValueError("each of arrivals must be an object with `at`, `op` and `object`")
+        if arrival.get("op") not in ("create", "update", "delete"):
+            raise ValueError("op of an arrival must be create, update or delete")
+        yield Arrival(_seconds(arrival, "at", 0.0), arrival["op"], arrival["object"])
+
+
+def _seconds(obj: ApiObject, key: str, default: float) -> float:
+    value = obj.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e9:
+        raise ValueError(f"{key} must be a number of seconds")
+    return float(value)
+
+
+def read_node(obj: ApiObject) -> Node:
+    """A node, with the label of its host's name. Raises InvalidObject."""
+    node = Node.from_api(obj)
+    return node if _HOSTNAME in node.labels else replace(node, labels={**node.labels, _HOSTNAME: node.name})
+
+
+def read_pod(obj: ApiObject) -> PodState:
+    """A pod as it is stored at time 0. Raises InvalidObject."""
+    pod = Pod.from_api(obj)
+    ready = float(pod.start_time or 0) if pod.node_name else None
+    return PodState(pod=pod, created=float(pod.start_time or 0), ready=ready, template=obj)
+
+
+def read_workload(obj: ApiObject) -> WorkloadState:
+    """A workload or a budget. Raises InvalidObject: its kind is not modelled."""
+    kind = group_kind(obj)
+    if kind != BUDGET and kind not in POD_TEMPLATE_PATHS:
+        raise InvalidObject(f"{obj.get('kind') or 'an object without a kind'} is not simulated")
+    namespace, name = text(obj, "metadata", "namespace", default="default"), text(obj, "metadata", "name")
+    owner = Owner.from_api(obj)
+    controller = None
+    if owner is not None:
+        controller = (f"{owner.api_version.rpartition('/')[0]}/{owner.kind}", namespace, owner.name)
+    created = float(timestamp(obj, "metadata", "creationTimestamp") or 0)
+    return WorkloadState((kind, namespace, name), obj, created=created, controller=controller)

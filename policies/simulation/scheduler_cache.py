@@ -1,0 +1,129 @@
+"""What the scheduler knows of the cluster: what is stored, and what it has decided and not yet stored.
+
+Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.objects.disruption_budget import PodDisruptionBudget
+from policies.objects.workload import Workload
+from policies.scheduling.cache import PodsByNode
+from policies.scheduling.objects import Objects
+from policies.simulation.node_tree import NodeTree
+from policies.tables import FrozenTable, GroupedTable, Table
+
+if TYPE_CHECKING:
+    from policies.controllers.view import WorkloadState
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.scheduling.snapshot import Snapshot
+
+BUDGET: Final = "policy/PodDisruptionBudget"
+_CHANGING: Final = ("nodes", "budgets", "workloads", "pods_by_node", "nominated")
+
+
+class SchedulerCache:
+    """Pods on nodes, assumed ones too, nominated pods, nodes and what else plugins read."""
+
+    def __init__(self, base: Objects | None = None) -> None:
+        """`base`: objects that do not change: storage, services, namespaces."""
+        self._base = base or Objects()
+        self._nodes: Table[tuple[str, str], Node] = Table()
+        self._budgets: Table[tuple[str, str], PodDisruptionBudget] = Table()
+        self._workloads: GroupedTable[tuple[str, str, str], Workload] = GroupedTable(place=1)
+        self._pods_by_node = PodsByNode()
+        self.node_tree = NodeTree()
+        self._pods: dict[str, Pod] = {}
+        self._assumed: set[str] = set()
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as the next cycle sees it."""
+        pods_by_node, nominated = self._pods_by_node.tables(FrozenTable())
+        objects = replace(
+            self._base,
+            nodes=self._nodes.freeze(),
+            budgets=self._budgets.freeze(),
+            workloads=self._workloads.freeze(),
+            pods_by_node=pods_by_node,
+            nominated=nominated,
+        )
+        return self._pods_by_node.next_snapshot(objects).get()
+
+    # Pods
+
+    def add_pod(self, pod: Pod) -> None:
+        """A pod is stored as bound, whether it was assumed before or not."""
+        self._assumed.discard(pod.uid)
+        self._change(self._pods.get(pod.uid), pod)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """A bound pod is gone."""
+        self._assumed.discard(pod.uid)
+        self._change(self._pods.get(pod.uid), None)
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """Take a pod for bound until the API server says so."""
+        self._assumed.add(pod.uid)
+        labels = self._nodes.get(("", node))
+        self._change(None, pod.bound_to(node, labels.labels if labels else {}))
+
+    def forget(self, pod: Pod) -> bool:
+        """It will not be bound after all; whether it was assumed."""
+        if pod.uid not in self._assumed:
+            return False
+        self.remove_pod(pod)
+        return True
+
+    def is_assumed(self, pod: Pod) -> bool:
+        """Whether it is taken for bound, and the API server has not said so yet."""
+        return pod.uid in self._assumed
+
+    def nominate(self, old: Pod | None, new: Pod | None) -> None:
+        """A nomination comes or goes."""
+        self._pods_by_node.change_pod(old, new)
+
+    def _change(self, old: Pod | None, new: Pod | None) -> None:
+        self._pods_by_node.change_pod(old, new)
+        if new is not None:
+            self._pods[new.uid] = new
+        elif old is not None:
+            del self._pods[old.uid]
+
+    # What else changes
+
+    def put_node(self, node: Node) -> None:
+        """A node comes or changes."""
+        self._nodes.put(("", node.name), node)
+        self.node_tree.put(node)
+        self._pods_by_node.change_node(node.name)
+
+    def remove_node(self, name: str) -> None:
+        """A node goes."""
+        self._nodes.pop(("", name))
+        self.node_tree.remove(name)
+        self._pods_by_node.change_node(name)
+
+    def put_workload(self, state: WorkloadState) -> None:
+        """A workload or a budget comes or changes."""
+        kind, namespace, name = state.key
+        if kind == BUDGET:
+            self._budgets.put((namespace, name), _budget(state))
+        else:
+            self._workloads.put(state.key, Workload.from_api(state.object))
+
+    def remove_workload(self, state: WorkloadState) -> None:
+        """A workload or a budget goes."""
+        kind, namespace, name = state.key
+        if kind == BUDGET:
+            self._budgets.pop((namespace, name))
+        else:
+            self._workloads.pop(state.key)
+
+
+def _budget(state: WorkloadState) -> PodDisruptionBudget:
+    budget = PodDisruptionBudget.from_api(state.object)
+    status: Any = state.status
+    return replace(budget, disruptions_allowed=status.disruptions_allowed, stale=False) if status else budget
