@@ -3,32 +3,147 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.batch import run_batch
-from policies.objects.fields import InvalidObject
-from policies.sources import SourceError
-from policies.terminal import columns
+from policies.kinds import POD_TEMPLATE_PATHS
+from policies.objects.fields import InvalidObject, group_kind, mapping
+from policies.sources import SourceError, find_files, load_cluster, read_file
+from policies.terminal import COLOR_CHOICES, columns, painter, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from policies.objects.fields import ApiObject
+    from policies.simulation.scenario import Arrival
+    from policies.simulation.simulation import Simulation
+    from policies.simulation.summary import Summary
 
-OK, USAGE, FAILED = 0, 2, 3
+OK, FOUND, USAGE, FAILED = range(4)
+BUDGET: Final = "policy/PodDisruptionBudget"
+AT_ONCE: Final = ("scheduling.k8s.io/PriorityClass", "/Namespace", "/LimitRange")
+"""What counts from time 0 on, whenever it comes: admission asks for it."""
 MOST_RUNS: Final = 1000
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 answered, 1 a bad line, 2 usage, 3 not done."""
-    options = _parser().parse_args(arguments)
+    """Run the command; returns the exit status: 0 answered, 1 --fail-on (or a bad line), 2 usage, 3 not done."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.batch:
+        if options.cluster or options.filename or options.events:
+            parser.error("--batch brings its clusters and arrivals along: leave out -f, --events and --cluster")
+    elif not options.cluster:
+        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    elif not options.filename and not options.events:
+        parser.error("give what arrives: -f, --events or both (or --batch)")
     try:
-        return run_batch(options.batch, partial(answer_case, runs=options.runs, seed=options.seed))
+        if options.batch:
+            return run_batch(options.batch, partial(answer_case, runs=options.runs, seed=options.seed))
+        return _simulate(options)
     except (SourceError, InvalidObject) as fault:
         print(f"forewarn simulate: {fault}", file=sys.stderr)  # noqa: T201
         return FAILED
+    except ValueError as fault:
+        print(f"forewarn simulate: {fault}", file=sys.stderr)  # noqa: T201
+        return FAILED
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    """Simulate what files bring to a cluster, and print it."""
+    from policies.render.simulation import render
+    from policies.simulation.dump import DumpCache, not_simulated, world_of
+    from policies.simulation.outcomes import explore
+    from policies.simulation.simulation import Simulation
+    from policies.simulation.summary import summarize
+
+    cache = DumpCache()
+    load_cluster(*options.cluster, into=cache)
+    arrivals = [*_applied(options.filename, options.namespace), *_events(options.events)]
+    for arrival in arrivals:
+        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create":
+            cache.add(arrival.object)
+    world = world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=options.until)
+    outcomes = explore(partial(Simulation, world, progress=_progress()), options.runs, options.seed)
+    told = [(outcome, summarize(outcome.simulation)) for outcome in outcomes]
+    if options.output == "json":
+        finals = {repr(outcome.simulation.final()) for outcome in outcomes}
+        entries = [{**outcome.to_dict(), "summary": summary.to_dict()} for outcome, summary in told]
+        print(json.dumps({"runs": options.runs, "distinctFinals": len(finals), "outcomes": entries}))  # noqa: T201
+    else:
+        paint = painter(wants_color(options.color, sys.stdout))
+        sys.stdout.writelines(line + "\n" for line in render(told, paint))
+        notes = [*not_simulated(cache.snapshot()), *_unread(outcomes[0].simulation)]
+        sys.stdout.writelines(f"  note: {note}\n" for note in notes)
+    happens = {name for _, summary in told for name in _happens(summary)}
+    return FOUND if happens & set(options.fail_on) else OK
+
+
+def _happens(summary: Summary) -> Iterator[str]:
+    if summary.evictions:
+        yield "preemption"
+    if any(waiting.pods > waiting.before for waiting in summary.waiting):
+        yield "pending"
+
+
+def _unread(simulation: Simulation) -> Iterator[str]:
+    for _, problem in sorted(simulation.controllers.unreadable.items()):
+        yield f"nothing is done for it: {problem}"
+
+
+def _applied(paths: Sequence[str], namespace: str) -> Iterator[Arrival]:
+    """The objects of files and directories, as one apply at time 0 brings them. Raises SourceError."""
+    from policies.manifests import read
+    from policies.simulation.scenario import Arrival
+
+    wanted = frozenset(("/Pod", "/Node", BUDGET, *AT_ONCE, *POD_TEMPLATE_PATHS))
+    for path in paths:
+        found = False
+        for file in find_files([path]):
+            reading = read(read_file(file), "<stdin>" if file == "-" else file, wanted, namespace=namespace)
+            for remark in reading.remarks:
+                if remark.rule in ("parse-error", "template-braces"):
+                    raise SourceError(remark.location.file, remark.message, remark.location.line)
+            for subject in reading.subjects:
+                found = True
+                names = {"name": subject.ref.name}
+                if subject.ref.namespace:
+                    names["namespace"] = subject.ref.namespace
+                metadata = {**mapping(subject.object, "metadata"), **names}
+                yield Arrival(0.0, "create", {**subject.object, "metadata": metadata})
+        if not found:
+            raise SourceError(path, "nothing in it that could be simulated")
+
+
+def _events(path: str | None) -> Iterator[Arrival]:
+    """The events of a file. Raises SourceError."""
+    from policies.manifests import Fault, values
+    from policies.simulation.events_file import read_events
+
+    if path is None:
+        return
+    name = "<stdin>" if path == "-" else path
+    try:
+        yield from read_events(value for value, _ in values(read_file(path), name))
+    except Fault as fault:
+        raise SourceError(name, fault.message, fault.start) from None
+    except ValueError as fault:
+        raise SourceError(name, str(fault)) from None
+
+
+def _progress() -> Callable[[float, int], None] | None:
+    """What says on a terminal how far a run is."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(seconds: float, events: int) -> None:
+        sys.stderr.write(f"\r\033[K{seconds:.0f} s simulated, {events} events")
+        sys.stderr.flush()
+
+    return show
 
 
 def answer_case(case: ApiObject, *, runs: int = 1, seed: int = 0) -> ApiObject:
@@ -37,8 +152,8 @@ def answer_case(case: ApiObject, *, runs: int = 1, seed: int = 0) -> ApiObject:
     from policies.simulation.scenario import read_scenario
     from policies.simulation.simulation import Simulation
 
-    scenario = read_scenario(case)
-    outcomes = explore(lambda random: Simulation(scenario, random=random), runs, seed)
+    world = read_scenario(case)
+    outcomes = explore(partial(Simulation, world), runs, seed)
     finals = {repr(outcome.simulation.final()) for outcome in outcomes}
     category = {"category": case["category"]} if "category" in case else {}
     answer = {"runs": runs, "distinctFinals": len(finals), "outcomes": [outcome.to_dict() for outcome in outcomes]}
@@ -52,22 +167,45 @@ def _runs(text: str) -> int:
     return number
 
 
+def _until(text: str) -> float:
+    from policies.simulation.events_file import seconds
+
+    try:
+        return seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "--until")
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="forewarn simulate",
         description="Say what becomes of a cluster, one event after the other: who is pushed out, where replacements"
         " go, who stays pending.",
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=columns()),
+        epilog="Exit status: 0 an answer was given, 1 --fail-on was met or a line of a batch is malformed, "
+        "2 wrong usage, 3 could not do the job.",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
     )
-    parser.add_argument(
-        "--batch", metavar="FILE", required=True, help="scenarios as JSON lines (.gz too; -: standard input)"
+    add = parser.add_argument
+    add("-f", "--filename", action="append", default=[], metavar="FILE", help="what is applied at time 0 (repeatable)")
+    add(
+        "--events",
+        metavar="FILE",
+        help="what happens when: a list of `{at, create|update|delete|scale|cordon|drain|lost}`",
     )
-    parser.add_argument(
+    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add("--until", type=_until, default=3600.0, metavar="DURATION", help="when to stop: 90s, 5m, 1h (default 1h)")
+    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
+    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    happenings = ("preemption", "pending")
+    add("--fail-on", action="append", choices=happenings, default=[], help="exit with 1 when this happens to a pod")
+    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add("--batch", metavar="FILE", help="scenarios as JSON lines (.gz too; -: standard input), answered likewise")
+    add(
         "--runs",
         metavar="N",
         type=_runs,
         default=1,
         help="explore ties and races in so many runs, the first of them with fixed latencies (default 1)",
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the dice of --runs (default 0)")
+    add("--seed", metavar="N", type=int, default=0, help="of the dice of --runs (default 0)")
     return parser

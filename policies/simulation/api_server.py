@@ -10,6 +10,8 @@ from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.controllers.view import PodState, WorkloadState
+from policies.objects.disruption_budget import PodDisruptionBudget
+from policies.simulation.timeline import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from policies.simulation.timeline import Timeline
 
 PodKey = tuple[str, str]
+BUDGET: Final = "policy/PodDisruptionBudget"
 EPOCH: Final = 1780272000.0
 """Time 0 of a simulation without a clock of its own: 2026-06-01T00:00:00Z, in seconds since 1970."""
 TERMINATION_SECONDS: Final = "terminationSeconds"
@@ -56,6 +59,9 @@ class ApiServer:
         self.by_node: dict[str, dict[PodKey, PodState]] = {}
         self.nodes: dict[str, Node] = {}
         self.workloads: dict[Key, WorkloadState] = {}
+        self.by_namespace: dict[str, dict[PodKey, PodState]] = {}
+        self._by_kind: dict[str, dict[Key, None]] = {}
+        self._budgets: dict[str, dict[Key, PodDisruptionBudget]] = {}
         self.watchers: list[Callable[[Change], None]] = []
         self._uids = 0
 
@@ -78,11 +84,12 @@ class ApiServer:
             return False
         self._uids += 1
         state = PodState(
-            pod=replace(pod, uid=f"{self._uids:08d}"),
+            pod=replace(pod, uid=f"{self._uids:08d}", ready=False),
             created=floor(self.seconds),
             template=template,
             **times,
         )
+        self._note_origin(pod, before=False)
         self.timeline.add("created", pod.key)
         self._put(None, state)
         return True
@@ -91,6 +98,7 @@ class ApiServer:
         """A pod that was there before anything happened."""
         self._uids += 1
         uid = state.pod.uid or f"{self._uids:08d}"
+        self._note_origin(state.pod, before=True)
         self._put(None, replace(state, pod=replace(state.pod, uid=uid)))
 
     def bind(self, pod: Pod, node: str) -> bool:
@@ -103,7 +111,7 @@ class ApiServer:
         bound = state.pod.bound_to(node, found.labels if found else {})
         self.timeline.add("scheduled", pod.key, node)
         started = floor(self.seconds)
-        running = replace(bound, phase="Running", start_time=started)
+        running = replace(bound, phase="Running", start_time=started, ready=True)
         self._keep(state.pod.uid, condition=("", ""))
         self._put(state, replace(state, pod=running, ready=float(started)))
         return True
@@ -166,6 +174,16 @@ class ApiServer:
             state = replace(state, deleted=float(floor(self.seconds)))
         self._put(state, None)
 
+    def _note_origin(self, pod: Pod, *, before: bool) -> None:
+        owner, name = controller_of(pod), pod.key
+        state = self.workloads.get(owner) if owner else None
+        if owner is not None:
+            name = "/".join((state.controller if state and state.controller else owner)[1:])
+        priority, grace = pod.effective_priority, pod.spec.termination_grace_period
+        self.timeline.origins[pod.key] = Origin(
+            name, pod.namespace, priority, pod.priority_class_name, state is not None, before, grace
+        )
+
     def _keep(self, uid: str, **changed: Any) -> None:
         self.stored[uid] = self.stored.get(uid, Stored())._replace(**changed)
 
@@ -180,7 +198,7 @@ class ApiServer:
         self._tell("Pod", old, new)
 
     def _tables_of(self, pod: Pod) -> list[dict[PodKey, PodState]]:
-        tables = [self.pods]
+        tables = [self.pods, self.by_namespace.setdefault(pod.namespace, {})]
         if pod.node_name:
             tables.append(self.by_node.setdefault(pod.node_name, {}))
         owner = controller_of(pod)
@@ -204,10 +222,25 @@ class ApiServer:
             self.timeline.add("nodeRemoved", node=name)
             self._tell("Node", old, None)
 
+    def keys_of(self, kind: str) -> list[Key]:
+        """The workloads of a kind."""
+        return list(self._by_kind.get(kind, ()))
+
+    def budgets(self) -> list[Key]:
+        """All disruption budgets."""
+        return self.keys_of(BUDGET)
+
+    def budgets_of(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
+        """The disruption budgets that select pods of a namespace with these labels."""
+        return [key for key, budget in self._budgets.get(namespace, {}).items() if budget.selects(labels)]
+
     def put_workload(self, state: WorkloadState) -> None:
-        """A workload or a budget comes, or changes in its spec."""
+        """A workload or a budget comes, or changes in its spec. Raises InvalidObject: a budget that cannot be read."""
         old = self.workloads.get(state.key)
         self.workloads[state.key] = state
+        self._by_kind.setdefault(state.key[0], {})[state.key] = None
+        if state.key[0] == BUDGET:
+            self._budgets.setdefault(state.key[1], {})[state.key] = PodDisruptionBudget.from_api(state.object)
         self._tell("Workload", old, state)
 
     def set_status(self, key: Key, status: Any) -> None:
@@ -221,6 +254,8 @@ class ApiServer:
         """A workload or a budget goes; its pods follow in the background."""
         old = self.workloads.pop(key, None)
         if old is not None:
+            self._by_kind[key[0]].pop(key, None)
+            self._budgets.get(key[1], {}).pop(key, None)
             self._tell("Workload", old, None)
 
     def _tell(self, kind: str, old: Any, new: Any) -> None:

@@ -28,7 +28,7 @@ from policies.controllers.pod_gc import CHECK_PERIOD, collect
 from policies.controllers.view import WorkloadState
 from policies.objects.fields import InvalidObject, group_kind, text
 from policies.objects.pod import Owner
-from policies.simulation.api_server import Change, controller_of, termination_seconds
+from policies.simulation.api_server import BUDGET, Change, controller_of, termination_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 JOB: Final = "batch/Job"
 DAEMON_SET: Final = "apps/DaemonSet"
 _SIZED: Final = ("apps/ReplicaSet", "apps/StatefulSet")
-BUDGET: Final = "policy/PodDisruptionBudget"
 FIRST_COLLECTION: Final = 5.7
 """When the collector of lost pods looks first, in seconds."""
 
@@ -106,7 +105,7 @@ class ControllerManager:
 
     def set_budgets(self) -> None:
         """Bring the status of every budget up to date, before anything happens."""
-        for key in [key for key in self._api.workloads if key[0] == BUDGET]:
+        for key in self._api.budgets():
             try:
                 actions = reconcile(self._view, key, self._api.seconds)
             except InvalidObject as error:
@@ -185,7 +184,7 @@ class ControllerManager:
         state = new if new is not None else old
         if state is None:
             return
-        yield from self._budgets(state.pod.namespace)
+        yield from self._budgets(state)
         owner = controller_of(state.pod)
         if owner is not None:
             yield from self._sync_after(owner)
@@ -201,7 +200,7 @@ class ControllerManager:
         if removed and not self._collects:
             self._collects = True
             self._arrange_collection()
-        for key in [key for key in self._api.workloads if key[0] == DAEMON_SET]:
+        for key in self._api.keys_of(DAEMON_SET):
             yield from self._sync(key)
 
     def _workload_changed(
@@ -224,12 +223,13 @@ class ControllerManager:
 
     # Budgets
 
-    def _budgets(self, namespace: str) -> Generator[float | None, None, None]:
-        for key in [key for key in self._api.workloads if key[0] == BUDGET and key[1] == namespace]:
+    def _budgets(self, state: PodState) -> Generator[float | None, None, None]:
+        """Bring those up to date that select a pod."""
+        for key in self._api.budgets_of(state.pod.namespace, state.pod.labels):
             yield from self._sync(key)
 
     def _all_budgets(self) -> Generator[float | None, None, None]:
-        for key in [key for key in self._api.workloads if key[0] == BUDGET]:
+        for key in self._api.budgets():
             yield from self._sync(key)
 
     # Workloads

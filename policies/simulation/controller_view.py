@@ -60,7 +60,7 @@ class ControllerView:
 
     def pods_in(self, namespace: str, /) -> Iterable[PodState]:
         """Every pod of a namespace."""
-        return [state for (where, _), state in self._api.pods.items() if where == namespace]
+        return list(self._api.by_namespace.get(namespace, {}).values())
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         """The pods that are bound to a node."""

@@ -39,6 +39,8 @@ class Rejected(NamedTuple):
     nominated: str | None = None
     candidate: Candidate | None = None
     error: bool = False
+    broken: tuple[tuple[str, int], ...] = ()
+    """Disruption budgets, as `namespace/name`, that the victims break, and how many pods too many each."""
 
 
 class SchedulingAlgorithm:
@@ -93,13 +95,24 @@ class SchedulingAlgorithm:
         if preemption.selected:
             node = self._choose([candidate.node_name for candidate in preemption.selected])
             chosen = next(candidate for candidate in preemption.selected if candidate.node_name == node)
-            return Rejected(message, plugins, node, chosen)
+            return Rejected(message, plugins, node, chosen, broken=broken_budgets(snapshot, chosen))
         if preemption.ineligible_reason:
             return Rejected(f"{message} {NO_CLAIMS}, preemption: {preemption.ineligible_reason}", plugins)
         absent = len(snapshot.node_infos) - len(preemption.statuses)
         statuses = [*preemption.statuses.values(), *[_NOT_HELPFUL] * absent]
         why = fit_error(len(snapshot.node_infos), statuses, None)
         return Rejected(f"{message} {NO_CLAIMS}, preemption: {why}", plugins, nominated="")
+
+
+def broken_budgets(snapshot: Snapshot, candidate: Candidate) -> tuple[tuple[str, int], ...]:
+    """The budgets that allow fewer evictions than the candidate has victims of them, and how many fewer."""
+    left: dict[str, int] = {}
+    for victim in candidate.victims:
+        for budget in snapshot.budgets.get(victim.namespace, ()):
+            if not victim.terminating and budget.matches(victim.namespace, victim.labels):
+                key = f"{budget.namespace}/{budget.name}"
+                left[key] = left.get(key, budget.disruptions_allowed) - 1
+    return tuple((name, -count) for name, count in left.items() if count < 0)
 
 
 def fit_error(nodes: int, statuses: Iterable[Status], pre_filter: Status | None) -> str:

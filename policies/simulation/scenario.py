@@ -9,23 +9,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.controllers.view import PodState, WorkloadState
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, group_kind, json_type, text, timestamp
 from policies.objects.node import Node
 from policies.objects.pod import Owner, Pod
-from policies.options import POD_TEMPLATE_PATHS
+from policies.simulation.api_server import BUDGET, EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.objects.fields import ApiObject
+    from policies.scheduling.objects import Objects
 
-BUDGET: Final = "policy/PodDisruptionBudget"
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _KINDS: Final = {
     "nodes": ("v1", "Node"),
     "pods": ("v1", "Pod"),
-    "namespaces": ("v1", "Namespace"),
-    "priorityClasses": ("scheduling.k8s.io/v1", "PriorityClass"),
     "pdbs": ("policy/v1", "PodDisruptionBudget"),
 }
 
@@ -38,24 +37,38 @@ class Arrival(NamedTuple):
     object: ApiObject
 
 
-class Scenario(NamedTuple):
-    """What is there at time 0, what arrives, and when the run ends. Objects are API objects."""
+class World(NamedTuple):
+    """What is there at time 0, what arrives, and when a run ends. `horizon`: seconds; `quiet`: seconds without anything
+    but failed attempts after which it ends. `epoch`: time 0 in seconds since 1970.
 
-    objects: list[ApiObject]
-    arrivals: list[Arrival]
-    horizon: float
-    quiet: float
+    `base`: what does not change: storage, services, namespaces. `admission`: a new pod's object as a pod.
+    `grows_only`: ReplicaSets and StatefulSets delete no pods, as in the world of the recordings.
+    """
+
+    nodes: Sequence[Node]
+    workloads: Sequence[WorkloadState]
+    pods: Sequence[PodState]
+    arrivals: Sequence[Arrival]
+    horizon: float = 3600.0
+    quiet: float = 400.0
+    epoch: float = EPOCH
+    base: Objects | None = None
+    admission: Callable[[ApiObject], Pod] = Pod.from_api
+    grows_only: bool = False
 
 
-def read_scenario(case: ApiObject) -> Scenario:
+def read_scenario(case: ApiObject) -> World:
     """Read a line of a batch. Raises ValueError and InvalidObject."""
-    objects = [obj for key in ("namespaces", "priorityClasses", "nodes") for obj in _objects(case, key)]
-    objects += [*_objects(case, "workloads"), *_objects(case, "pdbs"), *_objects(case, "pods")]
-    return Scenario(
-        objects=objects,
+    nodes = [read_node(obj) for obj in _objects(case, "nodes")]
+    workloads = [read_workload(obj) for key in ("workloads", "pdbs") for obj in _objects(case, key)]
+    return World(
+        nodes=sorted(nodes, key=lambda node: node.name),
+        workloads=workloads,
+        pods=[read_pod(obj) for obj in _objects(case, "pods")],
         arrivals=sorted(_arrivals(case), key=lambda arrival: arrival.at),
         horizon=_seconds(case, "horizonSeconds", 3600.0),
         quiet=_seconds(case, "quietSeconds", 400.0),
+        grows_only=True,
     )
 
 
@@ -95,7 +108,11 @@ def _seconds(obj: ApiObject, key: str, default: float) -> float:
 
 def read_node(obj: ApiObject) -> Node:
     """A node, with the label of its host's name. Raises InvalidObject."""
-    node = Node.from_api(obj)
+    return labelled_with_host(Node.from_api(obj))
+
+
+def labelled_with_host(node: Node) -> Node:
+    """The node with the label that every kubelet gives its own."""
     return node if _HOSTNAME in node.labels else replace(node, labels={**node.labels, _HOSTNAME: node.name})
 
 

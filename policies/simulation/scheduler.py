@@ -8,6 +8,7 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.scheduling.cache import DEFAULT_SCHEDULER
 from policies.scheduling.queue.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -71,6 +72,8 @@ class Scheduler:
         self._executor = executor
         gates = (SchedulingGates(), executor)
         self.queue = PriorityQueue(lambda: clock.now, self.nominator, QueueingHints(), gates)
+        self.broken_budgets: dict[str, int] = {}
+        """`namespace/name` of a disruption budget -> how many pods were evicted that it did not allow."""
         self._flush_due = self._backoff_due = float("inf")
         api.watchers.append(self.handle)
         self._loop = clock.spawn(self._run())
@@ -99,6 +102,8 @@ class Scheduler:
         result = self._algorithm.schedule_pod(self._cache.snapshot(), info.pod)
         if isinstance(result, Rejected):
             if result.candidate is not None:
+                for name, count in result.broken:
+                    self.broken_budgets[name] = self.broken_budgets.get(name, 0) + count
                 self._executor.prepare_candidate(result.candidate, info.pod)
             yield from self._handle_failure(info, result)
             return
@@ -147,7 +152,8 @@ class Scheduler:
     def handle(self, change: Change) -> None:
         """Something was stored."""
         if change.kind == "Pod":
-            self._handle_pod(change.old, change.new)
+            if not (change.new or change.old).pod.terminal:
+                self._handle_pod(change.old, change.new)
         elif change.kind == "Node":
             self._handle_node(change.old, change.new)
         elif change.new is None:
@@ -157,6 +163,7 @@ class Scheduler:
         self._woken()
 
     def _handle_pod(self, old: PodState | None, new: PodState | None) -> None:
+        """Pods that have ended are not in upstream's informer."""
         if new is None:
             if old is not None:
                 self._pod_gone(old.pod)
@@ -168,14 +175,14 @@ class Scheduler:
             self._cache.add_pod(new.pod)
             self._move(ASSIGNED_POD_ADD, None, new.pod)
             self.queue.delete(old.pod)
-        else:
+        elif is_responsible_for(old.pod):
             self._waiting_pod_changed(old.pod, new.pod)
 
     def _pod_came(self, pod: Pod) -> None:
         if pod.node_name:
             self._cache.add_pod(pod)
             self._move(ASSIGNED_POD_ADD, None, pod)
-        else:
+        elif is_responsible_for(pod):
             self.queue.add(pod)
 
     def _pod_gone(self, pod: Pod) -> None:
@@ -246,6 +253,11 @@ class Scheduler:
         self._flush_due = float("inf")
         self.queue.flush_unschedulable_leftover()
         self._woken()
+
+
+def is_responsible_for(pod: Pod) -> bool:
+    """Whether it is this scheduler's, and nothing in it is beyond what is modelled. Source: `responsibleForPod`."""
+    return pod.spec.scheduler_name in ("", DEFAULT_SCHEDULER) and not pod.spec.claims_devices
 
 
 def _up_to(pod: Pod) -> Callable[[Pod], bool]:

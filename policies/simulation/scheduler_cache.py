@@ -12,6 +12,7 @@ from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.objects.workload import Workload
 from policies.scheduling.cache import PodsByNode
 from policies.scheduling.objects import Objects
+from policies.simulation.api_server import BUDGET
 from policies.simulation.node_tree import NodeTree
 from policies.tables import FrozenTable, GroupedTable, Table
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.scheduling.snapshot import Snapshot
 
-BUDGET: Final = "policy/PodDisruptionBudget"
 _CHANGING: Final = ("nodes", "budgets", "workloads", "pods_by_node", "nominated")
 
 

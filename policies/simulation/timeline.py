@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from policies.simulation.clock import Clock
 
 
+class Origin(NamedTuple):
+    """Whose a pod is, by whatever is told of it after it is gone. `group`: its top workload, or itself, as
+    `namespace/name`; `controlled`: it is replaced; `before`: it was there at time 0; `grace`: seconds."""
+
+    group: str
+    namespace: str
+    priority: int
+    priority_class: str
+    controlled: bool
+    before: bool
+    grace: int
+
+
 class Event(NamedTuple):
-    """Something that happened at `t` seconds."""
+    """Something that happened at `t` seconds. `origin`: of `pod`, `by_origin`: of `by`, None where there is none."""
 
     t: float
     event: str
@@ -17,11 +30,16 @@ class Event(NamedTuple):
     node: str = ""
     by: str = ""
     message: str = ""
+    origin: Origin | None = None
+    by_origin: Origin | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As recordings have it: seconds to a tenth of a millisecond, and no empty fields."""
-        rest = {key: value for key, value in self._asdict().items() if value and key != "t"}
+        rest = {key: value for key, value in self._asdict().items() if value and key in _WRITTEN}
         return {"t": round(self.t, 4), **rest}
+
+
+_WRITTEN: Final = frozenset(("event", "pod", "node", "by", "message"))
 
 
 class Timeline:
@@ -31,9 +49,12 @@ class Timeline:
         self._clock = clock
         self.events: list[Event] = []
         self.last = 0.0
+        self.origins: dict[str, Origin] = {}
+        """Of the pods that there are, and of the last of each name that was."""
 
     def add(self, event: str, pod: str = "", node: str = "", *, by: str = "", message: str = "") -> None:
         """Something happens now."""
-        self.events.append(Event(self._clock.now, event, pod, node, by, message))
+        origins = self.origins.get(pod), self.origins.get(by)
+        self.events.append(Event(self._clock.now, event, pod, node, by, message, *origins))
         if event != "unschedulable":
             self.last = self._clock.now

@@ -34,20 +34,22 @@ def load_cluster(
     *sources: str,
     progress: Callable[[int], None] | None = None,
     templates: Collection[str] = POD_TEMPLATE_PATHS,
+    into: Cache | None = None,
 ) -> Cache:
     """The state of a cluster: dumps (file, directory, `-`; YAML, JSON, .gz) or sources by name, later over earlier.
 
     `progress` is told now and then how many objects were read. `templates`: the `group/Kind` of what is a
-    workload. What plays no part is counted in `Cache.skipped`.
+    workload; `into`: a cache that takes them instead of a new one. What plays no part is counted in `Cache.skipped`.
     Raises SourceError.
     """
-    loading = _Loading(progress, templates)
+    cache = Cache(templates=templates) if into is None else into
+    loading = _Loading(cache, progress)
     with _no_collection():
         for source in sources:
             loading.source(source)
     if progress is not None:
         progress(loading.count)
-    return loading.cache
+    return cache
 
 
 def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
@@ -77,8 +79,8 @@ def _no_collection() -> Iterator[None]:
 class _Loading:
     """A cache that is being filled."""
 
-    def __init__(self, progress: Callable[[int], None] | None, templates: Collection[str]) -> None:
-        self.cache, self.count, self._progress = Cache(templates=templates), 0, progress
+    def __init__(self, cache: Cache, progress: Callable[[int], None] | None) -> None:
+        self.cache, self.count, self._progress = cache, 0, progress
         self._found = False
 
     def source(self, source: str) -> None:

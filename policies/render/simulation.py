@@ -1,0 +1,177 @@
+"""A simulation for people who have never read the scheduler: what matters of its timeline, and the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.findings import listed, plural
+from policies.simulation.summary import Levels, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from policies.simulation.outcomes import Outcome
+    from policies.simulation.simulation import Simulation
+    from policies.simulation.summary import Eviction, Summary
+    from policies.simulation.timeline import Event, Origin
+
+MOST_LINES: Final = 60
+_NODE_EVENTS: Final = {
+    "nodeAdded": "node {} comes",
+    "nodeUpdated": "node {} changes",
+    "nodeRemoved": "node {} is gone",
+}
+
+
+def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
+    return text
+
+
+def duration(seconds: float) -> str:
+    """`3 min 20 s`."""
+    whole = int(seconds)
+    parts = ((whole // 3600, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
+def render(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """The first outcome's timeline and its end, then what others there are."""
+    outcome, summary = outcomes[0]
+    yield from timeline(outcome.simulation, paint)
+    yield paint(_settled(summary), "bold")
+    yield from (f"  {line}" for line in ending(summary, paint))
+    if len(outcomes) > 1:
+        yield from _odds(outcomes, paint)
+
+
+def _settled(summary: Summary) -> str:
+    if not summary.settled:
+        return f"not settled after {duration(summary.settled_at)}: longer with --until"
+    return f"settled after {duration(summary.settled_at)}"
+
+
+def ending(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """The end, line by line."""
+    if summary.new_pods:
+        yield paint(_new_pods(summary), "good" if summary.all_run_at is not None else "warning")
+    if not summary.evictions:
+        yield "nobody is pushed out"
+    else:
+        levels = f" in {summary.depth} levels" if summary.depth > 1 else ""
+        yield paint(f"pushed out: {plural(len(summary.evictions), 'pod')}{levels}", "warning")
+        for what, name in (("group", "workloads"), ("priority_class", "classes"), ("namespace", "namespaces")):
+            hit = sorted(summary.victims_by(what).items(), key=lambda item: (-item[1], item[0]))
+            yield f"  {name}: {listed([f'{each} ({count})' for each, count in hit])}"
+    for name, count in sorted(summary.broken_budgets.items()):
+        yield paint(f"disruption budget {name} is broken: {plural(count, 'pod')} more than it allows", "warning")
+    for waiting in summary.waiting:
+        before = " (so before)" if waiting.before == waiting.pods else ""
+        who = f"{waiting.group}: {plural(waiting.pods, 'pod')} pending{before}"
+        yield paint(f"{who}, priority {waiting.priority}", "warning") + (
+            f": {waiting.message}" if waiting.message else ""
+        )
+
+
+def _new_pods(summary: Summary) -> str:
+    if summary.all_run_at is None:
+        return f"{summary.new_running} of {plural(summary.new_pods, 'new pod')} get a node"
+    after = duration(summary.all_run_at)
+    if summary.new_pods == 1:
+        return f"the new pod has a node after {after}"
+    return f"all {summary.new_pods} new pods have a node after {after}"
+
+
+def _odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, str], str]) -> Iterator[str]:
+    runs = sum(outcome.count for outcome, _ in outcomes)
+    stories: dict[str, int] = {}
+    for outcome, summary in outcomes:
+        told = "; ".join(_brief(summary))
+        stories[told] = stories.get(told, 0) + outcome.count
+    yield paint(f"of {runs} runs, in which ties and races were diced for:", "bold")
+    for told, count in sorted(stories.items(), key=lambda item: -item[1]):
+        yield f"  {count}: {told}"
+
+
+def _brief(summary: Summary) -> Iterator[str]:
+    hit = sorted(summary.victims_by("group").items(), key=lambda item: (-item[1], item[0]))
+    yield f"pushed out: {listed([f'{name} ({count})' for name, count in hit])}" if hit else "nobody is pushed out"
+    waiting = [f"{each.group} ({each.pods})" for each in summary.waiting]
+    yield f"pending: {listed(waiting)}" if waiting else "nobody is pending"
+    if summary.broken_budgets:
+        yield f"broken: {listed(sorted(summary.broken_budgets))}"
+
+
+class _Line(NamedTuple):
+    """Events that are told as one: those of a kind between the same workloads in one second."""
+
+    second: int
+    kind: str
+    group: str
+    other: str
+
+
+def timeline(simulation: Simulation, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """What matters of the timeline, collapsed."""
+    lines = list(_lines(simulation))
+    width = max((len(duration(second)) for second, _ in lines), default=0)
+    for second, told in lines[:MOST_LINES]:
+        yield f"{paint(duration(second).rjust(width), 'dim')}  {told}"
+    if len(lines) > MOST_LINES:
+        yield f"{'…'.rjust(width)}  {len(lines) - MOST_LINES} more lines: -o json has every event"
+
+
+def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
+    levels, nominated = Levels(), dict[str, str]()
+    told: dict[_Line, list[Event]] = {}
+    for event in simulation.timeline.events:
+        eviction = levels.next(event)
+        line = _line(event, eviction, levels, nominated)
+        if line is not None:
+            told.setdefault(line, []).append(event)
+    for line, events in told.items():
+        yield line.second, _say(line, events)
+
+
+def _line(event: Event, eviction: Eviction | None, levels: Levels, nominated: dict[str, str]) -> _Line | None:
+    """What an event is told as, None where it is not."""
+    second, group = int(event.t), event.origin.group if event.origin else event.node
+    if eviction is not None:
+        return _Line(second, f"preempted {eviction.level}", event.by_origin.group if event.by_origin else "", group)
+    if event.event == "created":
+        return _Line(second, "created", group, "") if event.pod in levels.new else None
+    if event.event == "nominated":
+        before, nominated[event.pod] = nominated.get(event.pod, ""), event.node
+        return _Line(second, "moved", group, before) if before not in ("", event.node) else None
+    if event.event == "scheduled":
+        before = nominated.pop(event.pod, "")
+        return _Line(second, "scheduled", group, before if before != event.node else "")
+    if event.event == "deleted":
+        return _Line(second, "deleted", group, event.message)
+    if event.event in _NODE_EVENTS:
+        return _Line(second, event.event, group, "")
+    return _Line(second, "jobFailed", event.message, "") if event.event == "jobFailed" else None
+
+
+def _say(line: _Line, events: Sequence[Event]) -> str:
+    pods, count = [event.pod for event in events], plural(len(events), "pod")
+    nodes = listed([name for name, _ in counted(event.node for event in events if event.node)])
+    if line.kind.startswith("preempted"):
+        most = max(event.origin.grace for event in events if event.origin)
+        ends = f", with {duration(most)} to end" if most else ""
+        whom = line.other if line.other == pods[0] else f"{count} of {line.other}"
+        by, theirs = _priorities(event.by_origin for event in events), _priorities(event.origin for event in events)
+        return f"{line.group} (priority {by}) pushes out {whom} (priority {theirs}) on {nodes}{ends}"
+    if line.kind == "created":
+        return f"{line.group}: {count} created (priority {_priorities(event.origin for event in events)})"
+    if line.kind == "scheduled":
+        instead = f" (not on {line.other}, which was taken meanwhile)" if line.other else ""
+        return f"{line.group}: {count} bound to {nodes}{instead}"
+    if line.kind == "moved":
+        return f"{line.group}: {count} to have {nodes} now, no longer {line.other}"
+    if line.kind == "deleted":
+        return f"{line.group}: {count} deleted ({line.other})"
+    return _NODE_EVENTS[line.kind].format(line.group) if line.kind in _NODE_EVENTS else f"job failed: {line.group}"
+
+
+def _priorities(origins: Iterable[Origin | None]) -> str:
+    return listed([str(number) for number in sorted({origin.priority for origin in origins if origin})])

@@ -1,0 +1,98 @@
+"""Dumps that leave something out: a Deployment's ReplicaSet, or which workload a pod belongs to.
+
+As upstream's controllers do, a workload takes the pods that its selector matches and nobody controls. A Deployment
+without a ReplicaSet gets one that has the pods which its selector matches: else it would make all of them anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from policies.controllers.templates import template_hash, template_of
+from policies.controllers.view import WorkloadState
+from policies.objects.fields import at
+from policies.objects.pod import Owner
+from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from policies.simulation.api_server import controller_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from policies.controllers.view import Key, PodState
+    from policies.objects.fields import ApiObject
+
+DEPLOYMENT: Final = "apps/Deployment"
+REPLICA_SET: Final = "apps/ReplicaSet"
+_ADOPTING: Final = (REPLICA_SET, "apps/StatefulSet", "apps/DaemonSet")
+
+
+def completed(
+    workloads: Iterable[WorkloadState], pods: Iterable[PodState]
+) -> tuple[list[WorkloadState], list[PodState]]:
+    """The workloads with ReplicaSets that are missing, and the pods with the workloads that they belong to."""
+    every, states = {state.key: state for state in workloads}, list(pods)
+    by_namespace: dict[str, list[PodState]] = {}
+    for pod in states:
+        if not pod.pod.terminal:
+            by_namespace.setdefault(pod.pod.namespace, []).append(pod)
+    controlled = {state.controller for state in every.values()}
+    for key in [key for key in every if key[0] == DEPLOYMENT and key not in controlled]:
+        found = _missing_replica_set(every[key], by_namespace.get(key[1], ()), every)
+        if found is not None:
+            every[found.key] = found
+    owners = _Owners([state for state in every.values() if state.key[0] in _ADOPTING])
+    return list(every.values()), [owners.adopt(pod) for pod in states]
+
+
+def selector_of(obj: ApiObject) -> LabelSelector | None:
+    """A workload's selector; None where it has none, or one that cannot be read, or an empty one."""
+    try:
+        selector = parse_label_selector(at(obj, "spec", "selector"))
+    except InvalidSelector:
+        return None
+    return None if selector is None or selector.empty else selector
+
+
+def _missing_replica_set(
+    deployment: WorkloadState, pods: Sequence[PodState], every: dict[Key, WorkloadState]
+) -> WorkloadState | None:
+    """A ReplicaSet for the pods that a Deployment's selector matches; None where there are none."""
+    selector = selector_of(deployment.object)
+    if selector is None:
+        return None
+    lost = [pod for pod in pods if selector.matches(pod.pod.labels) and controller_of(pod.pod) not in every]
+    if not lost:
+        return None
+    _, namespace, name = deployment.key
+    named = Counter(pod.pod.owner.name for pod in lost if pod.pod.owner is not None)
+    template = template_of(deployment.object)
+    called = named.most_common(1)[0][0] if named else f"{name}-{template_hash(template)}"
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "controller": True}
+    metadata = {"name": called, "namespace": namespace, "ownerReferences": [reference]}
+    spec = {"replicas": len(lost), "selector": at(deployment.object, "spec", "selector"), "template": template}
+    obj = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
+    return WorkloadState((REPLICA_SET, namespace, called), obj, created=deployment.created, controller=deployment.key)
+
+
+class _Owners:
+    """Workloads that take pods which nobody controls."""
+
+    def __init__(self, workloads: Iterable[WorkloadState]) -> None:
+        self._by_namespace: dict[str, list[tuple[LabelSelector, Owner]]] = {}
+        for state in workloads:
+            selector = selector_of(state.object)
+            if selector is not None:
+                group_kind, namespace, name = state.key
+                owner = Owner(group_kind.rpartition("/")[2], name, "", "apps/v1")
+                self._by_namespace.setdefault(namespace, []).append((selector, owner))
+
+    def adopt(self, state: PodState) -> PodState:
+        """The pod with its controller, where one is found."""
+        pod = state.pod
+        if pod.owner is not None or pod.terminal:
+            return state
+        owners = self._by_namespace.get(pod.namespace, ())
+        owner = next((owner for selector, owner in owners if selector.matches(pod.labels)), None)
+        return state if owner is None else replace(state, pod=replace(pod, owner=owner))

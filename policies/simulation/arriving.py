@@ -1,0 +1,80 @@
+"""What somebody changes: each arrival as the API server stores it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from policies.objects.fields import group_kind, text
+from policies.simulation.drain import drain
+from policies.simulation.scenario import read_node, read_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+    from policies.simulation.api_server import ApiServer, PodKey
+    from policies.simulation.clock import Clock
+    from policies.simulation.latencies import Latencies
+    from policies.simulation.scenario import Arrival
+
+_PASSED_OVER: Final = ("/Namespace", "scheduling.k8s.io/PriorityClass")
+"""Kinds that are there from the beginning, wherever they come."""
+
+
+def arrive(
+    clock: Clock, api: ApiServer, latencies: Latencies, admission: Callable[[ApiObject], Pod], arrival: Arrival
+) -> None:
+    """Store an arrival. Raises InvalidObject."""
+    kind, obj = group_kind(arrival.object), arrival.object
+    if arrival.op == "drain":
+        drain(clock, api, latencies, text(obj, "metadata", "name"))
+    elif kind == "/Node":
+        _node(api, arrival)
+    elif kind == "/Pod":
+        _pod(api, admission, arrival)
+    elif kind not in _PASSED_OVER:
+        _workload(api, arrival)
+
+
+def _node(api: ApiServer, arrival: Arrival) -> None:
+    name = text(arrival.object, "metadata", "name")
+    node = api.nodes.get(name)
+    if arrival.op in ("delete", "lost"):
+        api.remove_node(name)
+    elif arrival.op not in ("cordon", "uncordon"):
+        api.put_node(read_node(arrival.object))
+    elif node is not None:
+        api.put_node(replace(node, unschedulable=arrival.op == "cordon"))
+
+
+def _pod(api: ApiServer, admission: Callable[[ApiObject], Pod], arrival: Arrival) -> None:
+    obj = arrival.object
+    if arrival.op == "delete":
+        api.delete_pod(_key(obj), "deleted", message="user")
+        return
+    pod = admission(obj)
+    if _key(obj) in api.pods:
+        api.update_pod(pod, obj)
+    elif arrival.op == "create":
+        api.create_pod(pod, obj)
+
+
+def _key(obj: ApiObject) -> PodKey:
+    return text(obj, "metadata", "namespace", default="default"), text(obj, "metadata", "name")
+
+
+def _workload(api: ApiServer, arrival: Arrival) -> None:
+    state = read_workload(arrival.object)
+    old = api.workloads.get(state.key)
+    if arrival.op == "delete":
+        api.remove_workload(state.key)
+    elif arrival.op == "scale":
+        if old is not None:
+            spec = {**(old.object.get("spec") or {}), "replicas": arrival.object["replicas"]}
+            api.put_workload(replace(old, object={**old.object, "spec": spec}))
+    elif old is not None:
+        api.put_workload(replace(old, object=arrival.object))
+    elif arrival.op == "create":
+        api.put_workload(replace(state, created=float(int(api.seconds))))

@@ -1,0 +1,125 @@
+"""A cluster's dump as the world of a simulation, and what shall arrive in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.cluster import Cache, admitted, key_of
+from policies.controllers.view import PodState
+from policies.findings import plural
+from policies.kinds import POD_TEMPLATE_PATHS
+from policies.objects.fields import at, group_kind, int32, timestamp
+from policies.objects.items import items
+from policies.simulation.adoption import completed
+from policies.simulation.api_server import BUDGET, controller_of
+from policies.simulation.scenario import World, labelled_with_host, read_workload
+from policies.simulation.scheduler import is_responsible_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from policies.cluster import ClusterSnapshot, Key
+    from policies.controllers.view import Key as WorkloadKey
+    from policies.controllers.view import WorkloadState
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+    from policies.simulation.scenario import Arrival
+
+MINUTE: Final = 60.0
+QUIET: Final = 660.0
+"""Seconds in which nothing happens, after which all has settled: longer than the queue's flush and a Job's back-off."""
+_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+
+class DumpCache(Cache):
+    """A Cache that keeps what a simulation needs beyond: budgets as they were applied, and times of pods."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.budgets: dict[Key, ApiObject] = {}
+        self.times: dict[Key, dict[str, Any]] = {}
+        """Pod -> the fields of its PodState that are not in its view, where they are not as usual."""
+
+    def add(self, obj: ApiObject) -> bool:
+        """See Cache."""
+        added = super().add(obj)
+        kind = group_kind(obj)
+        if kind == BUDGET:
+            self.budgets[key_of(obj)] = obj
+        elif kind == "/Pod":
+            self.times[key_of(obj)] = _times(obj)
+        return added
+
+    def remove(self, obj: ApiObject) -> None:
+        """See Cache."""
+        super().remove(obj)
+        if group_kind(obj) == BUDGET:
+            self.budgets.pop(key_of(obj), None)
+
+
+def _times(obj: ApiObject) -> dict[str, Any]:
+    created = timestamp(obj, "metadata", "creationTimestamp") or timestamp(obj, "status", "startTime") or 0
+    restarts = [int32(status, "restartCount") or 0 for status in items(obj, "status", "containerStatuses")]
+    cost = (at(obj, "metadata", "annotations") or {}).get(_COST, "0")
+    return {
+        "created": float(created),
+        "restarts": (max(restarts, default=0), 0),
+        "deletion_cost": int(cost) if str(cost).lstrip("-").isdigit() and len(str(cost)) < 11 else 0,
+    }
+
+
+def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, quiet: float = QUIET) -> World:
+    """The world of a dump. Time 0 is a minute after the last time that is in it. Raises InvalidObject."""
+    cluster = cache.snapshot()
+    epoch = max((state["created"] for state in cache.times.values()), default=0.0) + MINUTE
+    workloads, pods = completed(_workloads(cluster), _pods(cluster, cache))
+    return World(
+        nodes=sorted(map(labelled_with_host, cluster.objects.nodes.values()), key=lambda node: node.name),
+        workloads=[*workloads, *(read_workload(obj) for _, obj in sorted(cache.budgets.items()))],
+        pods=sorted(pods, key=lambda state: (state.created, state.pod.key)),
+        arrivals=arrivals,
+        horizon=until,
+        quiet=quiet,
+        epoch=epoch,
+        base=cluster.objects,
+        admission=lambda obj: admitted(obj, cluster),
+    )
+
+
+def _workloads(cluster: ClusterSnapshot) -> Iterator[WorkloadState]:
+    for _, workload in sorted(cluster.workloads.items()):
+        yield read_workload(workload.object)
+
+
+def _pods(cluster: ClusterSnapshot, cache: DumpCache) -> Iterator[PodState]:
+    for key, pod in cluster.pods.items():
+        if pod.terminal and pod.owner is None:
+            continue
+        started = float(pod.start_time or 0)
+        yield PodState(
+            pod=pod,
+            ready=started if pod.node_name and pod.ready and not pod.terminal else None,
+            deleted=started if pod.terminating else None,
+            **cache.times.get(key, {}),
+        )
+
+
+def not_simulated(cluster: ClusterSnapshot) -> Iterable[str]:
+    """What is in a dump and plays no part, each said in a sentence."""
+    lost = Counter(key for pod in cluster.pods.values() if (key := _lost(pod, cluster)))
+    if lost:
+        pods, workloads = plural(sum(lost.values()), "pod"), plural(len(lost), "workload")
+        yield f"{pods} would not be replaced: {workloads} that they belong to are not in the dump"
+    waiting = [pod for pod in cluster.pods.values() if not pod.node_name and not pod.terminal]
+    elsewhere = sum(not is_responsible_for(pod) for pod in waiting)
+    if elsewhere:
+        yield f"{plural(elsewhere, 'waiting pod')} left alone: of another scheduler, or with device claims"
+    if cluster.resource_quotas:
+        yield "resource quotas refuse nobody here"
+
+
+def _lost(pod: Pod, cluster: ClusterSnapshot) -> WorkloadKey | None:
+    """The workload that a pod belongs to, where it is none that is there."""
+    key = controller_of(pod)
+    return key if key and not pod.terminal and key[0] in POD_TEMPLATE_PATHS and key not in cluster.workloads else None

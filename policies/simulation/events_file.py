@@ -1,0 +1,79 @@
+"""What happens when, as somebody wrote it: arrivals, deletions, sizes, nodes that are cordoned, drained or lost.
+
+A file is a list (YAML or JSON) of `{at, ...}` with one of: `create`, `update`, `delete` (an object; to delete, kind and
+name), `scale` (kind, namespace, name, replicas), `cordon`, `uncordon`, `drain`, `lost` (a node's name). `at`: seconds,
+or a text such as `90s`, `5m`, `1h`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.objects.fields import json_type
+from policies.simulation.scenario import Arrival
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policies.objects.fields import ApiObject
+
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)")
+OPERATIONS: Final = ("create", "update", "delete", "scale", "cordon", "uncordon", "drain", "lost")
+_SCALED: Final = {
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "ReplicationController": "v1",
+}
+_NODE: Final = ("cordon", "uncordon", "drain", "lost")
+
+
+def seconds(value: Any, what: str = "at") -> float:
+    """A duration. Raises ValueError."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
+        return float(value)
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{what} must be seconds, or a duration such as 90s, 5m or 1h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def read_events(values: Iterable[Any]) -> Iterator[Arrival]:
+    """The arrivals of a file's values: lists of events, or events. Raises ValueError, which names the event."""
+    events = [event for value in values for event in (value if isinstance(value, list) else [value])]
+    for number, event in enumerate(events, 1):
+        try:
+            yield _event(event)
+        except ValueError as error:
+            raise ValueError(f"event {number}: {error}") from None
+
+
+def _event(event: Any) -> Arrival:
+    if not isinstance(event, dict):
+        raise ValueError(f"must be an object, not {json_type(event)}")
+    given = [name for name in OPERATIONS if name in event]
+    extra = sorted(map(str, set(event) - {"at", *OPERATIONS}))
+    if len(given) != 1 or extra:
+        raise ValueError(f"must have `at` and one of {', '.join(OPERATIONS)}" + (f", not {extra[0]}" if extra else ""))
+    operation, value = given[0], event[given[0]]
+    at = seconds(event.get("at", 0))
+    if operation in _NODE:
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"{operation} must be the name of a node")
+        return Arrival(at, operation, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": value}})
+    if not isinstance(value, dict):
+        raise ValueError(f"{operation} must be an object, not {json_type(value)}")
+    return Arrival(at, operation, _scale(value) if operation == "scale" else value)
+
+
+def _scale(value: Mapping[str, Any]) -> ApiObject:
+    """`{kind, namespace, name, replicas}` as an object that names what is scaled."""
+    replicas, kind = value.get("replicas"), value.get("kind")
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas < 2**31:
+        raise ValueError("scale needs replicas, a whole number")
+    if kind not in _SCALED:
+        raise ValueError(f"scale needs kind, one of {', '.join(_SCALED)}")
+    metadata = {"namespace": value.get("namespace", "default"), "name": value.get("name")}
+    return {"apiVersion": _SCALED[kind], "kind": kind, "metadata": metadata, "replicas": replicas}

@@ -1,0 +1,206 @@
+"""`forewarn simulate`: a cluster's dump, what arrives, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.commands.simulate import main
+from policies.simulation.events_file import read_events, seconds
+from tests.builders import Made, make_node, make_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Obj = dict[str, Any]
+Run = tuple[int, str, str]
+
+
+def workload(kind: str, name: str, replicas: int, cpu: str, priority: int = 0, **spec: Any) -> Obj:
+    template = make_pod(name).priority(priority).request(cpu=cpu).labels(app=name).spec(**spec)
+    del template.obj["metadata"]["uid"]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": template.obj["spec"]},
+        },
+    }
+
+
+def running(name: str, app: str, cpu: str, node: str, priority: int = 0) -> Made:
+    return make_pod(name).priority(priority).request(cpu=cpu).labels(app=app).on(node)
+
+
+@pytest.fixture
+def simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
+    def run(cluster: list[Any], new: list[Any], *options: str, events: list[Any] | None = None) -> Run:
+        written = {"cluster": cluster, "new": new, "events": events or []}
+        for name, objects in written.items():
+            items = [obj.obj if isinstance(obj, Made) else obj for obj in objects]
+            text = json.dumps(items if name == "events" else {"kind": "List", "apiVersion": "v1", "items": items})
+            (tmp_path / f"{name}.json").write_text(text)
+        arguments = ["--cluster", str(tmp_path / "cluster.json"), *options]
+        arguments += ["-f", str(tmp_path / "new.json")] if new else []
+        arguments += ["--events", str(tmp_path / "events.json")] if events else []
+        status = main(arguments)
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+NODES = [make_node("n1"), make_node("n2")]
+
+
+def test_a_replacement_that_pushes_out_the_next_is_a_level_deeper(simulate: Callable[..., Run]) -> None:
+    mid = [workload("ReplicaSet", "mid", 1, "4", priority=10), running("mid-a", "mid", "4", "n1", priority=10)]
+    low = [workload("ReplicaSet", "low", 1, "4", priority=1), running("low-a", "low", "4", "n2", priority=1)]
+    only_n1 = make_pod("high").priority(100).request(cpu="4").spec(nodeSelector={"kubernetes.io/hostname": "n1"})
+    status, out, _ = simulate([*NODES, *mid, *low], [only_n1])
+    assert status == 0
+    assert "default/high (priority 100) pushes out 1 pod of default/mid (priority 10) on n1, with 30 s to end" in out
+    assert "default/mid (priority 10) pushes out 1 pod of default/low (priority 1) on n2" in out
+    assert "pushed out: 2 pods in 2 levels" in out
+    assert "default/low: 1 pod pending, priority 1" in out
+
+
+def test_fail_on_tells_what_happens(simulate: Callable[..., Run]) -> None:
+    low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
+    high = make_pod("high").priority(100).request(cpu="4")
+    assert simulate([NODES[0], *low], [high], "--fail-on", "preemption")[0] == 1
+    assert simulate([NODES[0], *low], [high], "--fail-on", "pending")[0] == 1
+    assert simulate([*NODES, *low], [high], "--fail-on", "pending", "--fail-on", "preemption")[0] == 0
+
+
+def test_json_is_the_recordings_format_with_a_summary(simulate: Callable[..., Run]) -> None:
+    _, out, _ = simulate([NODES[0]], [make_pod("a").request(cpu="1")], "-o", "json", "--runs", "3")
+    answer = json.loads(out)
+    (outcome,) = answer["outcomes"]
+    assert answer["runs"] == outcome["count"] == 3
+    assert outcome["final"] == {"default/a": {"node": "n1"}}
+    assert outcome["summary"]["newPodsRunning"] == 1
+    assert [event["event"] for event in outcome["timeline"]] == ["created", "scheduled"]
+
+
+def test_a_deployment_without_its_replica_set_has_the_pods_that_it_selects(simulate: Callable[..., Run]) -> None:
+    web = workload("Deployment", "web", 2, "1")
+    pods = [running(f"web-{n}", "web", "1", "n1") for n in range(2)]
+    _, out, _ = simulate([NODES[0], web, *pods], [make_pod("a").request(cpu="1")])
+    assert "default/web" not in out
+
+
+def test_pods_of_a_workload_that_is_not_there_are_not_replaced_and_a_note_says_so(simulate: Callable[..., Run]) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "controller": True}
+    lost = running("lost", "gone", "4", "n1").metadata(ownerReferences=[owner])
+    _, out, _ = simulate([NODES[0], lost], [make_pod("high").priority(9).request(cpu="4")])
+    assert "pending" not in out
+    assert "1 pod would not be replaced: 1 workload that they belong to are not in the dump" in out
+
+
+def test_a_deployment_whose_template_changes_rolls_out(simulate: Callable[..., Run]) -> None:
+    old, new = workload("Deployment", "web", 2, "1"), workload("Deployment", "web", 2, "2")
+    pods = [running(f"web-{n}", "web", "1", "n1") for n in range(2)]
+    _, out, _ = simulate([*NODES, old, *pods], [new], "-o", "json")
+    (outcome,) = json.loads(out)["outcomes"]
+    assert len([pod for pod in outcome["final"] if pod.startswith("default/web-")]) == 2
+    assert not {"default/web-0", "default/web-1"} & set(outcome["final"])
+
+
+def test_a_drain_waits_for_the_budget(simulate: Callable[..., Run]) -> None:
+    web = workload("ReplicaSet", "web", 2, "1", terminationGracePeriodSeconds=0)
+    pods = [running(f"web-{n}", "web", "1", "n1").spec(terminationGracePeriodSeconds=0) for n in range(2)]
+    budget = Made("policy/v1", "PodDisruptionBudget", "b", "default")
+    budget.spec(minAvailable=1, selector={"matchLabels": {"app": "web"}})
+    _, out, _ = simulate([*NODES, web, *pods, budget], [], "-o", "json", events=[{"at": "1m", "drain": "n1"}])
+    (outcome,) = json.loads(out)["outcomes"]
+    deleted = [event["t"] for event in outcome["timeline"] if event["event"] == "deleted"]
+    assert len(deleted) == 2
+    assert {state["node"] for state in outcome["final"].values()} == {"n2"}
+    assert 60 <= deleted[0] <= deleted[1] < 70
+
+
+def test_pods_of_a_lost_node_are_collected_and_made_anew(simulate: Callable[..., Run]) -> None:
+    web = [workload("ReplicaSet", "web", 1, "1"), running("web-0", "web", "1", "n1")]
+    _, out, _ = simulate([*NODES, *web], [], events=[{"at": 10, "lost": "n1"}])
+    assert "10 s  node n1 is gone" in out
+    assert "default/web: 1 pod deleted (pod garbage collector)" in out
+    assert "default/web: 1 pod bound to n2" in out
+
+
+def test_what_is_scaled_down_ends(simulate: Callable[..., Run]) -> None:
+    web = [workload("ReplicaSet", "web", 2, "1"), *(running(f"web-{n}", "web", "1", "n1") for n in range(2))]
+    scale = {"at": "5s", "scale": {"kind": "ReplicaSet", "name": "web", "replicas": 1}}
+    _, out, _ = simulate([*NODES, *web], [], events=[scale])
+    assert "5 s  default/web: 1 pod deleted (ReplicaSet web)" in out
+
+
+def test_a_run_that_is_cut_off_says_so(simulate: Callable[..., Run]) -> None:
+    low = [workload("ReplicaSet", "low", 1, "4", priority=1), running("low-a", "low", "4", "n1", priority=1)]
+    high = make_pod("high").priority(100).request(cpu="4")
+    _, out, _ = simulate([NODES[0], *low], [high], "--until", "10s")
+    assert "not settled" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--cluster", "x"], "what arrives"),
+        (["-f", "x"], "--cluster is missing"),
+        (["--batch", "x", "-f", "y"], "leave out -f"),
+        (["--cluster", "x", "-f", "y", "--runs", "0"], "between 1 and"),
+        (["--cluster", "x", "-f", "y", "--until", "soon"], "seconds, or a duration"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (1, "event 1: must be an object, not number"),
+        ({"at": 1}, "must have `at` and one of"),
+        ({"at": 1, "drain": "n", "lost": "m"}, "must have `at` and one of"),
+        ({"drain": "n", "now": 1}, "not now"),
+        ({"at": "later", "drain": "n"}, "at must be seconds"),
+        ({"at": -1, "drain": "n"}, "at must be seconds"),
+        ({"drain": 3}, "drain must be the name of a node"),
+        ({"create": "pod"}, "create must be an object, not string"),
+        ({"scale": {"kind": "ReplicaSet", "name": "a"}}, "scale needs replicas"),
+        ({"scale": {"kind": "Pod", "name": "a", "replicas": 1}}, "scale needs kind"),
+    ],
+)
+def test_an_event_that_cannot_be_read_is_named(event: Any, said: str) -> None:
+    with pytest.raises(ValueError, match="event 1") as raised:
+        list(read_events([[event]]))
+    assert said in str(raised.value)
+
+
+def test_durations() -> None:
+    assert [seconds(text) for text in (5, 1.5, "7", "90s", "5m", "1h", "1.5m")] == [5, 1.5, 7, 90, 300, 3600, 90]
+
+
+def test_an_input_that_would_never_end_is_cut_short(monkeypatch: pytest.MonkeyPatch, simulate: Any) -> None:
+    monkeypatch.setattr("policies.simulation.simulation.MOST_STEPS", 100)
+    status, _, err = simulate([NODES[0]], [workload("ReplicaSet", "many", 10**9, "1")])
+    assert status == 3
+    assert "more than 100 steps" in err
+
+
+def test_an_unreadable_workload_of_the_dump_stops_nothing(simulate: Callable[..., Run]) -> None:
+    broken = workload("ReplicaSet", "broken", 1, "1")
+    broken["spec"]["replicas"] = "many"
+    status, out, _ = simulate([NODES[0], broken], [make_pod("a").request(cpu="1")])
+    assert status == 0
+    assert "the new pod has a node" in out
+    assert "nothing is done for it" in out
