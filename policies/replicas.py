@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from policies.cluster import admitted
+from policies.controllers.new_pods import MOST_IN_TURN, NewPods, new_pods, without_missing_claims
+from policies.controllers.pod_sequences import Same
 from policies.kinds import POD_TEMPLATE_PATHS
-from policies.new_pods import MOST_IN_TURN, NewPods, Same, new_pods, without_missing_claims
 from policies.objects.fields import InvalidObject, ref_of
 from policies.objects.workload import pod_template_of
 

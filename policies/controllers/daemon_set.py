@@ -9,13 +9,14 @@ from policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, 
 from policies.controllers.replica_set import min_ready_seconds
 from policies.controllers.scaling import scaled
 from policies.controllers.templates import CONTROLLER_REVISION, labelled, made_of, template_hash, template_of
+from policies.metering import each
 from policies.objects.fields import NOTHING, ApiObject, at, mapping, sequence, text
 from policies.objects.items import items
 from policies.objects.node_selector import FieldRequirement, NodeAffinity, NodeSelector
 from policies.objects.taints import NO_EXECUTE, tolerations_tolerate_taint, untolerated_taint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from policies.controllers.view import Key, PodState, View, WorkloadState
@@ -76,7 +77,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     template = template_of(state.object)
     pods = view.pods_of(key)
     revision = _revision(state, template, pods)
-    anywhere = view.admit(template, lambda: made_of(key, state.object, with_daemon_fields(template)))
+    anywhere = view.admit(template, lambda: made_of(key[1], state.object, with_daemon_fields(template)))
     on: dict[str, list[PodState]] = {}
     for pod in pods:
         on.setdefault(node_of(pod.pod), []).append(pod)
@@ -147,13 +148,13 @@ def _anywhere(affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
     return {**affinity, "nodeAffinity": {**mapping(affinity, "nodeAffinity"), _REQUIRED: required}}
 
 
-def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str, Node]) -> Iterable[str]:
+def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str, Node]) -> list[str]:
     """The nodes that shall have a pod, by name. Source: `NodeShouldRunDaemonPod`, its first answer."""
     affinity = NodeAffinity.from_api({"spec": mapping(template, "spec")})
     named = text(template, "spec", "nodeName")
     return [
         name
-        for name, node in sorted(nodes.items())
+        for name, node in each(sorted(nodes.items()), 2)
         if named in ("", name)
         and affinity.matches(node.labels, name)
         and untolerated_taint(node.taints, anywhere.spec.tolerations) is None

@@ -104,7 +104,8 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     if state is None:
         return []
     sizes = sorted((_size(view, owned, now) for owned in view.owned(key)), key=lambda size: size.age)
-    new = find_new_replica_set(state.object, sizes)
+    found = find_new_replica_set(template_of(state.object), [size.state.object for size in sizes])
+    new = next((size for size in sizes if size.state.object is found), None)
     rollout = _Rollout(view, state, new, [size for size in sizes if size is not new], now)
     rollout, actions = _annotated_new(rollout)
     if boolean(state.object, "spec", "paused") or _is_scaling(rollout):
@@ -123,20 +124,18 @@ def _size(view: View, owned: WorkloadState, now: float) -> Size:
     return Size(owned, replicas_of(owned), known)
 
 
-def find_new_replica_set(deployment: ApiObject, sizes: Sequence[Size]) -> Size | None:
-    """The ReplicaSet of the Deployment's template, None where it is to be made. `sizes`: oldest first.
+def find_new_replica_set(template: ApiObject, sets: Sequence[ApiObject]) -> ApiObject | None:
+    """The ReplicaSet of a Deployment's template, None where it is to be made. `sets`: oldest first.
 
     Source: deployment util `FindNewReplicaSet`. A manifest lacks the defaults that are stored: where nothing is equal,
     the latest revision will do if it says all that the manifest says.
     """
-    template = template_of(deployment)
-    for size in sizes:
-        if without_hash(template_of(size.state.object)) == without_hash(template):
-            return size
-    newest = max(sizes, key=lambda size: revision_of(size.state.object), default=None)
-    if newest is not None and holds(template_of(newest.state.object), without_hash(template)):
-        return newest
-    return None
+    bare = without_hash(template)
+    for replica_set in sets:
+        if without_hash(template_of(replica_set)) == bare:
+            return replica_set
+    newest = max(sets, key=revision_of, default=None)
+    return newest if newest is not None and holds(template_of(newest), bare) else None
 
 
 def revision_of(replica_set: ApiObject) -> tuple[int, str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.controllers.actions import Action, SetStatus
+from policies.controllers.own_pods import Matches
 from policies.controllers.replica_set import replicas_of
 from policies.controllers.scaling import scaled
 from policies.objects.fields import at, mapping
-from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from policies.selectors import InvalidSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,21 +61,8 @@ def _matching(view: View, state: WorkloadState) -> list[PodState]:
         selector = None
     if selector is None:
         return []
-    found = _Matches(selector)
-    return [pod for pod in view.pods_in(state.key[1]) if found.of(pod)]
-
-
-class _Matches:
-    """Whether a selector matches labels, asked once of labels that many pods share."""
-
-    def __init__(self, selector: LabelSelector) -> None:
-        self._selector, self._known = selector, dict[int, bool]()
-
-    def of(self, pod: PodState) -> bool:
-        labels = pod.pod.labels
-        if id(labels) not in self._known:
-            self._known[id(labels)] = self._selector.matches(labels)
-        return self._known[id(labels)]
+    matches = Matches(selector)
+    return [pod for pod in view.pods_in(state.key[1]) if matches.labels(pod.pod.labels)]
 
 
 def _expected(view: View, budget: ApiObject, pods: Sequence[PodState]) -> tuple[int, int] | None:

@@ -45,17 +45,17 @@ def pod_of_template(view: View, key: Key, obj: ApiObject, template: ApiObject) -
 
     Source: pkg/controller `GetPodFromTemplate`.
     """
-    return view.admit(template, lambda: made_of(key, obj, template))
+    return view.admit(template, lambda: made_of(key[1], obj, template))
 
 
-def made_of(key: Key, obj: ApiObject, template: ApiObject) -> dict[str, Any]:
-    """The API object of such a pod."""
-    ref = ref_of(obj)
+def made_of(namespace: str, owner: ApiObject, template: ApiObject) -> dict[str, Any]:
+    """The API object of a pod of this template, without a name."""
+    ref = ref_of(owner)
     reference = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "controller": True}
-    if uid := at(obj, "metadata", "uid"):
+    if uid := at(owner, "metadata", "uid"):
         reference["uid"] = uid
     metadata = {
-        "namespace": key[1],
+        "namespace": namespace,
         "name": "",
         "labels": dict(string_map(template, "metadata", "labels")),
         "annotations": dict(string_map(template, "metadata", "annotations")),

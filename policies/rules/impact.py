@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from policies.cluster import ClusterSnapshot
+    from policies.controllers.pod_sequences import DaemonPods
     from policies.disclosure import Audience
-    from policies.new_pods import DaemonPods
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
     from policies.objects.subject import Subject
@@ -167,7 +167,7 @@ class Forecast:
 
     def _at_once(self, arriving: Sequence[Pod], impact: Impact) -> Impact | None:
         """Without looking at pods one by one: all fit, or each has a node of its own. None where that cannot tell."""
-        from policies.new_pods import DaemonPods
+        from policies.controllers.pod_sequences import DaemonPods
         from policies.scheduling.fast.room import on_each_node, room_for
 
         if isinstance(arriving, DaemonPods):
@@ -212,7 +212,7 @@ class Forecast:
 
     def _in_turn(self, arriving: Sequence[Pod], impact: Impact) -> Impact:
         """Each pod after those before it."""
-        from policies.new_pods import MOST_IN_TURN
+        from policies.controllers.new_pods import MOST_IN_TURN
         from policies.scheduling.schedule_one import Prediction
 
         predictions: list[Prediction] = []
@@ -263,7 +263,7 @@ def _check_extent(subject: Subject, paths: Mapping[str, tuple[str, ...]]) -> Non
 
 def _not_looked_at(subject: Subject, paths: Mapping[str, tuple[str, ...]]) -> Impact | None:
     """The impact of an object that was too much to read; None where it brings no pods."""
-    from policies.new_pods import replicas_of
+    from policies.controllers.new_pods import replicas_of
 
     try:
         template = pod_template_of(subject.object, paths)
@@ -283,9 +283,10 @@ def arrivals(
     Of a changed template, those that a rollout makes before it takes old ones away (maxSurge). `pods_defaulted`: a pod
     that stands alone has been through LimitRanger; those of a template never have.
     """
-    from policies.arrivals import surge_of  # the linter starts without a cluster
     from policies.cluster import admitted, resolved
-    from policies.new_pods import has_replica_set, new_pods, pods_of, replicas_of, without_missing_claims
+    from policies.controllers.arrivals import surge_of  # the linter starts without a cluster
+    from policies.controllers.new_pods import has_replica_set, new_pods, replicas_of, without_missing_claims
+    from policies.controllers.own_pods import pods_of
     from policies.objects.pod import Pod
 
     metadata = mapping(subject.object, "metadata")
@@ -344,7 +345,8 @@ def _stored(subject: Subject, cluster: ClusterSnapshot) -> ApiObject | None:
 
 def _alike(pods: Sequence[Pod]) -> bool:
     """Whether what holds for one of these pods holds for the next: the scheduler does not tell them apart."""
-    from policies.new_pods import MOST_IN_TURN, NumberedPods
+    from policies.controllers.new_pods import MOST_IN_TURN
+    from policies.controllers.pod_sequences import NumberedPods
 
     if isinstance(pods, NumberedPods) and pods.alike:
         return True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.apis.decode import decode_fault
 from policies.apis.limit_ranger import with_limit_range_defaults
 from policies.apis.schema import POD
-from policies.arrivals import Arrivals, arrivals, present
+from policies.controllers.arrivals import Arrivals, arrivals, present
 from policies.extent import check_extent, check_quota_extent
 from policies.kinds import RESOURCE_QUOTA
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind

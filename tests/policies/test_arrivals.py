@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.arrivals import Arrivals, arrivals, present
 from policies.cluster import Cache
-from policies.new_pods import count_daemons, new_pods
+from policies.controllers.arrivals import Arrivals, arrivals, present
+from policies.controllers.new_pods import count_daemons, new_pods
 from policies.objects.fields import InvalidObject
 from policies.objects.pod import Pod
 from tests.builders import Made, cluster, make_node, make_pod

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.arrivals import arrivals
 from policies.config import Config
+from policies.controllers.arrivals import arrivals
+from policies.controllers.new_pods import new_pods
+from policies.controllers.pod_sequences import FreeNumbers, NumberedPods
 from policies.evaluator import MOST_PROBLEMS, Phase, evaluate
 from policies.extent import MOST_POD_TERMS, check_extent, check_quota_extent
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.metering import CutShort, metered
-from policies.new_pods import FreeNumbers, NumberedPods, new_pods
 from policies.objects.fields import InvalidObject
 from policies.objects.pod import Pod
 from policies.objects.pod_spec import NO_SPEC, Labels, Shared

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.new_pods import count_daemons, pods_of, replicas_of
-from policies.objects.fields import InvalidObject, at, group_kind, int32, ref_of, text
+from policies.controllers.daemon_set import surge_and_unavailable
+from policies.controllers.deployment import max_surge
+from policies.controllers.new_pods import count_daemons, replicas_of
+from policies.controllers.own_pods import pods_of
+from policies.objects.fields import at, group_kind, int32, text
 
 if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
-
-_DEFAULT_SURGE: Final = "25%"
-_MOST_DIGITS: Final = 18
-"""Of a percentage: what upstream's Atoi reads in 64 bits."""
 
 
 class Arrivals(NamedTuple):
@@ -32,7 +31,7 @@ def arrivals(obj: ApiObject, template: ApiObject, old: ApiObject | None, cluster
     kind = group_kind(obj)
     if kind == "apps/DaemonSet":
         replicas = _daemons(obj, template, cluster)
-        return Arrivals(replicas, _daemon_surge(obj, replicas))
+        return Arrivals(replicas, min(surge_and_unavailable(obj, replicas)[0], replicas))
     given = at(obj, "spec", "replicas") is not None
     replicas = replicas_of(obj if given or old is None or kind in _RUNS else old)
     return Arrivals(replicas, _surge(obj, replicas))
@@ -72,27 +71,5 @@ def _daemons(obj: ApiObject, template: ApiObject, cluster: ClusterSnapshot | Non
 
 
 def _surge(obj: ApiObject, replicas: int) -> int:
-    """Source: deployment util `ResolveFenceposts`, `NewRSNewReplicas`: never more new pods than replicas."""
-    if group_kind(obj) != "apps/Deployment" or text(obj, "spec", "strategy", "type") == "Recreate":
-        return 0
-    given = at(obj, "spec", "strategy", "rollingUpdate", "maxSurge")
-    return min(_scaled(_DEFAULT_SURGE if given is None else given, replicas, obj, "strategy"), replicas)
-
-
-def _daemon_surge(obj: ApiObject, replicas: int) -> int:
-    given = at(obj, "spec", "updateStrategy", "rollingUpdate", "maxSurge")
-    if given is None or text(obj, "spec", "updateStrategy", "type") == "OnDelete":
-        return 0
-    return min(_scaled(given, replicas, obj, "updateStrategy"), replicas)
-
-
-def _scaled(value: Any, total: int, obj: ApiObject, strategy: str) -> int:
-    """A number, or a percentage of the total, rounded up (apimachinery intstr `GetScaledValueFromIntOrPercent`)."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return max(value, 0)
-    number = value.removesuffix("%") if isinstance(value, str) and value.endswith("%") else ""
-    number = number.lstrip("0") or number[:1]
-    if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
-        path = ("spec", strategy, "rollingUpdate", "maxSurge")
-        raise InvalidObject("must be a whole number or a percentage", path, ref_of(obj))
-    return -(-int(number) * total // 100)
+    """Source: deployment util `NewRSNewReplicas`: never more new pods than replicas."""
+    return min(max_surge(obj, replicas), replicas) if group_kind(obj) == "apps/Deployment" else 0

@@ -1,0 +1,220 @@
+"""The pods that a workload's controller would make next, as far as the scheduler looks at them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.cluster import admitted
+from policies.controllers.daemon_set import nodes_that_should_run, with_daemon_fields
+from policies.controllers.deployment import find_new_replica_set
+from policies.controllers.job import wanted_active
+from policies.controllers.own_pods import controlled, pods_of
+from policies.controllers.pod_sequences import DaemonPods, FreeNumbers, NumberedPods
+from policies.controllers.stateful_set import start_ordinal
+from policies.controllers.templates import TEMPLATE_HASH, made_of
+from policies.metering import charge
+from policies.objects.fields import (
+    NOTHING,
+    ApiObject,
+    InvalidObject,
+    at,
+    boolean,
+    group_kind,
+    int32,
+    mapping,
+    ref_of,
+    sequence,
+)
+from policies.objects.items import items
+from policies.objects.pod_volumes import Volume
+from policies.kinds import POD_TEMPLATE_PATHS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.pod import Pod
+
+_NOT_READY: Final = tuple(
+    {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for state in ("not-ready", "unreachable")
+)
+"""What admission adds to every new pod (plugin DefaultTolerationSeconds)."""
+
+
+NO_HASH: Final = "new"
+"""The pod-template-hash of a ReplicaSet that is not there yet: none of upstream's has an `e` in it."""
+
+
+MOST_IN_TURN: Final = 5_000
+"""Pods of one object that are looked at one after the other; what is beyond them is said to be unknown."""
+
+
+class NewPods(NamedTuple):
+    """`wanted` pods shall run, `pods` of them are missing. `without_claims`: some volumes are left out of them, because
+    their claims will only be made with the pods."""
+
+    wanted: int
+    pods: Sequence[Pod]
+    without_claims: bool = False
+
+
+def new_pods(
+    cluster: ClusterSnapshot,
+    obj: ApiObject,
+    template: ApiObject,
+    replicas: int | None = None,
+    own: Sequence[Pod] | None = None,
+) -> NewPods:
+    """The pods that are missing, in the order they would come; `replicas` stands in for the object's own number.
+
+    `own`: those that it has, if they are known (`pods_of`).
+    Raises InvalidObject: a template that cannot be read, a class that does not exist.
+    """
+    if group_kind(obj) == "apps/DaemonSet":
+        return _new_daemons(cluster, obj, template)
+    wanted = replicas_of(obj) if replicas is None else replicas
+    present = {pod.name for pod in (pods_of(cluster, obj) if own is None else own)}
+    missing = max(wanted - len(present), 0)
+    if not missing:
+        return NewPods(wanted, ())
+    first = start_ordinal(obj) if group_kind(obj) == "apps/StatefulSet" else 0
+    numbers = FreeNumbers(ref_of(obj).name, first, present)
+    one = _pod(cluster, obj, template, numbers.name(0))
+    return _with_claims(cluster, obj, wanted, NumberedPods(one, numbers, range(missing)))
+
+
+def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> NewPods:
+    """One for every node that shall run one and does not."""
+    if not cluster.objects.nodes:
+        return NewPods(0, ())
+    pod = daemon(cluster, obj, template)
+    nodes = _daemon_nodes(cluster, obj, template, pod)
+    present = {pod.node_name for pod in pods_of(cluster, obj)}
+    whole = without_missing_claims(pod, cluster)
+    return NewPods(len(nodes), DaemonPods(whole, [name for name in nodes if name not in present]), whole is not pod)
+
+
+def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
+    """The pod less its volumes whose claims are not there yet, but will be: ephemeral ones, and what comes along."""
+
+    def is_coming(volume: Volume) -> bool:
+        claim = (pod.namespace, volume.claim_of(pod.name) or "")
+        return (volume.ephemeral or claim in cluster.coming_claims) and claim not in cluster.objects.claims
+
+    volumes = tuple(v for v in pod.spec.volumes if not is_coming(v))
+    return pod if volumes == pod.spec.volumes else replace(pod, spec=replace(pod.spec, volumes=volumes))
+
+
+def _with_claims(cluster: ClusterSnapshot, obj: ApiObject, wanted: int, pods: NumberedPods) -> NewPods:
+    """The pods with the claims of a StatefulSet that exist, and without those that do not.
+
+    A claim takes the place of the template's volume of its name. Source: pkg/controller/statefulset, `updateStorage`.
+    """
+    templates = [
+        str(at(t, "metadata", "name") or "")
+        for t in (items(obj, "spec", "volumeClaimTemplates") if group_kind(obj) == "apps/StatefulSet" else ())
+    ]
+    if not templates and not any(volume.ephemeral for volume in pods.like.spec.volumes):
+        whole = without_missing_claims(pods.like, cluster)
+        return NewPods(wanted, NumberedPods(whole, pods.numbers, range(len(pods))), whole is not pods.like)
+    volumes = tuple(volume for volume in pods.like.spec.volumes if volume.name not in templates)
+    bare = replace(pods.like, spec=replace(pods.like.spec, volumes=volumes)) if templates else pods.like
+    latest = bare.spec
+
+    def claims_of(pod: Pod) -> tuple[Volume, ...]:
+        charge(len(templates))
+        names = {template: f"{template}-{pod.name}" for template in templates}
+        there = {t: name for t, name in names.items() if (pod.namespace, name) in cluster.objects.claims}
+        return tuple(Volume(template, claim_name=name) for template, name in there.items())
+
+    def finish(pod: Pod) -> Pod:
+        nonlocal latest
+        charge(len(volumes))
+        whole = without_missing_claims(pod, cluster)
+        volumes_of_it = whole.spec.volumes + claims_of(pod)
+        if volumes_of_it != latest.volumes:  # pods whose volumes are the same have one spec
+            latest = replace(bare.spec, volumes=volumes_of_it)
+        return pod if latest is pod.spec else replace(pod, spec=latest)
+
+    every = {*templates}
+
+    def lacks(pod: Pod) -> bool:
+        return len(claims_of(pod)) < len(every) or without_missing_claims(pod, cluster) is not pod
+
+    made = NumberedPods(bare, pods.numbers, range(len(pods)))
+    missing = any(map(lacks, made[:MOST_IN_TURN]))
+    return NewPods(wanted, NumberedPods(bare, pods.numbers, range(len(pods)), finish), missing)
+
+
+def has_replica_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> bool:
+    """Whether a Deployment has made a ReplicaSet of this template."""
+    return _owner(cluster, obj, template) is not obj
+
+
+def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> ApiObject:
+    """What controls the new pods: the object itself, or a Deployment's ReplicaSet of this template, if it is there."""
+    if group_kind(obj) != "apps/Deployment":
+        return obj
+    sets = [w.object for w in controlled(cluster, obj) if w.ref.kind == "ReplicaSet"]
+    return find_new_replica_set(template, sorted(sets, key=_age)) or obj
+
+
+def _age(obj: ApiObject) -> tuple[str, str]:
+    return str(at(obj, "metadata", "creationTimestamp") or ""), ref_of(obj).name
+
+
+def replicas_of(obj: ApiObject) -> int:
+    """How many pods run at a time; one where the object does not say, none of what is suspended or a mere template."""
+    kind = group_kind(obj)
+    if kind == "/PodTemplate":
+        return 0
+    if kind in ("batch/Job", "batch/CronJob"):
+        job = obj if kind == "batch/Job" else at(obj, "spec", "jobTemplate") or NOTHING
+        is_suspended = boolean(job, "spec", "suspend") or boolean(obj, "spec", "suspend")
+        return 0 if is_suspended else wanted_active(job, 0, 0)
+    number = int32(obj, "spec", "replicas")
+    return 1 if number is None else max(number, 0)
+
+
+def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: str) -> Pod:
+    """One pod, as its controller would make it and admission would leave it."""
+    owner = _owner(cluster, obj, template)
+    with _in_template(obj):
+        made = made_of(ref_of(obj, "default").namespace, owner, template)
+        made["metadata"]["name"] = name
+        if group_kind(obj) == "apps/Deployment":
+            known = at(owner, "metadata", "labels", TEMPLATE_HASH) if owner is not obj else None
+            made["metadata"]["labels"][TEMPLATE_HASH] = str(known or NO_HASH)
+        tolerations = [*sequence(template, "spec", "tolerations"), *_NOT_READY]
+        return admitted({**made, "spec": {**mapping(template, "spec"), "tolerations": tolerations}}, cluster)
+
+
+@contextmanager
+def _in_template(obj: ApiObject) -> Iterator[None]:
+    """Errors in a template name the object that holds it, and the place in there: in the template, of a custom kind."""
+    try:
+        yield
+    except InvalidObject as error:
+        path = (*POD_TEMPLATE_PATHS.get(group_kind(obj), ()), *error.path)
+        raise InvalidObject(error.problem, path, ref_of(obj, "default")) from None
+
+
+def count_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> int:
+    """How many nodes shall run one."""
+    return len(_daemon_nodes(cluster, obj, template, daemon(cluster, obj, template))) if cluster.objects.nodes else 0
+
+
+def _daemon_nodes(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pod: Pod) -> list[str]:
+    """The nodes that shall run one, by name."""
+    with _in_template(obj):
+        return nodes_that_should_run(template, pod, {name: node for (_, name), node in cluster.objects.nodes.items()})
+
+
+def daemon(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> Pod:
+    """The pod of a DaemonSet, for any node."""
+    with _in_template(obj):
+        anywhere = with_daemon_fields(template)
+    return _pod(cluster, obj, anywhere, f"{ref_of(obj).name}-")

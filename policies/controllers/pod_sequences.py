@@ -1,0 +1,121 @@
+"""Pods that are made when they are looked at: nothing grows with a number that somebody wrote."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, overload
+
+from policies.controllers.daemon_set import on_node
+from policies.objects.pod import Pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class DaemonPods(Sequence[Pod]):
+    """The pods of a DaemonSet, each made when it is looked at. `nodes`: the names of their nodes, in order.
+
+    `anywhere`: such a pod, less the one node that it must be on.
+    """
+
+    def __init__(self, anywhere: Pod, nodes: Sequence[str]) -> None:
+        self.anywhere, self.nodes = anywhere, nodes
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @overload
+    def __getitem__(self, index: int, /) -> Pod: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> DaemonPods: ...
+
+    def __getitem__(self, index: int | slice, /) -> Pod | DaemonPods:
+        if isinstance(index, slice):
+            return DaemonPods(self.anywhere, self.nodes[index])
+        return self.of(self.nodes[index])
+
+    def of(self, node: str) -> Pod:
+        """The pod for a node."""
+        return replace(on_node(self.anywhere, node), name=self.anywhere.name + node)
+
+
+class NumberedPods(Sequence[Pod]):
+    """The pods `stem-0`, `stem-1`… of a workload, less those that are there; each made when it is looked at.
+
+    `finish`: what makes a pod of its name differ from `like`; None where nothing does, so that all are alike.
+    """
+
+    def __init__(
+        self, like: Pod, numbers: FreeNumbers, indexes: range, finish: Callable[[Pod], Pod] | None = None
+    ) -> None:
+        self.like, self.numbers, self._indexes, self._finish = like, numbers, indexes, finish
+
+    @property
+    def alike(self) -> bool:
+        """Whether they differ in their names alone."""
+        return self._finish is None
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    @overload
+    def __getitem__(self, index: int, /) -> Pod: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> NumberedPods: ...
+
+    def __getitem__(self, index: int | slice, /) -> Pod | NumberedPods:
+        if isinstance(index, slice):
+            return NumberedPods(self.like, self.numbers, self._indexes[index], self._finish)
+        pod = replace(self.like, name=self.numbers.name(self._indexes[index]))
+        return pod if self._finish is None else self._finish(pod)
+
+
+class Same(Sequence[Pod]):
+    """One pod, so many times."""
+
+    def __init__(self, pod: Pod, count: int) -> None:
+        self._pod, self._places = pod, range(min(count, 2**31))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int, /) -> Pod: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> Same: ...
+
+    def __getitem__(self, index: int | slice, /) -> Pod | Same:
+        if isinstance(index, slice):
+            return Same(self._pod, len(self._places[index]))
+        self._places[index]  # raises IndexError
+        return self._pod
+
+
+class FreeNumbers:
+    """The names `stem-first`, `stem-first+1`… that nobody has yet."""
+
+    def __init__(self, stem: str, first: int, present: Iterable[str]) -> None:
+        self._stem, self._first = stem, first
+        taken = sorted(number for name in present if (number := _number_in(name, stem)) is not None and number >= first)
+        self._before = [number - place for place, number in enumerate(taken)]
+
+    def name(self, index: int) -> str:
+        """The name of this place, counted from 0."""
+        least = self._first + index
+        return f"{self._stem}-{least + bisect_right(self._before, least)}"
+
+
+def _number_in(name: str, stem: str) -> int | None:
+    """The number that a pod of a workload has in its name; None where it has none, or another form of it."""
+    text = name[len(stem) + 1 :]
+    if not name.startswith(f"{stem}-") or not (text.isascii() and text.isdigit()) or len(text) > _DIGITS:
+        return None
+    return int(text) if text == "0" or text[0] != "0" else None
+
+
+_DIGITS: Final = 12
