@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 IN_TURN: Final = (
     "pods are placed one after the other: one that fits is bound to the first of the tied nodes by name, "
-    "after a preemption the victims are gone, their disruption budgets allow that many fewer, and the pod is bound"
+    "after a preemption it waits for its node, the victims are still ending when the next one comes, and their "
+    "disruption budgets allow that many fewer"
 )
 WITHOUT_CLAIMS: Final = "volumes whose claims will be made with the pods are left out: where they will be is not known"
 
@@ -78,15 +79,22 @@ def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
 
 
 def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Prediction, ...]:
-    """Predict pods one after the other; each sees those before it in their places, and their victims gone."""
+    """Predict pods one after the other; each sees those before it in their places, or waiting for
+    victims that are still ending."""
     from policies.scheduling.schedule_one import schedule_in_turn
 
     return tuple(schedule_in_turn(cluster.scheduling, pods))
 
 
 def outcomes(predictions: Sequence[Prediction]) -> dict[str, int]:
-    """How many of them come to what, by `Prediction.outcome`."""
+    """How many of them come to what, by `Prediction.outcome`, or `waits`: its victims are ending already."""
     counts: dict[str, int] = {}
     for prediction in predictions:
-        counts[prediction.outcome] = counts.get(prediction.outcome, 0) + 1
+        outcome = "waits" if waits(prediction) else prediction.outcome
+        counts[outcome] = counts.get(outcome, 0) + 1
     return counts
+
+
+def waits(prediction: Prediction) -> bool:
+    """Whether nobody has to go for a pod but those who have been told to already."""
+    return prediction.outcome == "preempts" and all(victim.terminating for victim in prediction.victims)

@@ -14,6 +14,7 @@ from policies.controllers.own_pods import controlled, pods_of
 from policies.controllers.pod_sequences import DaemonPods, FreeNumbers, NumberedPods
 from policies.controllers.stateful_set import start_ordinal
 from policies.controllers.templates import TEMPLATE_HASH, made_of
+from policies.kinds import POD_TEMPLATE_PATHS
 from policies.metering import charge
 from policies.objects.fields import (
     NOTHING,
@@ -29,7 +30,6 @@ from policies.objects.fields import (
 )
 from policies.objects.items import items
 from policies.objects.pod_volumes import Volume
-from policies.kinds import POD_TEMPLATE_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,7 +74,7 @@ def new_pods(
     Raises InvalidObject: a template that cannot be read, a class that does not exist.
     """
     if group_kind(obj) == "apps/DaemonSet":
-        return _new_daemons(cluster, obj, template)
+        return _new_daemons(cluster, obj, template, own)
     wanted = replicas_of(obj) if replicas is None else replicas
     present = {pod.name for pod in (pods_of(cluster, obj) if own is None else own)}
     missing = max(wanted - len(present), 0)
@@ -86,13 +86,13 @@ def new_pods(
     return _with_claims(cluster, obj, wanted, NumberedPods(one, numbers, range(missing)))
 
 
-def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> NewPods:
+def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: Sequence[Pod] | None) -> NewPods:
     """One for every node that shall run one and does not."""
     if not cluster.objects.nodes:
         return NewPods(0, ())
     pod = daemon(cluster, obj, template)
     nodes = _daemon_nodes(cluster, obj, template, pod)
-    present = {pod.node_name for pod in pods_of(cluster, obj)}
+    present = {pod.node_name for pod in (pods_of(cluster, obj) if own is None else own)}
     whole = without_missing_claims(pod, cluster)
     return NewPods(len(nodes), DaemonPods(whole, [name for name in nodes if name not in present]), whole is not pod)
 

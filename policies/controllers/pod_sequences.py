@@ -75,7 +75,7 @@ class NumberedPods(Sequence[Pod]):
 
 
 class Same(Sequence[Pod]):
-    """One pod, so many times."""
+    """One pod, so many times; each is another pod than the first."""
 
     def __init__(self, pod: Pod, count: int) -> None:
         self._pod, self._places = pod, range(min(count, 2**31))
@@ -92,8 +92,8 @@ class Same(Sequence[Pod]):
     def __getitem__(self, index: int | slice, /) -> Pod | Same:
         if isinstance(index, slice):
             return Same(self._pod, len(self._places[index]))
-        self._places[index]  # raises IndexError
-        return self._pod
+        place = self._places[index]
+        return replace(self._pod, uid=f"{self._pod.identity}+{place}") if place else self._pod
 
 
 class FreeNumbers:
@@ -119,3 +119,28 @@ def _number_in(name: str, stem: str) -> int | None:
 
 
 _DIGITS: Final = 12
+
+
+class Chained(Sequence[Pod]):
+    """The pods of one sequence, then those of another."""
+
+    def __init__(self, first: Sequence[Pod], then: Sequence[Pod]) -> None:
+        self._first, self._then = first, then
+
+    def __len__(self) -> int:
+        return min(len(self._first) + len(self._then), 2**31)
+
+    @overload
+    def __getitem__(self, index: int, /) -> Pod: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> Chained: ...
+
+    def __getitem__(self, index: int | slice, /) -> Pod | Chained:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(len(self))
+            split = len(self._first)
+            first = self._first[start : min(stop, split)]
+            return Chained(first, self._then[max(start - split, 0) : max(stop - split, 0)])
+        place = range(len(self))[index]
+        return self._first[place] if place < len(self._first) else self._then[place - len(self._first)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -11,8 +12,6 @@ from policies.objects.fields import NOTHING, at, group_kind, mapping, ref_of, st
 from policies.objects.pod_spec import shared_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from policies.controllers.view import Key, View
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
@@ -34,7 +33,7 @@ def template_hash(template: ApiObject) -> str:
 def without_hash(template: ApiObject) -> ApiObject:
     """The template less the hash that the Deployment's controller added. Source: deployment util `EqualIgnoreHash`."""
     labels = at(template, "metadata", "labels")
-    if not labels or TEMPLATE_HASH not in labels:
+    if not isinstance(labels, Mapping) or TEMPLATE_HASH not in labels:
         return template
     rest = {key: value for key, value in labels.items() if key != TEMPLATE_HASH}
     return {**template, "metadata": {**mapping(template, "metadata"), "labels": rest}}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import listed, plural
 from policies.objects.pod import wait_seconds
 from policies.render.why_not import explanations, why_not
-from policies.replicas import outcomes
+from policies.replicas import outcomes, waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,6 +55,7 @@ def _overview(placement: Placement) -> str:
     said = {
         "fits": "would fit",
         "preempts": "would push others out",
+        "waits": "would wait for pods that are ending",
         "pending": "would stay pending",
         "not-predicted": "cannot be predicted",
     }
@@ -96,6 +97,9 @@ def _preempts(
 ) -> Iterator[str]:
     victims, node = prediction.victims, prediction.nominated_node
     head = paint(f"no room; {plural(len(victims), 'pod')} would be pushed out of {node}", "warning")
+    if waits(prediction):
+        ending = plural(len(victims), "pod on its node is", "pods on its node are")
+        head = paint(f"no room yet; {ending} ending already ({node})", "warning")
     yield f"{title}: {head}"
     width = max(len(victim.key) for victim in victims)
     for victim in victims:

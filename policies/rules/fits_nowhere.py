@@ -68,7 +68,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, plural
 from policies.metering import CutShort
 from policies.rules.context import ALL_SCHEDULED, About, Context, DependsOn
 from policies.rules.impact import node_of, of_new_pods, predicted_of, reasons_of
@@ -123,4 +123,6 @@ def _told(subject: Subject, impact: Impact, template: PodTemplate) -> Problem:
             nodes, later = f"not fit on {'its node' if impact.pending == 1 else 'their nodes'}", ""
         what = f"would {nodes}{'' if reason else ', even after preemption'}.{never} {reasons}{later}"
         fix = _FIX
+    if impact.ended_first:
+        what += f". Its rollout would end {plural(impact.ended_first, 'old pod')} before that shows"
     return Problem(f"{who} {what}{impact.cut_short}", template.at("containers"), fix, detail=impact.to_dict())

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from policies.disclosure import OPEN
 from policies.findings import listed, plural
 from policies.metering import CutShort, each, limited, meter
-from policies.objects.fields import InvalidObject, at, group_kind, mapping
-from policies.objects.subject import Operation
-from policies.objects.workload import holds, pod_template_of
+from policies.objects.fields import InvalidObject, at
+from policies.objects.workload import pod_template_of
 from policies.rules.context import Phase
 from policies.rules.wording import in_other_namespaces
 
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from policies.cluster import ClusterSnapshot
+    from policies.controllers.changes import Coming
     from policies.controllers.pod_sequences import DaemonPods
     from policies.disclosure import Audience
-    from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
     from policies.objects.subject import Subject
     from policies.rules.context import Context
@@ -57,8 +56,10 @@ class Impact(NamedTuple):
     `predictions`: one by one, in order, of those of which more is known than that they fit; `fitting`: how many others
     fit; `own`: identities of the workload's pods that run now; `rest`: what becomes of those that are left: the same
     as of the last, because that one stays pending (`"pending"`), or not known because time was up or there is too much
-    to work out (`"unknown"`). `new` is what the object asks for, however many: nothing grows with it. `priority` None:
-    not worked out.
+    to work out (`"unknown"`); a quota refuses them (`"refused"`), or a rollout makes them when those before them run
+    (`"later"`). `new` is what the object asks for, however many: nothing grows with it. `priority` None: not worked
+    out. `beside_old`: a rollout's pods come while old ones are still there; `ended_first`: how many of those are told
+    to end before it shows what becomes of the first new one.
     """
 
     predictions: tuple[Prediction, ...]
@@ -67,6 +68,8 @@ class Impact(NamedTuple):
     own: frozenset[str] = frozenset()
     rest: str = ""
     fitting: int = 0
+    beside_old: bool = False
+    ended_first: int = 0
 
     @property
     def predicted(self) -> int:
@@ -95,6 +98,8 @@ class Impact(NamedTuple):
             told["pending"] = self.pending
         if self.rest == "unknown":
             told["cutShort"] = True
+        if self.rest == "refused":
+            told["refused"] = self.new - self.predicted
         return told
 
     @property
@@ -143,36 +148,52 @@ class Forecast:
         self._next = lambda: snapshot
         return snapshot
 
-    def of(self, subject: Subject) -> Impact | None:
-        """The next subject's impact; None where nothing new comes, or nothing can be said."""
+    def of(self, subject: Subject, most: int | None = None) -> Impact | None:
+        """The next subject's impact; None where nothing new comes, or nothing can be said.
+
+        `most`: how many new pods quotas let in, None where they let all in.
+        """
+        from policies.controllers.changes import coming
         from policies.scheduling.schedule_one import not_predicted
 
         try:
             _check_extent(subject, self._paths)
-            arriving, own = arrivals(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
+            found = coming(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
         except InvalidObject:
             return None  # other rules say what is wrong with it
         except CutShort:
             return _not_looked_at(subject, self._paths)
+        arriving = found.pods
         if not arriving or not_predicted(arriving[0]):
             return None
-        impact = Impact((), len(arriving), arriving[0].effective_priority, frozenset(p.identity for p in own))
+        impact = _begun(found)
         if self._expired():
             return impact._replace(rest="unknown")
         try:
-            found = self._at_once(arriving, impact)
-            return self._in_turn(arriving, impact) if found is None else found
+            return self._limited(found, impact, most)
         except CutShort:
             return impact._replace(rest="unknown")
 
-    def _at_once(self, arriving: Sequence[Pod], impact: Impact) -> Impact | None:
+    def _limited(self, found: Coming, impact: Impact, most: int | None) -> Impact:
+        """No more than `most` pods come: a quota refuses the others, but in the place of old pods that end."""
+        refused = most is not None and most < len(found.pods) and not found.ended_first
+        arriving = found.pods[:most] if refused else found.pods
+        if not arriving:
+            return impact._replace(rest="refused")
+        if gone := found.ended.get(0):
+            self._next = partial(_without, self._snapshot(), gone)
+        done = self._at_once(arriving, impact, found) if not any(found.ended) else None
+        done = self._in_turn(arriving, impact, found) if done is None else done
+        return done._replace(rest="refused") if refused and done.rest in ("", "later") else done
+
+    def _at_once(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact | None:
         """Without looking at pods one by one: all fit, or each has a node of its own. None where that cannot tell."""
         from policies.controllers.pod_sequences import DaemonPods
         from policies.scheduling.fast.room import on_each_node, room_for
 
         if isinstance(arriving, DaemonPods):
-            found = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
-            return None if found is None else self._on_each_node(arriving, impact, found)
+            on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
+            return None if on_each is None else self._on_each_node(arriving, impact, on_each)
         if len(arriving) == 1 or not _alike(arriving):
             return None
         room = room_for(self._snapshot(), arriving[0])
@@ -185,7 +206,7 @@ class Forecast:
         if room.total > MOST_PLACED:
             return impact._replace(fitting=room.total, rest="unknown")
         self._next = partial(_filled, self._snapshot(), arriving[: room.total], room.by_node)
-        return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total))
+        return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total), found)
 
     def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: Iterator[OnNode]) -> Impact:
         """Daemons do not get in each other's way, save for the budgets of those whom they push out."""
@@ -210,26 +231,31 @@ class Forecast:
         self._next = partial(_with_daemons, snapshot, arriving, placed, predictions)
         return impact._replace(predictions=tuple(predictions), fitting=len(placed))
 
-    def _in_turn(self, arriving: Sequence[Pod], impact: Impact) -> Impact:
+    def _in_turn(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact:
         """Each pod after those before it."""
         from policies.controllers.new_pods import MOST_IN_TURN
         from policies.scheduling.schedule_one import Prediction
 
         predictions: list[Prediction] = []
-        begun, pushing, victims = self._snapshot(), 0, 0
+        begun, pushing, victims, waiting = self._snapshot(), 0, 0, 0
         try:
-            for pod in arriving[:MOST_IN_TURN]:
+            for place, pod in enumerate(arriving[:MOST_IN_TURN]):
                 if predictions and self._expired():
                     return impact._replace(predictions=tuple(predictions), rest="unknown")
+                self._end_before(place, found)
                 prediction = Prediction(self._snapshot(), pod)
                 outcome = prediction.outcome
-                self._next = prediction.afterwards
+                self._next = prediction.in_the_end if found.one_by_one else prediction.afterwards
                 predictions.append(
                     prediction if outcome == "pending" else prediction.settled(begun, _SHOWN - len(predictions) > 0)
                 )
                 pushing, victims = pushing + (outcome == "preempts"), victims + len(prediction.victims)
+                waiting += outcome == "pending" or (outcome == "preempts" and not found.one_by_one)
                 if limited() and (pushing >= MOST_PREEMPTIONS or victims >= MOST_VICTIMS):
                     raise CutShort("too many preemptions to tell of")
+                if found.window is not None and waiting >= found.window:
+                    rest = "later" if len(predictions) < len(arriving) else ""
+                    return impact._replace(predictions=tuple(predictions), rest=rest)
                 if outcome == "pending" and _alike(arriving):
                     return impact._replace(
                         predictions=tuple(predictions), rest="pending" if len(predictions) < len(arriving) else ""
@@ -238,6 +264,23 @@ class Forecast:
             return impact._replace(predictions=tuple(predictions), rest="unknown")
         rest = "unknown" if len(predictions) < len(arriving) else ""
         return impact._replace(predictions=tuple(predictions), rest=rest)
+
+    def _end_before(self, place: int, found: Coming) -> None:
+        """Old pods that have ended before this new one comes; before the first one, that is done."""
+        if place and (gone := found.ended.get(place)):
+            self._next = partial(_without, self._snapshot(), gone)
+
+
+def _begun(found: Coming) -> Impact:
+    """Before anything is predicted."""
+    own = frozenset(pod.identity for pod in found.own)
+    priority = found.pods[-1].effective_priority
+    return Impact((), len(found.pods), priority, own, beside_old=found.beside_old, ended_first=found.ended_first)
+
+
+def _without(snapshot: Snapshot, gone: Sequence[Pod]) -> Snapshot:
+    """The cluster when these pods have ended, those of them that are on a node."""
+    return snapshot.with_pods((), [pod for pod in gone if pod.node_name in snapshot.rows])
 
 
 def _check_extent(subject: Subject, paths: Mapping[str, tuple[str, ...]]) -> None:
@@ -273,74 +316,6 @@ def _not_looked_at(subject: Subject, paths: Mapping[str, tuple[str, ...]]) -> Im
     except InvalidObject:
         return None
     return Impact((), new, None, rest="unknown") if new else None
-
-
-def arrivals(
-    subject: Subject, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]], *, pods_defaulted: bool = False
-) -> tuple[Sequence[Pod], tuple[Pod, ...]]:
-    """(pods that would come new, pods of the workload that are there). Raises InvalidObject.
-
-    Of a changed template, those that a rollout makes before it takes old ones away (maxSurge). `pods_defaulted`: a pod
-    that stands alone has been through LimitRanger; those of a template never have.
-    """
-    from policies.cluster import admitted, resolved
-    from policies.controllers.arrivals import surge_of  # the linter starts without a cluster
-    from policies.controllers.new_pods import has_replica_set, new_pods, replicas_of, without_missing_claims
-    from policies.controllers.own_pods import pods_of
-    from policies.objects.pod import Pod
-
-    metadata = mapping(subject.object, "metadata")
-    obj = {**subject.object, "metadata": {**metadata, "namespace": subject.ref.namespace}}
-    template = pod_template_of(obj, paths)
-    if template is None or subject.operation not in (Operation.CREATE, Operation.UPDATE):
-        return (), ()
-    if not template.is_template:
-        if subject.old is not None and not _is_let_go(subject.old, obj):
-            return (), ()
-        pod = resolved(Pod.from_api(obj), cluster) if pods_defaulted else admitted(obj, cluster)
-        return (without_missing_claims(pod, cluster),), ()
-    old = subject.old or _stored(subject, cluster)
-    if old is not None and at(obj, "spec", "replicas") is None and at(old, "spec", "replicas") is not None:
-        obj = {**obj, "spec": {**mapping(obj, "spec"), "replicas": at(old, "spec", "replicas")}}  # an apply leaves it
-    own = tuple(pods_of(cluster, obj))
-    same = old is not None and _same_template(subject, old, template.object, paths)
-    if group_kind(obj) == "apps/Deployment" and (_is_paused(obj) or _is_paused(old)):
-        # Source: pkg/controller/deployment, `syncDeployment`: while it is paused only its ReplicaSets are scaled.
-        stored = None if old is None or not _is_paused(obj) else pod_template_of(old, paths)
-        if _is_paused(obj) and (stored is None or not (own or has_replica_set(cluster, obj, stored.object))):
-            return (), own
-        template = stored or template
-        same = stored is not None or has_replica_set(cluster, obj, template.object)
-    if old is not None and same and replicas_of(old) == replicas_of(obj):
-        return (), own  # a no-op for the scheduler, whatever its controller is still at
-    coming = new_pods(cluster, obj, template.object, own=own).pods
-    if own and not coming and not same:
-        surge = surge_of(obj)
-        coming = new_pods(cluster, obj, template.object, len(own) + surge, own).pods[:surge]
-    return coming, own
-
-
-def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:
-    """Whether a pod loses the last of its scheduling gates: until then the scheduler has not looked at it."""
-    return bool(at(old, "spec", "schedulingGates")) and not at(obj, "spec", "schedulingGates")
-
-
-def _is_paused(obj: ApiObject | None) -> bool:
-    return obj is not None and at(obj, "spec", "paused") is True
-
-
-def _same_template(subject: Subject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether the pods stay as they are. What the linter reads has none of the defaults that are stored."""
-    stored = pod_template_of(old, paths)
-    if stored is None:
-        return False
-    return stored.object == template if subject.old is not None else holds(stored.object, template)
-
-
-def _stored(subject: Subject, cluster: ClusterSnapshot) -> ApiObject | None:
-    """What the cluster has of this workload."""
-    found = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
-    return found.object if found else None
 
 
 def _alike(pods: Sequence[Pod]) -> bool:
@@ -385,9 +360,8 @@ def _with_daemons(
 ) -> Snapshot:
     """The cluster with the daemons of these nodes, and those that push others out."""
     pushing = [p for p in predictions if p.outcome == "preempts"]
-    bound = [snapshot.bound(pods.of(node), node) for node in each(nodes, 2 * _BINDING)]
-    bound += [snapshot.bound(p.pod, p.node) for p in each(pushing, _BINDING)]
-    return snapshot.with_pods(bound, [victim for p in pushing for victim in p.victims])
+    placed = snapshot.with_pods([snapshot.bound(pods.of(node), node) for node in each(nodes, 2 * _BINDING)], ())
+    return placed.with_preemptions([(p.pod, p.node, p.victims) for p in each(pushing, _BINDING)])
 
 
 def reasons_of(predictions: Sequence[Prediction]) -> str:
@@ -419,7 +393,7 @@ def node_of(pod: Pod) -> str:
 
 def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
     """Everybody who would have to go, most important first."""
-    found = {id(victim): victim for prediction in predictions for victim in prediction.victims}
+    found = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
     by_priority: dict[int, list[Pod]] = {}
     for victim in found.values():
         by_priority.setdefault(-(victim.priority or 0), []).append(victim)
@@ -512,7 +486,15 @@ class Predicted:
         return tuple(impact for impact in self._impacts.values() if impact is not None)
 
     def _work_out(self, subject: Subject) -> Impact | None:
-        return self._forecast.of(subject)
+        return self._forecast.of(subject, self._let_in(subject))
+
+    def _let_in(self, subject: Subject) -> int | None:
+        """How many of its new pods quotas let in, None where they let in all."""
+        if not self._context.has_quotas(subject) and not self._context.options.limited_resources:
+            return None
+        from policies.rules.quota_use import quota_use_of
+
+        return quota_use_of(self._context).let_in(subject)
 
     @cached_property
     def _forecast(self) -> Forecast:

@@ -102,10 +102,11 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
 
     broken = sum(prediction.num_pdb_violations for prediction in preempting)
     budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
+    beside = " beside its old pods" if impact.beside_old else ""
     yield Problem(
         lambda audience: (
-            f"{subject.ref.name} (priority {impact.priority}): no room; {of_new_pods(len(preempting), impact)} would "
-            f"preempt {plural(len(victims), 'pod')}{on_nodes(preempting, audience)}. "
+            f"{subject.ref.name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact)} "
+            f"would preempt {plural(len(victims), 'pod')}{on_nodes(preempting, audience)}. "
             f"Victims: {described(victims, audience)}.{budgets} "
             f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}"
         ),

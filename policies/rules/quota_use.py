@@ -12,6 +12,7 @@ from policies.apis.schema import POD
 from policies.controllers.arrivals import Arrivals, arrivals, present
 from policies.extent import check_extent, check_quota_extent
 from policies.kinds import RESOURCE_QUOTA
+from policies.metering import CutShort
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
 from policies.objects.pod import Owner
 from policies.objects.resource_list import mask, subtract_to_zero
@@ -84,6 +85,18 @@ class QuotaUse:
         if isinstance(use, InvalidObject):
             raise use
         return use
+
+    def let_in(self, subject: Subject) -> int | None:
+        """How many more pods of an object the quotas let in now, None where they let in all that it asks for."""
+        try:
+            if uncovered_of(subject, self._context, self._context.options.limited_resources):
+                return 0
+            use = self.of(subject)
+        except (CutShort, InvalidObject, InvalidScope):
+            return None
+        if use is None or not use.first or any(fault.kind is FaultKind.STATUS_UNKNOWN for fault in use.faults):
+            return None
+        return max(use.first - 1 - use.present, 0)
 
     def quotas_of(self, namespace: str) -> Quotas:
         """The quotas of a namespace as the apply finds them; its own are taken as in force from the start.

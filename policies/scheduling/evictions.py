@@ -73,6 +73,28 @@ def emptied_nominations(
     return dict(_changed(nominated, preemptors, here, emptied | {places[identity] for identity in here}))
 
 
+def without_nominations(
+    nominated: Mapping[str, tuple[Pod, ...]], cycles: Iterable[tuple[Pod, str, Sequence[Pod]]]
+) -> dict[str, tuple[Pod, ...]]:
+    """Node -> the pods that stay nominated to it when these preempt there: (pod, node, victims)."""
+    least: dict[str, int] = {}
+    preemptors: set[str] = set()
+    for pod, node, victims in cycles:
+        preemptors.add(pod.identity)
+        if any(not victim.terminating for victim in victims):
+            least[node] = max(pod.effective_priority, least.get(node, pod.effective_priority))
+    stay: dict[str, tuple[Pod, ...]] = {}
+    for node, pods in nominated.items():
+        left = tuple(
+            pod
+            for pod in pods
+            if pod.identity not in preemptors and (node not in least or pod.effective_priority >= least[node])
+        )
+        if left:
+            stay[node] = left
+    return stay
+
+
 def _changed(
     nominated: Mapping[str, Sequence[Pod]], preemptors: Mapping[str, int], here: set[str], nodes: Iterable[str]
 ) -> Iterator[tuple[str, tuple[Pod, ...]]]:

@@ -206,14 +206,21 @@ class Prediction:
         return own if own in self.feasible else self.selected[0]
 
     def afterwards(self) -> Snapshot:
-        """The cluster with the pod in its place and its victims gone.
+        """The cluster as the next pod's cycle finds it: the pod in its place, or nominated to where its victims end.
 
         Which of many nodes is the best is a long question: ask it only where something comes after.
         """
         node = self.node
         if not node:
             return self.snapshot
-        return self.snapshot.with_pods([self.snapshot.bound(self.pod, node)], self.victims)
+        if not self.fits:
+            return self.snapshot.with_preemptions([(self.pod, node, self.victims)])
+        return self.snapshot.with_pods([self.snapshot.bound(self.pod, node)], ())
+
+    def in_the_end(self) -> Snapshot:
+        """The cluster with the pod in its place and its victims gone."""
+        node = self.node
+        return self.snapshot.with_pods([self.snapshot.bound(self.pod, node)], self.victims) if node else self.snapshot
 
     def settled(self, snapshot: Snapshot, with_ties: bool) -> Prediction:
         """What it comes to and no more: who keeps many does not keep the state of the cluster that each was made for.
@@ -389,7 +396,7 @@ def prepare(snapshot: Snapshot) -> None:
 
 
 def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:
-    """Predictions for pods that come one after the other: each sees those before it bound, and their victims gone."""
+    """Predictions for pods that come one after the other: each sees what the cycles before it left."""
     for pod in pods:
         prediction = Prediction(snapshot, pod)
         yield prediction

@@ -13,7 +13,7 @@ import numpy as np
 
 from policies.metering import held, meter
 from policies.scheduling.columns import Columns
-from policies.scheduling.evictions import charged_budgets, emptied_nominations
+from policies.scheduling.evictions import charged_budgets, emptied_nominations, without_nominations
 from policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
@@ -126,6 +126,20 @@ class Snapshot:
         after = Snapshot(objects, self.node_infos, self.columns, self)
         after.__dict__["budgets"] = _replaced(self.budgets, changed)
         return after
+
+    def with_preemptions(self, cycles: Sequence[tuple[Pod, str, Sequence[Pod]]]) -> Snapshot:
+        """As the cycles of pods that preempt leave it, on nodes that differ: (pod, node, victims).
+
+        The pods are nominated to their nodes, on which their victims are ending. Nominated pods of lower priority lose
+        the node when somebody is evicted. Source: upstream `prepareCandidateAsync`.
+        """
+        victims = [victim for _, _, those in cycles for victim in those]
+        ending = [v if v.terminating else replace(v, terminating=True, preempted=True) for v in victims]
+        after = self.with_pods(ending, victims)
+        nominated = without_nominations(self.objects.nominated, cycles)
+        for pod, node, _ in cycles:
+            nominated[node] = (*nominated.get(node, ()), replace(pod, nominated_node_name=node))
+        return Snapshot(replace(after.objects, nominated=nominated), after.node_infos, after.columns, after)
 
     def bound(self, pod: Pod, node: str) -> Pod:
         """The pod as it would be on a node of this snapshot."""

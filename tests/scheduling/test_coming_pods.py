@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from policies.config import Config
+from policies.controllers.changes import coming
 from policies.evaluator import Phase, evaluate
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.subject import Apply, Operation, Subject
-from policies.rules.impact import arrivals
 from tests.builders import Made, Obj, cluster, make_node, make_pod
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,17 +44,17 @@ PAUSED = workload(paused=True, replicas=4)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "pods", "coming"),
+    ("old", "new", "pods", "comes"),
     [
         (None, workload(replicas=4), 0, 4),
         (None, PAUSED, 0, 0),
         (workload(replicas=4), workload(replicas=4), 4, 0),
         (workload(replicas=4), workload(replicas=6), 4, 2),
-        (workload(replicas=4), NEW, 4, 1),
-        (workload(replicas=8), workload(image="new"), 8, 2),
+        (workload(replicas=4), NEW, 4, 4),
+        (workload(replicas=8), workload(image="new"), 8, 8),
         (PAUSED, {**NEW, "spec": {**NEW["spec"], "paused": True}}, 4, 0),
         (PAUSED, workload(paused=True, replicas=6), 4, 2),
-        ({**NEW, "spec": {**NEW["spec"], "paused": True}}, NEW, 4, 1),
+        ({**NEW, "spec": {**NEW["spec"], "paused": True}}, NEW, 4, 4),
         (PAUSED, workload(replicas=4), 4, 0),
     ],
     ids=[
@@ -62,20 +62,20 @@ PAUSED = workload(paused=True, replicas=4)
         "changed while paused", "scaled while paused", "goes on with a change", "goes on without one",
     ],
 )  # fmt: skip
-def test_a_deployment_brings(old: Obj | None, new: Obj, pods: int, coming: int) -> None:
+def test_a_deployment_brings(old: Obj | None, new: Obj, pods: int, comes: int) -> None:
     there = [] if old is None else [replica_set(), *map(running, range(pods))]
     state = cluster(make_node("n1"), *there)
     subject = Subject(object=new, operation=Operation.UPDATE if old else Operation.CREATE, old=old)
-    found, own = arrivals(subject, state, POD_TEMPLATE_PATHS)
-    assert (len(found), len(own)) == (coming, pods)
+    found = coming(subject, state, POD_TEMPLATE_PATHS)
+    assert (len(found.pods), len(found.own)) == (comes, pods)
     changed = new["spec"]["template"] != workload()["spec"]["template"]
-    assert all(pod.labels["pod-template-hash"] == ("new" if changed or not old else "abc") for pod in found)
+    assert all(pod.labels["pod-template-hash"] == ("new" if changed or not old else "abc") for pod in found.pods)
 
 
 def test_a_stateful_set_begins_where_it_says() -> None:
     subject = Subject(object=workload("StatefulSet", replicas=2, ordinals={"start": 5}))
-    found, _ = arrivals(subject, cluster(make_node("n1")), POD_TEMPLATE_PATHS)
-    assert [pod.name for pod in found] == ["w-5", "w-6"]
+    found = coming(subject, cluster(make_node("n1")), POD_TEMPLATE_PATHS)
+    assert [pod.name for pod in found.pods] == ["w-5", "w-6"]
 
 
 def only(*terms: Obj) -> Obj:
@@ -100,8 +100,8 @@ N1 = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"
 def test_a_daemon_set_brings_pods_for_the_nodes_that_its_template_names(pod: Obj, nodes: list[str]) -> None:
     """Source: NodeShouldRunDaemonPod, which reads the template's own affinity."""
     state = cluster(make_node("n1"), make_node("n2").label("disk", "ssd"), make_node("n3").taint("no"))
-    found, _ = arrivals(Subject(object=workload("DaemonSet", pod=pod)), state, POD_TEMPLATE_PATHS)
-    assert [one.name for one in found] == [f"w-{node}" for node in nodes]
+    found = coming(Subject(object=workload("DaemonSet", pod=pod)), state, POD_TEMPLATE_PATHS)
+    assert [one.name for one in found.pods] == [f"w-{node}" for node in nodes]
 
 
 def test_of_a_daemon_that_does_not_fit_its_own_node_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -83,7 +84,7 @@ def test_a_pod_that_is_bound_is_nominated_no_more() -> None:
 @pytest.mark.parametrize(
     ("victim", "priority", "outcome"),
     [
-        (old("a"), 5, "fits"),
+        (old("a"), 5, "preempts"),  # the victim that is ending, and the room beside the preemptor
         (old("a"), 9, "pending"),
         (old("a").terminating(), 5, "pending"),
     ],
@@ -103,7 +104,7 @@ def test_many_evictions_in_turn_leave_what_a_rebuild_gives() -> None:
     pods = [old(f"n{number:02}") for number in range(12)]
     state = cluster(*nodes, *pods, make_budget("some", 7, app="old"))
     pod = predict(state, NEW.obj).pod
-    predictions = place_pods(state, [pod] * 12)
+    predictions = place_pods(state, [replace(pod, uid=f"new-{number}") for number in range(12)])
     assert [p.num_pdb_violations for p in predictions] == [0] * 7 + [1] * 5
     for prediction in predictions:
         prediction.afterwards().check()

@@ -189,7 +189,8 @@ def test_replicas_are_placed_one_after_the_other(tmp_path: Path, capsys: pytest.
     path = write(tmp_path / "web.json", deployment(1, "2"))
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "--replicas", "4")
     assert out.splitlines()[0] == (
-        "Deployment default/web: 4 new pods: 1 would push others out, 1 would fit, 2 would stay pending"
+        "Deployment default/web: 4 new pods: 1 would push others out, "
+        "1 would wait for pods that are ending, 2 would stay pending"
     )
     assert "default/web-3 (priority 5): as the one before" in out
     assert "pods are placed one after the other" in out
@@ -270,7 +271,7 @@ def test_json_has_one_line_for_every_pod(tmp_path: Path, capsys: pytest.CaptureF
     answers = [json.loads(line) for line in out.splitlines()]
     assert [(a["id"], a["outcome"], a["nominatedNode"]) for a in answers] == [
         ("default/web-0", "preempts", "n1"),
-        ("default/web-1", "fits", ""),
+        ("default/web-1", "preempts", "n1"),
     ]
 
 

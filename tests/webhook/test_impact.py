@@ -426,9 +426,9 @@ def test_validate_takes_what_mutate_has_predicted_while_nothing_changes(
     predicted: list[Any] = []
     of = Forecast.of
 
-    def counted(self: Forecast, subject: Subject) -> Impact | None:
+    def counted(self: Forecast, subject: Subject, most: int | None = None) -> Impact | None:
         predicted.append(subject)
-        return of(self, subject)
+        return of(self, subject, most)
 
     monkeypatch.setattr(Forecast, "of", counted)
     states = [STATE]

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 USAGE, FAILED = 2, 3
 _ASKED_FOR_LATE = (
     "policies.apis.limit_ranger",
-    "policies.arrivals",
+    "policies.controllers.changes",
     "policies.extent",
-    "policies.new_pods",
+    "policies.controllers.new_pods",
     "policies.quota.admission",
     "policies.rules.quota_use",
     "policies.scheduling.fast.room",

@@ -1,0 +1,193 @@
+"""What comes of a change that somebody asks for: which pods are made, in which order, and which end before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from policies.controllers.daemon_set import surge_and_unavailable
+from policies.controllers.deployment import max_surge, max_unavailable
+from policies.controllers.new_pods import has_replica_set, new_pods, replicas_of, without_missing_claims
+from policies.controllers.own_pods import pods_of
+from policies.controllers.pod_sequences import Chained, DaemonPods
+from policies.controllers.stateful_set import ordinal_of, start_ordinal
+from policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
+from policies.objects.subject import Operation
+from policies.objects.workload import holds, pod_template_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+    from policies.objects.subject import Subject
+
+_MOST_STEPS: Final = 500
+"""Pods of a StatefulSet whose updates are looked at one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """The pods that a change brings, in order.
+
+    `own`: the workload's pods that run now. `ended`: place among `pods` -> those of its own that have ended before that
+    pod comes; the others are on their nodes still, ending or not. `window`: a rollout makes no more while so many of
+    its new pods do not run; None: all come at once. `one_by_one`: each comes when the one before it runs.
+    `ended_first`: how many old pods are told to end before it is known what becomes of the first new one. `beside_old`:
+    the pods stand in for old ones that are still there when they come.
+    """
+
+    pods: Sequence[Pod] = ()
+    own: tuple[Pod, ...] = ()
+    ended: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
+    window: int | None = None
+    one_by_one: bool = False
+    ended_first: int = 0
+    beside_old: bool = False
+
+
+def coming(
+    subject: Subject, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]], *, pods_defaulted: bool = False
+) -> Coming:
+    """What a change brings. Raises InvalidObject.
+
+    `pods_defaulted`: a pod that stands alone has been through LimitRanger; those of a template never have.
+    """
+    metadata = mapping(subject.object, "metadata")
+    obj = {**subject.object, "metadata": {**metadata, "namespace": subject.ref.namespace}}
+    template = pod_template_of(obj, paths)
+    if template is None or subject.operation not in (Operation.CREATE, Operation.UPDATE):
+        return Coming()
+    if not template.is_template:
+        return _single(subject, obj, cluster, pods_defaulted=pods_defaulted)
+    old = subject.old or _stored(subject, cluster)
+    if old is not None and at(obj, "spec", "replicas") is None and at(old, "spec", "replicas") is not None:
+        obj = {**obj, "spec": {**mapping(obj, "spec"), "replicas": at(old, "spec", "replicas")}}  # an apply leaves it
+    own = tuple(pods_of(cluster, obj))
+    same = old is not None and _same_template(subject, old, template.object, paths)
+    if group_kind(obj) == "apps/Deployment" and (_is_paused(obj) or _is_paused(old)):
+        # Source: pkg/controller/deployment, `syncDeployment`: while it is paused only its ReplicaSets are scaled.
+        stored = None if old is None or not _is_paused(obj) else pod_template_of(old, paths)
+        if _is_paused(obj) and (stored is None or not (own or has_replica_set(cluster, obj, stored.object))):
+            return Coming(own=own)
+        template = stored or template
+        same = stored is not None or has_replica_set(cluster, obj, template.object)
+    if old is not None and same and replicas_of(old) == replicas_of(obj):
+        return Coming(own=own)  # a no-op for the scheduler, whatever its controller is still at
+    if own and not same:
+        grows = old is not None and replicas_of(obj) > replicas_of(old)
+        before = pod_template_of(old, paths) if old is not None and grows else None
+        return _rollout(cluster, obj, template.object, own, before.object if before else None)
+    return Coming(new_pods(cluster, obj, template.object, own=own).pods, own, one_by_one=_goes_in_order(obj))
+
+
+def _goes_in_order(obj: ApiObject) -> bool:
+    """Whether each pod waits until the one before it runs."""
+    return group_kind(obj) == "apps/StatefulSet" and text(obj, "spec", "podManagementPolicy") != "Parallel"
+
+
+def _single(subject: Subject, obj: ApiObject, cluster: ClusterSnapshot, *, pods_defaulted: bool) -> Coming:
+    """A pod on its own comes when it is made, or let go."""
+    from policies.cluster import admitted, resolved
+    from policies.objects.pod import Pod
+
+    if subject.old is not None and not _is_let_go(subject.old, obj):
+        return Coming()
+    pod = resolved(Pod.from_api(obj), cluster) if pods_defaulted else admitted(obj, cluster)
+    return Coming((without_missing_claims(pod, cluster),))
+
+
+def _is_let_go(old: ApiObject, obj: ApiObject) -> bool:
+    """Whether a pod loses the last of its scheduling gates: until then the scheduler has not looked at it."""
+    return bool(at(old, "spec", "schedulingGates")) and not at(obj, "spec", "schedulingGates")
+
+
+def _is_paused(obj: ApiObject | None) -> bool:
+    return obj is not None and at(obj, "spec", "paused") is True
+
+
+def _same_template(subject: Subject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether the pods stay as they are. What the linter reads has none of the defaults that are stored."""
+    stored = pod_template_of(old, paths)
+    if stored is None:
+        return False
+    return stored.object == template if subject.old is not None else holds(stored.object, template)
+
+
+def _stored(subject: Subject, cluster: ClusterSnapshot) -> ApiObject | None:
+    """What the cluster has of this workload."""
+    found = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
+    return found.object if found else None
+
+
+def _rollout(
+    cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...], before: ApiObject | None
+) -> Coming:
+    """What becomes of a changed template, by the kind's controller. `before`: the template of its pods, where it
+    grows at once."""
+    kind = group_kind(obj)
+    if kind == "apps/Deployment":
+        return _of_deployment(cluster, obj, template, own, before)
+    if kind == "apps/StatefulSet":
+        return _of_stateful_set(cluster, obj, template, own)
+    if kind == "apps/DaemonSet":
+        return _of_daemon_set(cluster, obj, template, own)
+    return Coming(new_pods(cluster, obj, template, own=own).pods, own)
+
+
+def _of_deployment(
+    cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...], before: ApiObject | None
+) -> Coming:
+    """New pods come beside old ones that run, or are still ending: each that runs lets the next one come.
+
+    Where more replicas are asked for at once, those that are missing come first, of the old template: pkg/controller/
+    deployment, `syncDeployment`, scales before it rolls out.
+    """
+    replicas = replicas_of(obj)
+    missing = new_pods(cluster, obj, before, own=own).pods if before is not None else ()
+    pods = new_pods(cluster, obj, template, len(own) + len(missing) + replicas, own).pods[len(missing) :]
+    surge, unavailable = min(max_surge(obj, replicas), replicas), max_unavailable(obj, replicas)
+    arriving = Chained(missing, pods) if missing else pods
+    if text(obj, "spec", "strategy", "type") == "Recreate":
+        return Coming(arriving, own, {len(missing): own}, replicas, ended_first=len(own))
+    most = max(surge + unavailable, 1)
+    return Coming(arriving, own, {}, most, ended_first=min(unavailable, len(own)), beside_old=True)
+
+
+def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
+    """Missing ordinals come first, then each pod is ended and made anew, from the highest ordinal down."""
+    missing = new_pods(cluster, obj, template, own=own).pods
+    if text(obj, "spec", "updateStrategy", "type") == "OnDelete":
+        return Coming(missing, own)
+    name, start = ref_of(obj).name, start_ordinal(obj)
+    least = start + (int32(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
+    ordinals = {ordinal_of(pod.name, name): pod for pod in own}
+    due = sorted((n for n in ordinals if least <= n < start + replicas_of(obj)), reverse=True)[:_MOST_STEPS]
+    if not due:
+        return Coming(missing, own)
+    ended: dict[int, Sequence[Pod]] = {}
+    successors: list[Pod] = []
+    for number in due:
+        ended[len(missing) + len(successors)] = (ordinals[number],)
+        successors.append(_ordinal(cluster, obj, template, number))
+    return Coming(Chained(missing, successors), own, ended, 1, one_by_one=True, ended_first=1)
+
+
+def _ordinal(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, number: int) -> Pod:
+    """The pod of one ordinal, with the claims that it has."""
+    only = {**obj, "spec": {**mapping(obj, "spec"), "ordinals": {"start": number}}}
+    return new_pods(cluster, only, template, 1, ()).pods[0]
+
+
+def _of_daemon_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
+    """Nodes without a pod get theirs; on the others the old one ends first, but in a set that surges."""
+    everywhere = new_pods(cluster, obj, template, own=()).pods
+    if text(obj, "spec", "updateStrategy", "type") == "OnDelete" or not isinstance(everywhere, DaemonPods):
+        return Coming(new_pods(cluster, obj, template, own=own).pods, own)
+    surge, unavailable = surge_and_unavailable(obj, len(everywhere))
+    nodes = frozenset(everywhere.nodes)
+    if surge:
+        return Coming(everywhere, own, beside_old=True)
+    ended = tuple(pod for pod in own if pod.node_name in nodes)
+    return Coming(everywhere, own, {0: ended}, ended_first=min(unavailable, len(ended)))
