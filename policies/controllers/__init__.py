@@ -22,6 +22,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "apps/StatefulSet": "stateful_set",
     "apps/DaemonSet": "daemon_set",
     "batch/Job": "job",
+    "batch/CronJob": "cron_job",
     "policy/PodDisruptionBudget": "disruption",
 }
 """`group/Kind` -> the module of its controller, imported when it is first used."""

@@ -161,17 +161,14 @@ def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str
     ]
 
 
-def _may_stay(this: _Daemons, node: Node) -> bool:
-    """Whether a pod that is there may go on. Source: `NodeShouldRunDaemonPod`, its second answer."""
-    if node.name in this.should_run:
-        return True
-    template = template_of(this.state.object)
+def may_stay(template: ApiObject, anywhere: Pod, node: Node) -> bool:
+    """Whether a pod that is on a node where none would be made may go on. Source: `NodeShouldRunDaemonPod`."""
     named = text(template, "spec", "nodeName")
     affinity = NodeAffinity.from_api({"spec": mapping(template, "spec")})
     if named not in ("", node.name) or not affinity.matches(node.labels, node.name):
         return False
     evicting = [taint for taint in node.taints if taint.effect == NO_EXECUTE]
-    return all(tolerations_tolerate_taint(this.anywhere.spec.tolerations, taint) for taint in evicting)
+    return all(tolerations_tolerate_taint(anywhere.spec.tolerations, taint) for taint in evicting)
 
 
 def _new_pod(this: _Daemons, node: str) -> CreatePod:
@@ -188,7 +185,7 @@ def _manage(this: _Daemons) -> tuple[list[str], list[PodState]]:
         pods = this.on.get(name)
         if pods is None:
             create += [name] if name in this.should_run else []
-        elif _may_stay(this, nodes[name]):
+        elif name in this.should_run or may_stay(this.status.template, this.anywhere, nodes[name]):
             needed, doomed = _on_one_node(this, name, pods)
             create += needed
             delete += doomed

@@ -76,7 +76,7 @@ class Size(NamedTuple):
         return self.state.created, self.name
 
 
-class _Rollout(NamedTuple):
+class Rollout(NamedTuple):
     """A Deployment in one sync. `new`: the ReplicaSet of its template, `old`: the others, oldest first."""
 
     view: View
@@ -87,14 +87,17 @@ class _Rollout(NamedTuple):
 
     @property
     def object(self) -> ApiObject:
+        """The Deployment."""
         return self.state.object
 
     @property
     def replicas(self) -> int:
+        """How many pods it wants."""
         return replicas_of(self.state)
 
     @property
     def every(self) -> list[Size]:
+        """All its ReplicaSets, the new one last."""
         return [*self.old, *([self.new] if self.new else [])]
 
 
@@ -106,7 +109,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     sizes = sorted((_size(view, owned, now) for owned in view.owned(key)), key=lambda size: size.age)
     found = find_new_replica_set(template_of(state.object), [size.state.object for size in sizes])
     new = next((size for size in sizes if size.state.object is found), None)
-    rollout = _Rollout(view, state, new, [size for size in sizes if size is not new], now)
+    rollout = Rollout(view, state, new, [size for size in sizes if size is not new], now)
     rollout, actions = _annotated_new(rollout)
     if boolean(state.object, "spec", "paused") or _is_scaling(rollout):
         actions += _scale(rollout)
@@ -172,7 +175,7 @@ def new_rs_new_replicas(obj: ApiObject, replicas: int, every: int, new: int) -> 
     return new if every >= most else new + min(most - every, replicas - new)
 
 
-def _is_scaling(rollout: _Rollout) -> bool:
+def _is_scaling(rollout: Rollout) -> bool:
     """Source: `isScalingEvent`."""
     desired = (_annotated(size, DESIRED) for size in rollout.every if size.replicas > 0)
     return any(number is not None and number != rollout.replicas for number in desired)
@@ -183,7 +186,7 @@ def _annotated(size: Size, name: str) -> int | None:
     return _natural(at(size.state.object, "metadata", "annotations", name))
 
 
-def _resized(rollout: _Rollout, size: Size, replicas: int, *, force: bool = False) -> list[Action]:
+def _resized(rollout: Rollout, size: Size, replicas: int, *, force: bool = False) -> list[Action]:
     """Upstream `scaleReplicaSet`."""
     desired, most = rollout.replicas, rollout.replicas + max_surge(rollout.object, rollout.replicas)
     annotated = (_annotated(size, DESIRED), _annotated(size, MAX)) == (desired, most)
@@ -196,7 +199,7 @@ def _resized(rollout: _Rollout, size: Size, replicas: int, *, force: bool = Fals
     return [UpdateWorkload(size.state.key, {**obj, "metadata": metadata, "spec": spec})]
 
 
-def _annotated_new(rollout: _Rollout) -> tuple[_Rollout, list[Action]]:
+def _annotated_new(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     """The new ReplicaSet brought up to date: the latest revision is its. Source: `getNewReplicaSet`."""
     new, seconds = rollout.new, min_ready_seconds(rollout.state)
     if new is None:
@@ -211,7 +214,7 @@ def _annotated_new(rollout: _Rollout) -> tuple[_Rollout, list[Action]]:
     return rollout._replace(new=renewed), [UpdateWorkload(new.state.key, written)]
 
 
-def _next_revision(rollout: _Rollout) -> int:
+def _next_revision(rollout: Rollout) -> int:
     return max(map(_number, rollout.old), default=0) + 1
 
 
@@ -227,7 +230,7 @@ def _natural(value: object) -> int | None:
     return int(value) if int(value) <= _INT32 else None
 
 
-def _new_replica_set(rollout: _Rollout) -> CreateWorkload:
+def _new_replica_set(rollout: Rollout) -> CreateWorkload:
     """The ReplicaSet of the Deployment's template, in its first size. Source: `getNewReplicaSet`."""
     obj, key = rollout.object, rollout.state.key
     template = template_of(obj)
@@ -260,7 +263,7 @@ def _new_replica_set(rollout: _Rollout) -> CreateWorkload:
     return CreateWorkload(made, key)
 
 
-def _roll(rollout: _Rollout) -> list[Action]:
+def _roll(rollout: Rollout) -> list[Action]:
     """Upstream `rolloutRolling`."""
     created: list[Action] = []
     if rollout.new is None:
@@ -270,7 +273,7 @@ def _roll(rollout: _Rollout) -> list[Action]:
     return created + (grown or _reconcile_old(rollout, rollout.new) or _clean_up(rollout))
 
 
-def _created(rollout: _Rollout) -> tuple[_Rollout, list[Action]]:
+def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     """The rollout with the new ReplicaSet, which has no pods yet."""
     made = _new_replica_set(rollout)
     name = text(made.object, "metadata", "name")
@@ -278,7 +281,7 @@ def _created(rollout: _Rollout) -> tuple[_Rollout, list[Action]]:
     return rollout._replace(new=Size(state, replicas_of(state), ReplicaSetStatus())), [made]
 
 
-def _reconcile_new(rollout: _Rollout, new: Size) -> list[Action]:
+def _reconcile_new(rollout: Rollout, new: Size) -> list[Action]:
     """Source: `reconcileNewReplicaSet`."""
     if new.replicas == rollout.replicas:
         return []
@@ -288,7 +291,7 @@ def _reconcile_new(rollout: _Rollout, new: Size) -> list[Action]:
     return _resized(rollout, new, new_rs_new_replicas(rollout.object, rollout.replicas, every, new.replicas))
 
 
-def _reconcile_old(rollout: _Rollout, new: Size) -> list[Action]:
+def _reconcile_old(rollout: Rollout, new: Size) -> list[Action]:
     """Source: `reconcileOldReplicaSets`: first what is not healthy, then as many as may be missing."""
     old = [size for size in rollout.old if size.replicas > 0]
     least = rollout.replicas - max_unavailable(rollout.object, rollout.replicas)
@@ -316,7 +319,7 @@ def _without_unhealthy(old: Sequence[Size], room: int) -> list[Size]:
     return shrunk
 
 
-def _clean_up(rollout: _Rollout) -> list[Action]:
+def _clean_up(rollout: Rollout) -> list[Action]:
     """Old ReplicaSets beyond the history that is kept. Source: `cleanupDeployment`."""
     new = rollout.new
     if new is None or not (new.replicas == new.status.available == new.status.replicas == rollout.replicas):
@@ -328,7 +331,7 @@ def _clean_up(rollout: _Rollout) -> list[Action]:
     return [DeleteWorkload(s.state.key) for s in doomed if not s.replicas and not s.status.replicas]
 
 
-def _recreate(rollout: _Rollout) -> list[Action]:
+def _recreate(rollout: Rollout) -> list[Action]:
     """Upstream `rolloutRecreate`: the new pods come when the old ones have ended."""
     shrunk = [write for size in rollout.old if size.replicas for write in _resized(rollout, size, 0)]
     if shrunk or _old_pods_running(rollout):
@@ -338,13 +341,13 @@ def _recreate(rollout: _Rollout) -> list[Action]:
     return _resized(rollout, rollout.new, rollout.replicas) or _clean_up(rollout)
 
 
-def _old_pods_running(rollout: _Rollout) -> bool:
+def _old_pods_running(rollout: Rollout) -> bool:
     """Source: `oldPodsRunning`: a pod that is ending runs still."""
     pods = (pod for size in rollout.old for pod in rollout.view.pods_of(size.state.key))
     return any(size.status.replicas > 0 for size in rollout.old) or any(not pod.pod.terminal for pod in pods)
 
 
-def _scale(rollout: _Rollout) -> list[Action]:
+def _scale(rollout: Rollout) -> list[Action]:
     """All ReplicaSets in proportion, before any rollout goes on. Source: `sync`, `scale`."""
     active = [size for size in rollout.every if size.replicas > 0]
     if len(active) <= 1:
@@ -357,12 +360,12 @@ def _scale(rollout: _Rollout) -> list[Action]:
     return _in_proportion(rollout, active)
 
 
-def _is_saturated(rollout: _Rollout, new: Size) -> bool:
+def _is_saturated(rollout: Rollout, new: Size) -> bool:
     """Source: deployment util `IsSaturated`."""
     return new.replicas == _annotated(new, DESIRED) == new.status.available == rollout.replicas
 
 
-def _in_proportion(rollout: _Rollout, active: list[Size]) -> list[Action]:
+def _in_proportion(rollout: Rollout, active: list[Size]) -> list[Action]:
     """Source: `scale`, `GetReplicaSetProportion`."""
     allowed = rollout.replicas + max_surge(rollout.object, rollout.replicas) if rollout.replicas else 0
     to_add = allowed - sum(size.replicas for size in active)
@@ -380,7 +383,7 @@ def _in_proportion(rollout: _Rollout, active: list[Size]) -> list[Action]:
     return [write for size, replicas in pairs for write in _resized(rollout, size, replicas, force=True)]
 
 
-def proportion(rollout: _Rollout, size: Size, to_add: int, added: int) -> int:
+def proportion(rollout: Rollout, size: Size, to_add: int, added: int) -> int:
     """How many of `to_add` pods one ReplicaSet gets. Source: `GetReplicaSetProportion`, `getReplicaSetFraction`."""
     if not size.replicas or not to_add or to_add == added:
         return 0
@@ -388,7 +391,7 @@ def proportion(rollout: _Rollout, size: Size, to_add: int, added: int) -> int:
     return min(share, to_add - added) if to_add > 0 else max(share, to_add - added)
 
 
-def _fraction(rollout: _Rollout, size: Size) -> int:
+def _fraction(rollout: Rollout, size: Size) -> int:
     if not rollout.replicas:
         return -size.replicas
     most = rollout.replicas + max_surge(rollout.object, rollout.replicas)
@@ -399,7 +402,7 @@ def _fraction(rollout: _Rollout, size: Size) -> int:
     return (int(exact - 0.5) if exact < 0 else int(exact + 0.5)) - size.replicas
 
 
-def _progress(rollout: _Rollout, actions: Sequence[Action]) -> list[Action]:
+def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
     """The status, and the report when nothing has progressed for so long. Source: progress.go `syncRolloutStatus`."""
     known = rollout.state.status if isinstance(rollout.state.status, DeploymentStatus) else DeploymentStatus()
     statuses = [size.status for size in rollout.every]
@@ -431,6 +434,6 @@ def _progressed(known: DeploymentStatus, status: DeploymentStatus) -> bool:
     return status.updated > known.updated or old or status.ready > known.ready or status.available > known.available
 
 
-def _is_complete(rollout: _Rollout, status: DeploymentStatus) -> bool:
+def _is_complete(rollout: Rollout, status: DeploymentStatus) -> bool:
     """Source: `DeploymentComplete`."""
     return status.updated == status.replicas == status.available == rollout.replicas

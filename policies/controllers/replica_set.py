@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from functools import cmp_to_key
 from math import inf, log2
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
 from policies.controllers.templates import pod_of_template, template_of
-from policies.objects.fields import int32
+from policies.objects.fields import INT32, int32
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from policies.controllers.view import Key, PodState, View, WorkloadState
 
@@ -84,7 +85,7 @@ def _related_pods(view: View, state: WorkloadState, active: Sequence[PodState]) 
 
 
 def pods_to_delete(pods: Sequence[PodState], related: Sequence[PodState], count: int, now: float) -> Sequence[PodState]:
-    """Which `count` of the pods go, and in which order. Source: `getPodsToDelete`, `ActivePodsWithRanks`.
+    """Which `count` of the pods go, and in which order. Source: `getPodsToDelete`.
 
     Upstream breaks what is left of ties by UID, which is a random number: the lot, for whoever asks.
     """
@@ -94,13 +95,30 @@ def pods_to_delete(pods: Sequence[PodState], related: Sequence[PodState], count:
     for pod in related:
         if pod.active:
             on_node[pod.pod.node_name] = on_node.get(pod.pod.node_name, 0) + 1
-    ranked = [(pod, on_node.get(pod.pod.node_name, 0)) for pod in pods]
+    return by_rank([(pod, on_node.get(pod.pod.node_name, 0)) for pod in pods], now)[:count]
+
+
+def by_rank(ranked: Iterable[tuple[PodState, int]], now: float) -> list[PodState]:
+    """The pods, first who goes first; each comes with how many related ones its node has. Source: pkg/controller
+    `ActivePodsWithRanks`."""
 
     def compare(one: tuple[PodState, int], other: tuple[PodState, int]) -> int:
         return _compare(one, other, now)
 
-    ranked.sort(key=cmp_to_key(compare))
-    return [pod for pod, _ in ranked[:count]]
+    return [pod for pod, _ in sorted(ranked, key=cmp_to_key(compare))]
+
+
+def deletion_cost(annotation: object) -> int:
+    """What the annotation controller.kubernetes.io/pod-deletion-cost says, 0 where that is no number of 32 bits.
+
+    Source: pkg/apis/core/v1/helper `GetDeletionCostFromPodAnnotations`.
+    """
+    if not isinstance(annotation, str) or _COST.fullmatch(annotation) is None or len(annotation) > len(str(-(2**31))):
+        return 0
+    return int(annotation) if int(annotation) in INT32 else 0
+
+
+_COST: Final = re.compile(r"0|[1-9][0-9]*|-[0-9]+", re.ASCII)
 
 
 def ordered_for_deletion(pods: Sequence[PodState]) -> list[PodState]:

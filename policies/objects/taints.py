@@ -32,12 +32,13 @@ class Taint(NamedTuple):
 
 
 class Toleration(NamedTuple):
-    """A toleration of a pod; an empty key or effect stands for all of them."""
+    """A toleration of a pod; an empty key or effect stands for all of them. `seconds`: None tolerates for good."""
 
     key: str
     operator: str
     value: str
     effect: str
+    seconds: int | None = None
 
     def tolerates(self, taint: Taint) -> bool:
         """Upstream `ToleratesTaint`. Gt and Lt are alpha and off: they tolerate nothing."""
@@ -71,6 +72,11 @@ def read_tolerations(pod: ApiObject) -> tuple[Toleration, ...]:
     if not sequence(pod, "spec", "tolerations"):
         return ()
     return tuple(
-        Toleration(text(t, "key"), text(t, "operator"), text(t, "value"), text(t, "effect"))
+        Toleration(text(t, "key"), text(t, "operator"), text(t, "value"), text(t, "effect"), _seconds(t))
         for t in items(pod, "spec", "tolerations")
     )
+
+
+def _seconds(toleration: ApiObject) -> int | None:
+    value = toleration.get("tolerationSeconds")
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

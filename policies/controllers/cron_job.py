@@ -1,0 +1,123 @@
+"""CronJobs. Source: pkg/controller/cronjob/cronjob_controllerv2.go, utils.go."""
+
+from __future__ import annotations
+
+from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from policies.controllers.actions import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
+from policies.controllers.cron_schedule import CronSchedule, InvalidSchedule, parse_schedule
+from policies.controllers.job import JobStatus
+from policies.objects.fields import at, boolean, int32, mapping, ref_of, text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.controllers.view import Key, View, WorkloadState
+    from policies.objects.fields import ApiObject
+
+_NEXT_SCHEDULE_DELTA: Final = 0.1
+"""Seconds that upstream looks later than the schedule says, for clocks that differ."""
+_MOST_ZONE: Final = 64
+
+
+class CronJobStatus(NamedTuple):
+    """When a Job was last due, in seconds since 1970."""
+
+    last_schedule: float | None = None
+
+
+def reconcile(view: View, key: Key, now: float) -> list[Action]:
+    """One sync: upstream `syncCronJob`. Raises InvalidObject."""
+    state = view.workload(key)
+    if state is None or boolean(state.object, "spec", "suspend"):
+        return []
+    try:
+        schedule = parse_schedule(text(state.object, "spec", "schedule"), _zone(state.object))
+    except (InvalidSchedule, ValueError, OSError) as error:
+        return [Report(key, "UnparseableSchedule", str(error))]
+    known = state.status if isinstance(state.status, CronJobStatus) else CronJobStatus()
+    due = most_recent(schedule, _earliest(state, known, now), now)
+    actions = _start(view, state, known, due, now) if due is not None else []
+    base = due if due is not None else known.last_schedule if known.last_schedule is not None else state.created
+    upcoming = schedule.next(max(base, now))
+    return actions if upcoming is None else [*actions, Requeue(key, upcoming + _NEXT_SCHEDULE_DELTA)]
+
+
+def _zone(obj: ApiObject) -> tzinfo:
+    """The time zone of its schedule: kube-controller-manager's own is taken for UTC. Raises ValueError, OSError."""
+    name = text(obj, "spec", "timeZone")
+    if not name:
+        return UTC
+    if len(name) > _MOST_ZONE:
+        raise InvalidSchedule("unknown time zone")
+    try:
+        return ZoneInfo(name)
+    except KeyError:  # what zoneinfo raises for a name that it does not know
+        raise InvalidSchedule(f"unknown time zone {name!r}") from None
+
+
+def _earliest(state: WorkloadState, known: CronJobStatus, now: float) -> float:
+    """From when on schedules count that were not met."""
+    earliest = state.created if known.last_schedule is None else known.last_schedule
+    deadline = int32(state.object, "spec", "startingDeadlineSeconds")
+    return earliest if deadline is None else max(earliest, now - deadline)
+
+
+def most_recent(schedule: CronSchedule, earliest: float, now: float) -> float | None:
+    """The last time at which it was due after `earliest`, None where it was not. Source: `mostRecentScheduleTime`.
+
+    However long that is: from two schedules on it is looked for near the end.
+    """
+    first = schedule.next(earliest)
+    if first is None or first > now:
+        return None
+    second = schedule.next(first)
+    if second is None or second > now:
+        return first
+    skipped = int((now - first) // (second - first)) - 1
+    found, upcoming = first, schedule.next(first + max(skipped, 0) * (second - first))
+    for _ in range(_MOST_MISSED):
+        if upcoming is None or upcoming > now:
+            break
+        found, upcoming = upcoming, schedule.next(upcoming)
+    return found
+
+
+_MOST_MISSED: Final = 10_000
+
+
+def _start(view: View, state: WorkloadState, known: CronJobStatus, due: float, now: float) -> list[Action]:
+    """A Job for the time that it is due, as its concurrencyPolicy has it."""
+    deadline = int32(state.object, "spec", "startingDeadlineSeconds")
+    if known.last_schedule == due or (deadline is not None and due + deadline < now):
+        return []
+    active = _active(view.owned(state.key))
+    policy = text(state.object, "spec", "concurrencyPolicy")
+    if policy == "Forbid" and active:
+        return [
+            Report(state.key, "JobAlreadyActive", "the run before it has not ended, and concurrencyPolicy is Forbid")
+        ]
+    replaced: list[Action] = [DeleteWorkload(job.key) for job in active] if policy == "Replace" else []
+    made = CreateWorkload(_job(state, due), state.key)
+    return [*replaced, made, SetStatus(state.key, CronJobStatus(due))]
+
+
+def _active(jobs: Sequence[WorkloadState]) -> list[WorkloadState]:
+    return [job for job in jobs if not (isinstance(job.status, JobStatus) and job.status.finished)]
+
+
+def _job(state: WorkloadState, due: float) -> dict[str, Any]:
+    """Source: `getJobFromTemplate2`: its name ends in the minutes since 1970."""
+    template = mapping(state.object, "spec", "jobTemplate")
+    ref = ref_of(state.object)
+    reference = {"apiVersion": ref.api_version, "kind": "CronJob", "name": ref.name, "controller": True}
+    metadata = {
+        "namespace": state.key[1],
+        "name": f"{state.key[2]}-{int(due) // 60}",
+        "labels": dict(mapping(template, "metadata", "labels")),
+        "annotations": dict(mapping(template, "metadata", "annotations")),
+        "ownerReferences": [reference],
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": at(template, "spec") or {}}

@@ -1,0 +1,108 @@
+"""Cron schedules as kube-controller-manager reads them. Source: github.com/robfig/cron/v3 `ParseStandard`, `Next`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final, NamedTuple
+
+_MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS: Final = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
+_DAYS: Final = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
+_FIELDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
+    (0, 59, {}),
+    (0, 23, {}),
+    (1, 31, {}),
+    (1, 12, _MONTHS),
+    (0, 6, _DAYS),
+)
+_DESCRIPTORS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_STAR: Final = ("*", "?", "*/1", "?/1")
+_MOST_YEARS: Final = 5
+"""After which a time that never comes is given up."""
+_LONGEST: Final = 256
+
+
+class InvalidSchedule(ValueError):
+    """A schedule that cannot be read."""
+
+
+class CronSchedule(NamedTuple):
+    """The minutes, hours, days, months and weekdays at which something is due, in a time zone.
+
+    `any_day`: the days of the month, or those of the week, are `*`: both must hold then, else one of them will do.
+    """
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    any_day: bool
+    zone: tzinfo = UTC
+
+    def next(self, after: float) -> float | None:
+        """The first time after this one, in seconds since 1970; None where none comes within five years."""
+        moment = datetime.fromtimestamp(after, self.zone).replace(second=0, microsecond=0) + timedelta(minutes=1)
+        last = moment.year + _MOST_YEARS
+        while moment.year <= last:
+            if moment.month not in self.months or not self._is_due_on(moment):
+                moment = moment.replace(hour=0, minute=0) + timedelta(days=1)
+            elif moment.hour not in self.hours:
+                moment = moment.replace(minute=0) + timedelta(hours=1)
+            elif moment.minute not in self.minutes:
+                moment += timedelta(minutes=1)
+            else:
+                return moment.timestamp()
+        return None
+
+    def _is_due_on(self, moment: datetime) -> bool:
+        of_month, of_week = moment.day in self.days, moment.isoweekday() % 7 in self.weekdays
+        return (of_month and of_week) if self.any_day else (of_month or of_week)
+
+
+def parse_schedule(text: str, zone: tzinfo = UTC) -> CronSchedule:
+    """Read five fields, or `@hourly` and its like. Raises InvalidSchedule; `@every` is not read."""
+    fields = _DESCRIPTORS.get(text.strip(), text).split()
+    if len(fields) != len(_FIELDS) or len(text) > _LONGEST:
+        raise InvalidSchedule(f"expected exactly 5 fields, found {len(fields)}")
+    minutes, hours, days, months, weekdays = (
+        _field(field, *bounds) for field, bounds in zip(fields, _FIELDS, strict=True)
+    )
+    any_day = any(part in _STAR for field in (fields[2], fields[4]) for part in field.split(","))
+    return CronSchedule(minutes, hours, days, months, weekdays, any_day, zone)
+
+
+def _field(field: str, least: int, most: int, names: dict[str, int]) -> frozenset[int]:
+    return frozenset(value for part in field.split(",") for value in _range(part, least, most, names))
+
+
+def _range(part: str, least: int, most: int, names: dict[str, int]) -> range:
+    """One of a field's parts: `*`, `5`, `1-5`, `*/2`, `10/5`."""
+    bounds, slash, step = part.partition("/")
+    low, dash, high = bounds.partition("-")
+    if low in ("*", "?"):
+        start, end = least, most
+    else:
+        start = _number(low, names)
+        end = _number(high, names) if dash else most if slash else start
+    stride = _number(step, {}) if slash else 1
+    if start < least or end > most or start > end or stride < 1:
+        raise InvalidSchedule(f"{part}: must be within {least} and {most}")
+    return range(start, end + 1, stride)
+
+
+def _number(text: str, names: dict[str, int]) -> int:
+    known = names.get(text.lower())
+    if known is not None:
+        return known
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(2**31))):
+        raise InvalidSchedule(f"{text!r} is no number")
+    return int(text)

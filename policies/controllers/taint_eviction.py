@@ -1,0 +1,57 @@
+"""Who has to leave a node for its NoExecute taints, and when. Source: pkg/controller/tainteviction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.controllers.actions import DeletePod
+from policies.objects.taints import NO_EXECUTE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.controllers.view import PodState
+    from policies.objects.taints import Taint, Toleration
+
+
+class Eviction(NamedTuple):
+    """A pod that leaves at `due`; `since`: from when it is counted. Both in seconds since 1970."""
+
+    since: float
+    due: float
+
+
+def evict(
+    taints: Iterable[Taint], pods: Sequence[PodState], scheduled: Mapping[str, Eviction], now: float
+) -> tuple[list[DeletePod], Mapping[str, Eviction]]:
+    """(the pods of one node that are told to end now, by uid who leaves when).
+
+    `taints`: the node's; `scheduled`: what was said of it before. Whoever asks does so again at the earliest `due`.
+    Source: `handleNodeUpdate`, `processPodOnNode`.
+    """
+    evicting = [taint for taint in taints if taint.effect == NO_EXECUTE]
+    if not evicting:
+        return [], {}
+    left: dict[str, Eviction] = {}
+    deletes: list[DeletePod] = []
+    for pod in pods:
+        if pod.terminating or pod.pod.terminal:
+            continue
+        seconds = tolerated_for(evicting, pod.pod.spec.tolerations)
+        if seconds is None:
+            continue
+        eviction = scheduled.get(pod.pod.uid) or Eviction(now, now + seconds)
+        if not seconds or eviction.due <= now:
+            deletes.append(DeletePod(pod.pod.namespace, pod.pod.name))
+        else:
+            left[pod.pod.uid] = eviction
+    return deletes, left
+
+
+def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:
+    """For how many seconds a pod stays, None for good. Source: `GetMatchingTolerations`, `getMinTolerationTime`."""
+    used = [next((t for t in tolerations if t.tolerates(taint)), None) for taint in taints]
+    if None in used:
+        return 0
+    bounded = [max(t.seconds, 0) for t in used if t is not None and t.seconds is not None]
+    return min(bounded, default=None)
