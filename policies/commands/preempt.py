@@ -206,9 +206,9 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--nominated",
         choices=("ignore", "count"),
-        default="ignore",
-        help="pods of a batch that are nominated to a node but not bound: ignore, as recorded answers do (default), "
-        "or count, as kube-scheduler does; without --batch they always count",
+        default="count",
+        help="pods of a batch that are nominated to a node but not bound: count, as kube-scheduler does (default), "
+        "or ignore; without --batch they always count",
     )
     return parser
 

@@ -109,13 +109,15 @@ def test_objects_of_a_batch_need_not_say_their_kind(tmp_path: Path, capsys: pyte
     assert json.loads(out)["selected"] == ["n1"]
 
 
-@pytest.mark.parametrize(("flag", "feasible"), [("ignore", ["n1"]), ("count", [])])
-def test_nominated_pods_of_a_batch_count_if_told_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: str, feasible: list[str]
+@pytest.mark.parametrize(
+    ("flags", "feasible"), [((), []), (("--nominated", "count"), []), (("--nominated", "ignore"), ["n1"])]
+)
+def test_nominated_pods_of_a_batch_count_unless_they_are_to_be_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], feasible: list[str]
 ) -> None:
     ahead = make_pod("ahead").priority(9).request(cpu="4").nominated("n1").obj
     path = batch(tmp_path / "cases", [{**CASE, "pods": [ahead]}])
-    _, out, _ = run(capsys, "--batch", path, "--nominated", flag)
+    _, out, _ = run(capsys, "--batch", path, *flags)
     assert json.loads(out)["feasible"] == feasible
 
 

@@ -12,18 +12,18 @@ CASES = Path(__file__).parent / "cases"
 
 
 @pytest.mark.parametrize(
-    ("name", "with_nominated"),
+    "name",
     [
-        pytest.param("recorded.jsonl.gz", False, id="recordings, made without nominated pods"),
-        pytest.param("wide.jsonl.gz", True, id="answers of the scheduler's own framework"),
-        pytest.param("disagreements.jsonl", True, id="cases that were got wrong before"),
+        pytest.param("recorded.jsonl.gz", id="recordings"),
+        pytest.param("wide.jsonl.gz", id="answers of the scheduler's own framework"),
+        pytest.param("disagreements.jsonl", id="cases that were got wrong before"),
     ],
 )
-def test_the_reference_gives_the_answers_of_the_real_scheduler(name: str, with_nominated: bool) -> None:
+def test_the_reference_gives_the_answers_of_the_real_scheduler(name: str) -> None:
     rows = recorded(CASES / name)
     assert rows
     for case, want in rows:
-        wrong = differences(case, want, answer(case, with_nominated=with_nominated))
+        wrong = differences(case, want, answer(case))
         assert not wrong, f"{case['id']}:\n{told(wrong)}"
 
 

@@ -77,14 +77,9 @@ def _filter(cycle: Cycle, result: dict[str, Any]) -> tuple[list[NodeInfo], dict[
     return feasible, statuses
 
 
-def answer(case: Obj, *, with_nominated: bool = True) -> dict[str, Any]:
-    """What kube-scheduler would do with case["pod"]; CannotAnswer where its cycle would fail.
-
-    The recorded answers were made by a scheduler that had not been told of nominated pods: with_nominated=False.
-    """
+def answer(case: Obj) -> dict[str, Any]:
+    """What kube-scheduler would do with case["pod"]; CannotAnswer where its cycle would fail."""
     cluster = Cluster.of(case)
-    if not with_nominated:
-        cluster.nominated.clear()
     cycle = Cycle(cluster, PodInfo(case["pod"]), [plugin(cluster) for plugin in PLUGINS])
     result: dict[str, Any] = {"id": case.get("id", "")}
     feasible, statuses = _filter(cycle, result)
