@@ -51,7 +51,7 @@ def quick_value(document: Document) -> Any:
         return UNUSUAL
 
 
-def _build(next_event: Callable[[], Any]) -> Any:
+def _build(next_event: Callable[[], Any]) -> Any:  # noqa: C901, PLR0912  (functions cost a call for every token)
     """The value of the root node; one loop without calls, as it runs for every token of every wanted document."""
     top: list[Any] = []
     current: Any = top
