@@ -64,6 +64,7 @@ e2e-scale: $(VENV)/dev ## a cluster of 150,000 pods (some 5 minutes, 8 GB); PODS
 bench: $(VENV)/dev ## predictions on large clusters, linting and start-up: minutes; .cache/bench.json
 	mkdir -p .cache
 	$(BIN)/python tests/benchmarks/bench_preemption.py --json .cache/bench.json
+	$(BIN)/python tests/benchmarks/bench_simulation.py
 	$(BIN)/python tests/benchmarks/bench_lint.py
 	$(BIN)/python tests/benchmarks/bench_startup.py
 

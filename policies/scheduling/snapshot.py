@@ -67,7 +67,7 @@ class Snapshot:
         self.rows: Mapping[str, int] = base.rows if base else {info.name: row for row, info in enumerate(node_infos)}
         """Node name -> its place in `node_infos` and in the columns."""
         self.shelf: Shelf = base.shelf if base else Shelf()
-        for name, table in (("budgets", "budgets"), ("nominations", "nominated")):
+        for name, table in (("budgets", "budgets"), ("nominations", "nominated"), ("image_states", "nodes")):
             if base and name in base.__dict__ and getattr(base.objects, table) is getattr(objects, table):
                 self.__dict__[name] = base.__dict__[name]
 

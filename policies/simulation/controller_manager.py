@@ -71,6 +71,9 @@ class Arrive(NamedTuple):
 
 
 Due = Change | Sync | Collect | Gone | Arrive
+_MANY: Final = 500
+_LOOK: Final = 25e-6
+"""Seconds that it takes to look at a pod, where a workload has very many."""
 ARRIVAL: Final = 1e-3
 """Seconds that pass after an arrival before anybody looks at what has changed."""
 
@@ -188,6 +191,7 @@ class ControllerManager:
         owner = controller_of(state.pod)
         if owner is not None:
             yield from self._sync_after(owner)
+            self._wake_controller(owner)
 
     def _kubelet_ends(self, state: PodState) -> None:
         """A pod is gone when it has ended, counted from when its kubelet hears of it."""
@@ -213,6 +217,7 @@ class ControllerManager:
             if old is None:
                 self._count_pods(new.key)
             yield from self._sync(new.key)
+            self._wake_controller(new.key)
 
     def _collect_garbage(self, key: Key) -> Generator[float | None, None, None]:
         """The pods of a workload that was deleted, in order of creation."""
@@ -235,12 +240,23 @@ class ControllerManager:
     # Workloads
 
     def _sync_after(self, key: Key) -> Generator[float | None, None, None]:
-        """Sync a workload whose pod has changed: at once, or after a while, which further changes do not move."""
-        delay = SYNC_DELAY.get(key[0], 0.0)
+        """Sync a workload whose pod has changed: at once, or after a while, which further changes do not move.
+
+        To look at thousands of pods takes a controller a while too, in which further changes come together.
+        """
+        count = len(self._api.by_controller.get(key, ()))
+        delay = SYNC_DELAY.get(key[0], 0.0) + (count * _LOOK if count > _MANY else 0.0)
         if not delay:
             yield from self._sync(key)
         else:
             self._requeue(key, self._clock.now + delay)
+
+    def _wake_controller(self, key: Key) -> None:
+        """What controls a workload looks at it when it, its status or its pods have changed; many changes, one look."""
+        state = self._api.workloads.get(key)
+        if state is not None and state.controller is not None:
+            count = len(self._api.by_controller.get(key, ()))
+            self._requeue(state.controller, self._clock.now + (count * _LOOK if count > _MANY else 0.0))
 
     def _requeue(self, key: Key, time: float) -> None:
         if not self._delayed.get(key, float("inf")) <= time:
@@ -273,6 +289,7 @@ class ControllerManager:
             if action.key[0] == BUDGET:
                 yield self._latencies.write("update", action.key[2])
             self._api.set_status(action.key, action.status)
+            self._wake_controller(action.key)
         elif isinstance(action, ReleasePod):
             self._view.release(action.key, action.uid)
         elif isinstance(action, Requeue):

@@ -6,14 +6,22 @@ Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingAlgorithm`), `fra
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
+from policies.objects.priority_class import PREEMPT_NEVER
+from policies.scheduling.fast.constraints import NotValid
+from policies.scheduling.fast.cycle import MIN_FEASIBLE, Cycle, Found
 from policies.scheduling.framework import Status, unresolvable
+from policies.scheduling.preemption import NEVER, TERMINATING
 from policies.scheduling.schedule_one import Prediction
 from policies.simulation.node_tree import NodeTree, top_of_heap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from policies.objects.pod import Pod
     from policies.scheduling.preemption import Candidate
@@ -56,11 +64,32 @@ class SchedulingAlgorithm:
         self._nodes, self._choose, self._tie = nodes, choose, tie
         self._next_start = 0
         """Where in the order of nodes the next cycle begins (upstream `nextStartNodeIndex`)."""
+        self._known: tuple[Snapshot | None, dict[Any, Rejected]] = None, {}
+        """What was found of pods that are alike, as long as nothing changes: no place for them, and no help."""
+        self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """What a cycle comes to."""
         if not snapshot.node_infos:
             return Rejected(NO_NODES, nominated="")
+        if pod.nominated_node_name:
+            return self._decide(snapshot, pod)
+        if self._known[0] is not snapshot:
+            self._known = snapshot, {}
+        alike = id(pod.spec), pod.effective_priority, pod.preemption_policy, pod.namespace, id(pod.labels), pod.owner
+        known = self._known[1].get(alike)
+        if known is not None:
+            return known
+        result = self._decide(snapshot, pod)
+        if isinstance(result, Rejected) and result.candidate is None:
+            self._known[1][alike] = result
+        return result
+
+    def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
+        if len(snapshot.node_infos) > MIN_FEASIBLE:
+            result = self._at_once(snapshot, pod)
+            if result is not None:
+                return result
         prediction = Prediction(snapshot, pod)
         if prediction.fits:
             own = pod.nominated_node_name
@@ -68,6 +97,57 @@ class SchedulingAlgorithm:
         if prediction.pre_filter is None:
             self._go_on(prediction)
         return self._rejected(prediction)
+
+    def _at_once(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected | None:
+        """All nodes at once, where there are many; None where the plugins must be asked one by one."""
+        with snapshot.shelf.taken():
+            try:
+                cycle = Cycle(snapshot, pod)
+                if cycle.fits_on(pod.nominated_node_name):
+                    return Fits(pod.nominated_node_name)
+                found = cycle.find(np.roll(self._rows(snapshot), -self._next_start))
+                result = self._best(cycle, found) if len(found.rows) else self._nowhere(cycle)
+            except NotValid:
+                return None
+        self._next_start = (self._next_start + found.evaluated) % len(snapshot.node_infos)
+        return result
+
+    def _rows(self, snapshot: Snapshot) -> NDArray[np.intp]:
+        """The nodes in the order in which the scheduler goes through them."""
+        names = self._nodes.list()
+        if self._order is None or self._order[0] is not names:
+            rows = np.fromiter((snapshot.rows[name] for name in names), np.intp, len(names))
+            self._order = names, rows
+        return self._order[1]
+
+    def _best(self, cycle: Cycle, found: Found) -> Fits:
+        infos, rows = cycle.snapshot.node_infos, found.rows
+        if len(rows) == 1:
+            return Fits(infos[rows[0]].name)
+        scores = cycle.scores(rows)
+        best = np.flatnonzero(scores == scores.max())
+        if len(best) == 1:
+            return Fits(infos[rows[best[0]]].name)
+        if self._tie is not None:
+            return Fits(self._tie([infos[row].name for row in rows[best].tolist()]))
+        worth = scores.tolist()
+        return Fits(infos[rows[top_of_heap(range(len(rows)), worth)]].name)
+
+    def _nowhere(self, cycle: Cycle) -> Rejected:
+        snapshot, pod = cycle.snapshot, cycle.pod
+        plugins, reasons = cycle.rejection()
+        message = fit_error(len(snapshot.node_infos), reasons)
+        if pod.preemption_policy == PREEMPT_NEVER:
+            return Rejected(f"{message} {NO_CLAIMS}, preemption: {NEVER}", plugins)
+        if cycle.question.waits():
+            return Rejected(f"{message} {NO_CLAIMS}, preemption: {TERMINATING}", plugins)
+        answer = cycle.question.answer()
+        if answer.candidate is None:
+            why = f"0/{len(snapshot.node_infos)} nodes are available: no node is helped by it."
+            return Rejected(f"{message} {NO_CLAIMS}, preemption: {why}", plugins, nominated="")
+        node = self._choose(answer.selected)
+        candidate = answer.candidate if node == answer.candidate.node_name else cycle.candidate_on(node)
+        return Rejected(message, plugins, node, candidate, broken=broken_budgets(snapshot, candidate))
 
     def _go_on(self, prediction: Prediction) -> None:
         total = len(prediction.snapshot.node_infos)
@@ -91,7 +171,8 @@ class SchedulingAlgorithm:
             return Rejected(rejection.error, nominated="", error=True)
         preemption = prediction.preemption
         plugins = frozenset(rejection.plugins)
-        message = fit_error(len(snapshot.node_infos), rejection.statuses, prediction.pre_filter)
+        reasons = Counter(reason for status in rejection.statuses for reason in status.reasons)
+        message = fit_error(len(snapshot.node_infos), reasons, prediction.pre_filter)
         if preemption.selected:
             node = self._choose([candidate.node_name for candidate in preemption.selected])
             chosen = next(candidate for candidate in preemption.selected if candidate.node_name == node)
@@ -100,7 +181,7 @@ class SchedulingAlgorithm:
             return Rejected(f"{message} {NO_CLAIMS}, preemption: {preemption.ineligible_reason}", plugins)
         absent = len(snapshot.node_infos) - len(preemption.statuses)
         statuses = [*preemption.statuses.values(), *[_NOT_HELPFUL] * absent]
-        why = fit_error(len(snapshot.node_infos), statuses, None)
+        why = fit_error(len(snapshot.node_infos), Counter(r for status in statuses for r in status.reasons))
         return Rejected(f"{message} {NO_CLAIMS}, preemption: {why}", plugins, nominated="")
 
 
@@ -115,11 +196,13 @@ def broken_budgets(snapshot: Snapshot, candidate: Candidate) -> tuple[tuple[str,
     return tuple((name, -count) for name, count in left.items() if count < 0)
 
 
-def fit_error(nodes: int, statuses: Iterable[Status], pre_filter: Status | None) -> str:
-    """Upstream's message to the letter: a condition that says the same again is not written again."""
+def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> str:
+    """Upstream's message to the letter: a condition that says the same again is not written again.
+
+    `reasons`: of how many nodes each is told.
+    """
     message = f"0/{nodes} nodes are available:"
     if pre_filter is not None:
         return f"{message} {', '.join(pre_filter.reasons)}."
-    reasons = Counter(reason for status in statuses for reason in status.reasons)
     told = sorted(f"{count} {reason}" for reason, count in reasons.items())
     return f"{message} {', '.join(told)}." if told else message

@@ -6,12 +6,23 @@ Source: kubernetes `pkg/scheduler/backend/cache/node_tree.go`, `schedule_one.go`
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from policies.objects.node import Node
+
+K = TypeVar("K")
+K_contra = TypeVar("K_contra", contravariant=True)
+
+
+class Scores(Protocol[K_contra]):
+    """What nodes are worth, by whatever stands for them."""
+
+    def __getitem__(self, key: K_contra, /) -> Any:
+        """Of one."""
+
 
 _ZONE: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _REGION: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -57,7 +68,7 @@ def _first(node: Node, keys: Sequence[str]) -> str:
     return next((node.labels[key] for key in keys if key in node.labels), "")
 
 
-def top_of_heap(order: Sequence[str], scores: Mapping[str, int]) -> str:
+def top_of_heap(order: Sequence[K], scores: Scores[K]) -> K:
     """The node that upstream pops first: the best, and of several best ones what Go's `heap.Init` leaves on top.
 
     `order`: the nodes in the order in which they were found feasible.
@@ -68,7 +79,7 @@ def top_of_heap(order: Sequence[str], scores: Mapping[str, int]) -> str:
     return heap[0]
 
 
-def _down(heap: list[str], scores: Mapping[str, int], place: int) -> None:
+def _down(heap: list[K], scores: Scores[K], place: int) -> None:
     """Go's `container/heap` `down`, the larger first: of two equal children the left one, and no equal one moves up."""
     while (child := 2 * place + 1) < len(heap):
         if child + 1 < len(heap) and scores[heap[child + 1]] > scores[heap[child]]:

@@ -122,17 +122,22 @@ class Question:
             raise NotValid
         return total
 
-    def answer(self) -> FastAnswer:
-        """Over every node."""
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """The nodes that can run it now."""
         charge(len(self.demands) * self._row)
         full = np.zeros(len(self._possible), np.bool_)
         for demand in self.demands:
             full |= demand.present > demand.limit
+        return self.open & ~full
+
+    def answer(self) -> FastAnswer:
+        """Over every node."""
         infos = self.snapshot.node_infos
-        feasible = np.flatnonzero(self.open & ~full)
+        feasible = np.flatnonzero(self.feasible)
         if len(feasible):
             return FastAnswer([infos[row].name for row in feasible.tolist()], [], None)
-        if self.pod.preemption_policy == PREEMPT_NEVER or self._waits():
+        if self.pod.preemption_policy == PREEMPT_NEVER or self.waits():
             return FastAnswer([], [], None)
         cutoff = cutoff_of(self.tables, self.snapshot, self.pod.effective_priority)
         nodes = np.flatnonzero(self.open & (cutoff.count > 0))
@@ -166,7 +171,7 @@ class Question:
         """The nodes on which there is room for the pod, or would be if nobody else were there."""
         return self._possible & self._resolvable
 
-    def _waits(self) -> bool:
+    def waits(self) -> bool:
         """Whether victims of an earlier preemption are leaving. Source: upstream `PodEligibleToPreemptOthers`."""
         row = self.snapshot.rows.get(self.pod.nominated_node_name)
         if row is None or not (self._possible[row] and self._resolvable[row]):
@@ -195,13 +200,38 @@ class Question:
         return tuple(by_importance(victims) if both else victims)
 
 
+class Nominations(NamedTuple):
+    """The nominated pods of one table of them: node, kind, priority and identity of each."""
+
+    table: object
+    nodes: object
+    rows: NDArray[np.intp]
+    kinds: NDArray[np.intp]
+    priorities: NDArray[np.int64]
+    identities: list[str]
+
+
 def _nominated(snapshot: Snapshot, pod: Pod, tables: Tables) -> tuple[Sequence[int], NDArray[np.intp]]:
     """(node, kind) of the pods that are nominated and count. Source: upstream `addGENominatedPods`."""
-    rows, kinds = [], []
-    for name, pods in snapshot.objects.nominated.items():
-        row = snapshot.rows.get(name)
-        for other in pods if row is not None else ():
-            if other.effective_priority >= pod.effective_priority and other.identity != pod.identity:
-                rows.append(row)
-                kinds.append(tables.kinds.number(other))
-    return rows, np.array(kinds, np.intp)  # type: ignore[return-value]
+    table = snapshot.objects.nominated
+    known: Nominations | None = tables.nominations
+    if known is None or known.table is not table or known.nodes is not snapshot.rows:
+        known = tables.nominations = _nominations(snapshot, tables)
+    count = known.priorities >= pod.effective_priority
+    if pod.identity in known.identities:
+        count[known.identities.index(pod.identity)] = False
+    return known.rows[count], known.kinds[count]  # type: ignore[return-value]
+
+
+def _nominations(snapshot: Snapshot, tables: Tables) -> Nominations:
+    table, rows = snapshot.objects.nominated, snapshot.rows
+    found = [(rows[name], other) for name, pods in table.items() if name in rows for other in pods]
+    charge(len(found))
+    return Nominations(
+        table,
+        rows,
+        np.array([row for row, _ in found], np.intp),
+        np.array([tables.kinds.number(other) for _, other in found], np.intp),
+        np.array([other.effective_priority for _, other in found], np.int64),
+        [other.identity for _, other in found],
+    )

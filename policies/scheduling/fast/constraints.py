@@ -229,6 +229,20 @@ def _spread_constraint(
     return Constraint(per_kind, included, counts, present, limit, possible, skew=skew)
 
 
+def matching_kinds(pod: Pod, constraint: TopologySpreadConstraint, tables: Tables) -> NDArray[np.int64]:
+    """Of every kind whether its pods count for the defaults of a pod that spreads by its controller's selector."""
+
+    def counted(other: Pod) -> int:
+        return other.namespace == pod.namespace and not other.terminating and constraint.matches(other.labels)
+
+    return _kept(tables, ("defaults", pod.namespace, constraint.selector), constraint.selector, counted)
+
+
+def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, tables: Tables) -> NDArray[np.bool_]:
+    """The nodes that a constraint looks at."""
+    return _included(constraint, pod, tables)
+
+
 def _included(constraint: TopologySpreadConstraint, pod: Pod, tables: Tables) -> NDArray[np.bool_]:
     """Source: upstream `matchNodeInclusionPolicies`."""
     spec = pod.spec

@@ -33,6 +33,10 @@ class PodKinds:
         """Their number, a large one counted as several: each keeps its spec alive."""
         self.priority = PerKind(self, lambda pod: pod.effective_priority)
         self._amounts: dict[str, PerKind] = {}
+        self._non_zero = (
+            PerKind(self, lambda pod: pod.occupies.non_zero_cpu),
+            PerKind(self, lambda pod: pod.occupies.non_zero_memory),
+        )
 
     def __len__(self) -> int:
         return len(self.members)
@@ -58,6 +62,10 @@ class PodKinds:
         if resource not in self._amounts:
             self._amounts[resource] = PerKind(self, _amount_of(resource))
         return self._amounts[resource].values()
+
+    def non_zero(self, index: int) -> NDArray[np.int64]:
+        """What scoring takes a pod of each kind for, in cpu (0) or memory (1)."""
+        return self._non_zero[index].values()
 
 
 class PerKind:

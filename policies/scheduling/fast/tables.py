@@ -6,7 +6,7 @@ first after much has changed must not be late for it. It goes on where it was cu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -53,6 +53,10 @@ class Tables:
         self.budgets: dict[Hashable, tuple[PerKind, object]] = {}
         """Which kinds a disruption budget matches, by namespace and selector; the second keeps the latter alive."""
         self.matching_budgets = MatchingBudgets(self.kinds)
+        self.nominations: Any = None
+        """The nominated pods that were asked for last, as columns (answer.py)."""
+        self.static_rejections: dict[int, tuple[object, object, Any]] = {}
+        """id of a spec -> (the spec, the table of nodes, what the plugins that look at nodes alone reject)."""
         self.anti_affinity_kinds: list[int] = []
         self.anti_affinity_known = 1
         """Up to which kind they are known."""

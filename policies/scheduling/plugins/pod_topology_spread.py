@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.objects import Objects
 
 NOT_MATCHED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
 LABEL_MISSING: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -213,11 +214,7 @@ class PodTopologySpread(Plugin):
                 scores[name] = MAX_NODE_SCORE * (most + least - score) // most if most else MAX_NODE_SCORE
 
     def _defaults(self, pod: Pod) -> Constraints:
-        """Source: upstream `buildDefaultConstraints`."""
-        selector = default_selector(pod, self.snapshot.objects)
-        if selector.empty:
-            return ()
-        return tuple(replace(constraint, selector=selector) for constraint in SYSTEM_DEFAULTS)
+        return default_constraints(pod, self.snapshot.objects)
 
     def _count(self, constraints: Constraints, counts: list[dict[str, int]], pod: Pod, *, own: bool) -> None:
         """Count pods of every node in the domains of the feasible ones."""
@@ -240,6 +237,17 @@ def count_pods_match_selector(pods: Sequence[Pod], constraint: TopologySpreadCon
     if selector is None or selector.empty:
         return 0
     return sum(pod.namespace == namespace and not pod.terminating and selector.matches(pod.labels) for pod in pods)
+
+
+def default_constraints(pod: Pod, objects: Objects) -> Constraints:
+    """The system's defaults by the selectors of the pod's Services and controller; none where there are none.
+
+    Source: upstream `buildDefaultConstraints`.
+    """
+    selector = default_selector(pod, objects)
+    if selector.empty:
+        return ()
+    return tuple(replace(constraint, selector=selector) for constraint in SYSTEM_DEFAULTS)
 
 
 def do_not_schedule(pod: Pod) -> Constraints:

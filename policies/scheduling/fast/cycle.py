@@ -1,0 +1,238 @@
+"""One scheduling cycle on a large cluster, all nodes at once: where a pod goes, or who rejects it.
+
+The same as plugin by plugin and node by node (tests hold them to each other), for pods of which a fast path is valid.
+Source: kubernetes `pkg/scheduler/schedule_one.go` (`findNodesThatPassFilters`, `numFeasibleNodesToFind`), the Score
+plugins of the default profile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.metering import charge
+from policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, as_resource
+from policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
+from policies.scheduling.fast.answer import Question
+from policies.scheduling.fast.constraints import NotValid, included_nodes, matching_kinds
+from policies.scheduling.fast.tables import Tables, tables_of
+from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Handle
+from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
+from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
+from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes
+from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT, NodeUnschedulable
+from policies.scheduling.plugins.pod_topology_spread import HOSTNAME, default_constraints
+from policies.scheduling.plugins.taint_toleration import TaintToleration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.objects.pod_spec import PodSpec
+    from policies.scheduling.framework import Status
+    from policies.scheduling.preemption import Candidate
+    from policies.scheduling.snapshot import Snapshot
+
+MIN_FEASIBLE: Final = 100
+"""Up to so many nodes all are looked at."""
+_LEAST_PERCENT: Final = 5
+_KEPT: Final = 512
+NOT_NAMED: Final = f"node(s) didn't satisfy plugin(s) [{NodeAffinity.name}]"
+
+
+def num_feasible_nodes_to_find(nodes: int) -> int:
+    """After how many feasible nodes the scheduler looks no further. Source: upstream, without a percentage given."""
+    if nodes < MIN_FEASIBLE:
+        return nodes
+    percentage = max(50 - nodes // 125, _LEAST_PERCENT)
+    return max(nodes * percentage // 100, MIN_FEASIBLE)
+
+
+class Found(NamedTuple):
+    """Feasible nodes, as rows, in the order in which they are found; `evaluated`: how many nodes were looked at."""
+
+    rows: NDArray[np.intp]
+    evaluated: int
+
+
+class Cycle:
+    """One pod on one snapshot. Use it with `snapshot.shelf.taken()`."""
+
+    def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
+        """Raises NotValid: the plugins must be asked one by one."""
+        self.snapshot, self.pod = snapshot, pod
+        self.tables: Tables = tables_of(snapshot)
+        self.question = Question(snapshot, pod, self.tables)
+        self.feasible: NDArray[np.bool_] = self.question.feasible
+
+    def fits_on(self, name: str) -> bool:
+        """Whether a node, which need not exist, can run it."""
+        row = self.snapshot.rows.get(name)
+        return row is not None and bool(self.feasible[row])
+
+    def find(self, order: NDArray[np.intp]) -> Found:
+        """The nodes that the scheduler finds, going through them in this order; none where it finds none."""
+        there = self.feasible[order]
+        places = np.flatnonzero(there)
+        most = num_feasible_nodes_to_find(len(order))
+        if len(places) <= most:
+            return Found(order[places], len(order))
+        return Found(order[places[:most]], int(places[most]))
+
+    def candidate_on(self, name: str) -> Candidate:
+        """Who would have to go on a node that may be nominated."""
+        return next(self.question.candidates(np.array([self.snapshot.rows[name]])))
+
+    def rejection(self) -> tuple[frozenset[str], Counter[str]]:
+        """(who rejects it, reasons and of how many nodes). Raises NotValid: there are constraints beside resources."""
+        if any(demand.constraint is not None for demand in self.question.demands):
+            raise NotValid
+        plugins, reasons, left = self._static()
+        lacking = {reason: count for reason, count in self._lacking(left) if count}
+        return frozenset(plugins | ({NodeResourcesFit.name} if lacking else set())), reasons + Counter(lacking)
+
+    def _static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
+        """(who rejects nodes whatever runs there, reasons, the nodes that are left); worked out once for a spec."""
+        spec, table = self.pod.spec, self.snapshot.objects.nodes
+        kept = self.tables.static_rejections
+        known = kept.get(id(spec))
+        if known is None or known[1] is not table:
+            if len(kept) >= _KEPT:
+                kept.clear()
+            known = kept[id(spec)] = spec, table, self._work_out_static()
+        found: tuple[set[str], Counter[str], NDArray[np.bool_]] = known[2]
+        return found
+
+    def _work_out_static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
+        spec, infos = self.pod.spec, self.snapshot.node_infos
+        left, plugins, reasons = np.ones(len(infos), np.bool_), set[str](), Counter[str]()
+        names = named_nodes(spec.node_affinity.required)
+        if names is not None:
+            left = np.zeros(len(infos), np.bool_)
+            left[[self.snapshot.rows[name] for name in names if name in self.snapshot.rows]] = True
+            plugins.add(NodeAffinity.name)
+            reasons[NOT_NAMED] += len(infos) - int(left.sum())
+        for row in np.flatnonzero(left & ~self.tables.nodes.static(spec)).tolist():
+            left[row] = False
+            plugin, status = _first(spec, infos[row].node)
+            plugins.add(plugin)
+            reasons.update(status.reasons)
+        return plugins, reasons, left
+
+    def _lacking(self, left: NDArray[np.bool_]) -> Iterator[tuple[str, int]]:
+        known = self.snapshot.columns.resources
+        for demand in self.question.demands:
+            reason = "Too many pods" if demand.resource == "pods" else f"Insufficient {demand.resource}"
+            yield reason, int(np.count_nonzero(left & (demand.present > demand.limit)))
+        for resource, amount in self.pod.spec.request.scalars.items():
+            if amount and resource not in known:
+                yield f"Insufficient {resource}", int(np.count_nonzero(left))
+
+    def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """What the nodes are worth, less what all have in common. Raises NotValid."""
+        charge(len(rows) // 8)
+        infos, pod = self.snapshot.node_infos, self.pod
+        nodes = [infos[row].node for row in rows.tolist()]
+        if pod.spec.node_affinity.preferred is not None or pod.spec.topology_spread:
+            raise NotValid
+        if pod.spec.pod_affinity.has_preferred or self._affinity_anywhere():
+            raise NotValid
+        if any(taint.effect == PREFER_NO_SCHEDULE for node in nodes for taint in node.taints):
+            raise NotValid
+        return self._resources(rows) + 2 * self._spread(rows, nodes) + self._images(rows)
+
+    def _images(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Upstream ImageLocality; nodes without one of the images are worth nothing."""
+        spec, infos = self.pod.spec, self.snapshot.node_infos
+        names = [*spec.images, *(volume.image for volume in spec.volumes if volume.image)]
+        wanted = frozenset(map(normalized_image_name, names))
+        found = np.zeros(len(rows), np.int64)
+        plugin, state = ImageLocality(Handle(self.snapshot, ())), CycleState()
+        for place, row in enumerate(rows.tolist()):
+            info = infos[row]
+            if not wanted.isdisjoint(info.node.images):
+                found[place] = plugin.score(state, self.pod, info)
+        return found
+
+    def _affinity_anywhere(self) -> bool:
+        """Whether any pod has affinity to pods, or a preference against some: upstream's PreScore would look at it."""
+        return any(member is not None and member.spec.pod_affinity.present for member in self.tables.kinds.members)
+
+    def _resources(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Upstream `leastResourceScorer` and `balancedResourceScorer`."""
+        columns, kinds = self.snapshot.columns, self.tables.kind[:, rows]
+        wanted = self.pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
+        request = as_resource({name: wanted.get(name, 0) for name in (CPU, MEMORY)})
+        least = np.zeros(len(rows), np.int64)
+        counted = np.zeros(len(rows), np.int64)
+        for index, amount in ((0, request.milli_cpu), (1, request.memory)):
+            has = columns.allocatable[index, rows]
+            used = self.tables.kinds.non_zero(index)[kinds].sum(axis=0) + amount
+            share = np.where(used > has, 0, (has - used) * MAX_NODE_SCORE // np.maximum(has, 1))
+            least += np.where(has > 0, share, 0)
+            counted += has > 0
+        return least // np.maximum(counted, 1) + self._balance(rows)
+
+    def _balance(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        amounts = self.pod.spec.requests.total(use_status=True)
+        request = as_resource({name: amounts.get(name, 0) for name in (CPU, MEMORY)})
+        if not request.milli_cpu and not request.memory:
+            return np.zeros(len(rows), np.int64)
+        columns = self.snapshot.columns
+        has, used = columns.allocatable[:2, rows], columns.requested[:2, rows]
+        added = np.array([[request.milli_cpu], [request.memory]])
+        difference = _evenness(used + added, has) - _evenness(used, has)
+        half = MAX_NODE_SCORE // 2
+        balance: NDArray[np.int64] = half + np.trunc((half + difference) / 2).astype(np.int64)
+        return balance
+
+    def _spread(self, rows: NDArray[np.intp], nodes: Sequence[Node]) -> NDArray[np.int64]:
+        """Upstream PodTopologySpread by the system's defaults, which only score."""
+        constraints = default_constraints(self.pod, self.snapshot.objects)
+        if not constraints:
+            return np.zeros(len(rows), np.int64)
+        counted = matching_kinds(self.pod, constraints[0], self.tables)
+        total = np.zeros(len(rows), np.float64)
+        for constraint in constraints:
+            if constraint.topology_key == HOSTNAME:
+                count, domains = counted[self.tables.kind[:, rows]].sum(axis=0), len(rows)
+            else:
+                topology = self.tables.nodes.topology(constraint.topology_key)
+                here = counted[self.tables.kind].sum(axis=0)
+                included = included_nodes(constraint, self.pod, self.tables)
+                count = topology.sums(np.where(included, here, 0))[rows]
+                domains = len(np.unique(topology.values[rows]))
+            labelled = np.fromiter((constraint.topology_key in node.labels for node in nodes), np.bool_, len(nodes))
+            worth = count * np.log(domains + 2) + float(constraint.max_skew - 1)
+            total += np.where(labelled, worth, 0.0)
+        scores = np.floor(total + 0.5).astype(np.int64)
+        least, most = int(scores.min()), int(scores.max())
+        if not most:
+            return np.full(len(rows), MAX_NODE_SCORE, np.int64)
+        return MAX_NODE_SCORE * (most + least - scores) // most
+
+
+def _first(spec: PodSpec, node: Node) -> tuple[str, Status]:
+    """The first plugin that rejects a node for its own sake. Raises NotValid where it is none of these."""
+    if node.unschedulable and not tolerations_tolerate_taint(spec.tolerations, UNSCHEDULABLE_TAINT):
+        return NodeUnschedulable.name, node_unschedulable.REASON
+    if node.taints and untolerated_taint(node.taints, spec.tolerations) is not None:
+        return TaintToleration.name, taint_toleration.REASON
+    if not spec.node_affinity.matches(node.labels, node.name):
+        return NodeAffinity.name, node_affinity.REASON
+    raise NotValid
+
+
+def _evenness(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Source: upstream `balancedResourceScore`."""
+    fractions = np.minimum(used / np.maximum(has, 1), 1.0)
+    both = (has > 0).all(axis=0)
+    deviation = np.where(both, np.abs((fractions[0] - fractions[1]) / 2), 0.0)
+    even: NDArray[np.int64] = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
+    return even
