@@ -46,6 +46,9 @@ MOST_SCOPES: Final = 100
 MOST_SCOPE_VALUES: Final = 2_000
 """Names of classes in them."""
 
+MOST_QUOTAS: Final = 200
+"""Of a namespace: each pod is held against each of them."""
+
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -69,6 +72,16 @@ def check_metadata_extent(metadata: Any) -> None:
     texts = (*labels, *labels.values(), name)
     if sum(len(text) for text in texts if isinstance(text, str)) > MOST_CHARACTERS:
         raise CutShort("the pod's labels are too long")
+
+
+class TooManyQuotas(CutShort):
+    """A namespace has more quotas than are gone through."""
+
+
+def check_quotas(count: int) -> None:
+    """Raises TooManyQuotas where a namespace has more quotas than are gone through for each pod: offline too."""
+    if count > MOST_QUOTAS:
+        raise TooManyQuotas(f"its namespace has {count} quotas; with more than {MOST_QUOTAS} that is not worked out")
 
 
 def check_quota_extent(spec: Any) -> None:

@@ -92,7 +92,8 @@ class Problem(NamedTuple):
     `message`: what is wrong, values quoted, then why; lower case, no full stop. The first sentence fits a kubectl
     warning (120 characters). `path`: the offending value; where a field is absent, leave it empty (the object's name
     is shown). `location` overrides `path` for what is not inside the subject's object. `detail`: the same for programs,
-    with every name. What names anything but the subject and its class is written for its reader.
+    with every name. What names anything but the subject and its class is written for its reader. `severity`: at most
+    this, where the rule cannot be as sure as it is in general.
     """
 
     message: Text
@@ -101,6 +102,7 @@ class Problem(NamedTuple):
     location: Location | None = None
     object: ObjectRef | None = None
     detail: Mapping[str, Any] = {}
+    severity: Severity | None = None
 
 
 class Told(NamedTuple):
@@ -166,6 +168,33 @@ def one_line(text: str) -> str:
     if text.isascii():
         return _SPACE.sub(" ", text).strip()
     return "".join(map(_shown, _SPACE.sub(" ", text).strip()))
+
+
+def no_command(text: str) -> str:
+    """A line without what GitHub's runner takes for a command: `::` where it begins, `##[` anywhere.
+
+    Carets below it stay in place: only the name of a file can begin so, and it gets `./` before it.
+    """
+    text = text.replace("##[", "# [")
+    return f"./{text}" if text.startswith("::") else text
+
+
+def printable(text: str) -> str:
+    """The text with all that cannot be printed, or that nobody would see, as escapes: for names of files.
+
+    Bytes of a name that are no text (surrogates, as Python has them) are shown as `\\xff`.
+    """
+    if text.isprintable() and (text.isascii() or not _INVISIBLE.search(text)):
+        return text
+    return "".join(map(_escaped, text))
+
+
+def _escaped(char: str) -> str:
+    if char == " " or (char.isprintable() and not _INVISIBLE.match(char)):
+        return char
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode()
 
 
 def _shown(char: str) -> str:

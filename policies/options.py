@@ -49,6 +49,28 @@ class AllowedClasses(NamedTuple):
         return bool(self.users or self.groups)
 
 
+class NamedGroup(NamedTuple):
+    """Files that come together in one apply, by shell patterns of their paths."""
+
+    name: str
+    paths: tuple[str, ...]
+
+
+class Ignored(NamedTuple):
+    """Findings that the configuration silences: of these rules, in these files, on these objects (shell patterns).
+
+    `file` and `line`: where it says so.
+    """
+
+    rules: tuple[str, ...]
+    reason: str
+    until: str = ""
+    paths: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    file: str = ""
+    line: int = 0
+
+
 class BreakGlass(NamedTuple):
     """Who may exempt a namespace by its annotation (groups, shell patterns), and how far away the end may be.
 
@@ -60,10 +82,19 @@ class BreakGlass(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Options of rules; `pod_template_paths` has the built-in workloads and those that configuration adds."""
+    """Options of rules; `pod_template_paths` has the built-in workloads and those that configuration adds.
+
+    `known_classes` exist beside those of the input; `closed`: there are no others. `groups`, `exclude`, `ignored`: of
+    the linter's files and findings.
+    """
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS
     autoscaler_cutoff: int = -10
     limited_resources: tuple[LimitedResource, ...] = ()
     allowed_classes: tuple[AllowedClasses, ...] = ()
     break_glass: BreakGlass = BreakGlass()
+    known_classes: tuple[str, ...] = ()
+    closed: bool = False
+    groups: tuple[NamedGroup, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+    exclude: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
@@ -39,6 +40,19 @@ def default_priority_class(classes: Iterable[PriorityClass]) -> PriorityClass | 
     return min((c for c in classes if c.global_default), key=lambda c: (c.value, c.name), default=None)
 
 
+class Classes(dict[str, "PriorityClass"]):
+    """Classes by name that stay as they are: what is asked of all of them is worked out once."""
+
+    @cached_property
+    def default(self) -> PriorityClass | None:
+        """The global default."""
+        return default_priority_class(self.values())
+
+
+def _default_of(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
+    return classes.default if isinstance(classes, Classes) else default_priority_class(classes.values())
+
+
 def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) -> Resolved:
     """What a class name, or none, stands for. Raises Forbidden where no such class exists (`establishPriority`)."""
     if class_name:
@@ -46,7 +60,7 @@ def establish_priority(class_name: str, classes: Mapping[str, PriorityClass]) ->
         if found is None:
             raise Forbidden(f"no PriorityClass with name {class_name} was found", ("spec", "priorityClassName"))
         return Resolved(class_name, found.value, found.preemption_policy)
-    default = default_priority_class(classes.values())
+    default = _default_of(classes)
     if default is None:
         return Resolved("", 0, PREEMPT_LOWER_PRIORITY)
     return Resolved(default.name, default.value, default.preemption_policy)
@@ -60,7 +74,7 @@ def class_by_namespace(class_name: str, namespace: Namespace | None, classes: Ma
     wanted = namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "") if namespace else ""
     if namespace is None or not wanted or namespace.name == SYSTEM_NAMESPACE:
         return ""
-    default = default_priority_class(classes.values())
+    default = _default_of(classes)
     # The plugin writes the global default into pods that ask for nothing: the two look the same to the webhook.
     asks_for_nothing = class_name in ("", default.name if default else "")
     return wanted if asks_for_nothing and class_name != wanted else ""

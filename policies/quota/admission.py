@@ -71,7 +71,8 @@ def check_request(
         limited_scopes = [scope for entry in limited for scope in evaluator.matching_scopes(entry.match_scopes, obj)]
     except InvalidScope:
         return Check((), tuple(quotas))
-    if faults := [fault for quota in quotas for fault in _unmet(quota, obj, evaluator)]:
+    demands: dict[frozenset[str], str] = {}
+    if faults := [fault for quota in quotas for fault in _unmet(quota, obj, evaluator, demands)]:
         return Check(tuple(faults), tuple(quotas))
     scopes = [scope for quota in quotas for scope in evaluator.matching_scopes(quota.scope_selectors, obj)]
     interesting = [quota for quota in quotas if evaluator.matches(quota, obj)]
@@ -104,9 +105,9 @@ def first_refused(
     if check.faults or replicas < 1:
         return (1 if check.faults else 0), check
     used = without_zeros(evaluator.usage(pod))
-    interesting = [quota for quota in quotas if evaluator.matches(quota, pod)]
-    fitting = min([replicas, *(_room(quota, used) for quota in interesting)])
-    charged = tuple(_charged(quota, used, fitting) if quota in interesting else quota for quota in quotas)
+    is_met = [evaluator.matches(quota, pod) for quota in quotas]
+    fitting = min([replicas, *(_room(quota, used) for quota, met in zip(quotas, is_met, strict=True) if met)])
+    charged = tuple(_charged(q, used, fitting) if met else q for q, met in zip(quotas, is_met, strict=True))
     if fitting == replicas:
         return 0, Check((), charged)
     return fitting + 1, check_request(pod, charged, limited, evaluator=evaluator)
@@ -118,7 +119,7 @@ def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence
     A quota whose scopes cannot be read covers nothing; a limited scope that cannot be read switches the check off.
     """
     readable = [
-        quota for quota in quotas if not any(f.kind is FaultKind.INVALID_SCOPE for f in _unmet(quota, obj, PODS))
+        quota for quota in quotas if not any(f.kind is FaultKind.INVALID_SCOPE for f in _unmet(quota, obj, PODS, {}))
     ]
     try:
         limited_scopes = [scope for entry in limited for scope in PODS.matching_scopes(entry.match_scopes, obj)]
@@ -129,8 +130,13 @@ def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence
     return _uncovered(PODS.usage(obj), interesting, scopes, limited, limited_scopes, PODS)
 
 
-def _unmet(quota: ResourceQuota, obj: ApiObject, evaluator: Evaluator) -> Iterable[Fault]:
-    """What a quota demands before anything is counted; nothing if it does not limit the object."""
+def _unmet(
+    quota: ResourceQuota, obj: ApiObject, evaluator: Evaluator, demands: dict[frozenset[str], str]
+) -> Iterable[Fault]:
+    """What a quota demands before anything is counted; nothing if it does not limit the object.
+
+    `demands`: what the object lacks, by the resources that are limited: quotas that limit the same ask the same.
+    """
     try:
         evaluator.matching_scopes(quota.scope_selectors, obj)
     except InvalidScope as problem:
@@ -140,7 +146,10 @@ def _unmet(quota: ResourceQuota, obj: ApiObject, evaluator: Evaluator) -> Iterab
     if not evaluator.matches(quota, obj):
         return
     restricted = evaluator.matching_resources(quota.hard)
-    if missing := evaluator.constraints(obj, restricted):
+    limited = frozenset(restricted)
+    if limited not in demands:
+        demands[limited] = evaluator.constraints(obj, restricted)
+    if missing := demands[limited]:
         yield Fault(FaultKind.MUST_SPECIFY, f"failed quota: {quota.name}: {missing}", quota.name)
     elif restricted - {*quota.used}:
         names = sorted(restricted)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from policies.rules.context import Rule
 
 _NO_RULES: Final = frozenset(
-    ("audience", "context", "documentation", "impact", "quota_scopes", "quota_use", "wording", "support")
+    ("audience", "context", "documentation", "impact", "names", "quota_scopes", "quota_use", "wording", "support")
 )
 """What rules share."""
 

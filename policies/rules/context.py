@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from policies.disclosure import Disclose
@@ -11,10 +12,11 @@ from policies.findings import NOWHERE, Action, Location, Problem, Severity
 from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.objects.fields import InvalidObject, group_kind
 from policies.objects.namespace import Namespace
-from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
+from policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES, PriorityClass
 from policies.objects.subject import Apply, Operation, Subject
 from policies.objects.workload import PodTemplate, pod_template_of
-from policies.priority import default_priority_class
+from policies.priority import Classes
+from policies.selectors import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.objects.resource_quota import ResourceQuota
     from policies.options import Options
+    from policies.rules.names import Names
 
 T = TypeVar("T")
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -115,14 +118,36 @@ class Context:
         return tuple(found)
 
     @cached_property
-    def classes(self) -> Mapping[str, PriorityClass]:
+    def classes(self) -> Classes:
         """Every class that will be there: the cluster's, replaced and joined by those of the whole apply."""
-        return {**self.stored_classes, **{d.priority_class.name: d.priority_class for _, d in self.defined}}
+        return Classes({**self.stored_classes, **{d.priority_class.name: d.priority_class for _, d in self.defined}})
+
+    @cached_property
+    def names(self) -> Names:
+        """The names of these classes, to find those that are like another one."""
+        from policies.rules.names import Names  # only when something is wrong
+
+        return Names(self.classes)
+
+    @cached_property
+    def preempting(self) -> Sequence[PriorityClass]:
+        """Those of them that preempt, the highest value first."""
+        found = (c for c in self.classes.values() if c.preemption_policy != PREEMPT_NEVER)
+        return sorted(found, key=lambda c: (-c.value, c.name))
 
     @property
     def classes_known(self) -> bool:
         """Whether the absence of a class means anything."""
-        return self.cluster is not None or bool(self.defined)
+        return self.classes_whole or bool(self.defined)
+
+    @property
+    def classes_whole(self) -> bool:
+        """Whether a class that is not known is known not to be there."""
+        return self.cluster is not None or bool(self.options.known_classes) or self.options.closed
+
+    def is_known(self, name: str) -> bool:
+        """Whether a class exists; of one that configuration names nothing else is known."""
+        return name in self.classes or one_of(self.options.known_classes, name)
 
     def once(self, make: Callable[..., T], *given: object) -> T:
         """What is worked out of this context and kept with it: `make(context, *given)`, of the first call.
@@ -209,13 +234,25 @@ class Context:
 
     def default_before(self, subject: Subject) -> Defined | None:
         """The global default that the API server would see when this subject's turn in the apply comes."""
-        classes = {name: Defined(c, NOWHERE) for name, c in self.stored_classes.items()}
-        for other, defined in self.defined:
-            if other is subject:
-                break
-            classes[defined.priority_class.name] = defined
-        default = default_priority_class(d.priority_class for d in classes.values())
-        return None if default is None else classes[default.name]
+        return self._defaults_before.get(id(subject))
+
+    @cached_property
+    def _defaults_before(self) -> Mapping[int, Defined]:
+        """By identity of the subject; those without a default before them are left out."""
+        found, current = {}, {c.name: Defined(c, NOWHERE) for c in self.stored_classes.values() if c.global_default}
+        ranked = [(d.priority_class.value, name, d) for name, d in current.items()]
+        heapify(ranked)
+        for subject, defined in self.defined:
+            while ranked and current.get(ranked[0][1]) is not ranked[0][2]:
+                heappop(ranked)  # defined anew since, or no default any more
+            if ranked:
+                found[id(subject)] = ranked[0][2]
+            new = defined.priority_class
+            current.pop(new.name, None)
+            if new.global_default:
+                current[new.name] = defined
+                heappush(ranked, (new.value, new.name, defined))
+        return found
 
     @cached_property
     def cluster_to_be(self) -> ClusterSnapshot | None:

@@ -38,6 +38,8 @@ Fix: give the class that waits a value below those that preempt, unless the orde
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural, quote
@@ -46,7 +48,7 @@ from policies.rules.context import About, Context, DependsOn
 from policies.rules.wording import class_of, listed_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from policies.disclosure import Audience
     from policies.objects.priority_class import PriorityClass
@@ -64,19 +66,20 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     new = class_of(subject)
     if new.preemption_policy != PREEMPT_NEVER:
         return
-    below = sorted(
-        (c for c in context.classes.values() if c.preemption_policy != PREEMPT_NEVER and c.value < new.value),
-        key=lambda c: (-c.value, c.name),
-    )
-    if below:
+    above = bisect_right(context.preempting, -new.value, key=lambda c: -c.value)
+    if above < len(context.preempting):
         yield Problem(
-            lambda audience: f"pods of this class wait while pods of {_named(below, audience)} below it may preempt",
+            lambda audience: (
+                "pods of this class wait while pods of "
+                f"{_named(context.preempting, above, audience)} below it may preempt"
+            ),
             ("preemptionPolicy",),
             "give the class that waits the lower value",
         )
 
 
-def _named(classes: list[PriorityClass], audience: Audience) -> str:
-    """`"low" (10) and 2 more`; `3 classes` where the reader may be told of none."""
-    known = [f"{quote(c.name)} ({c.value})" for c in classes if audience.knows(c.name)]
-    return listed_of(known, len(classes)) if known else plural(len(classes), "class", "classes")
+def _named(classes: Sequence[PriorityClass], start: int, audience: Audience) -> str:
+    """`"low" (10) and 2 more` of the classes from `start` on; `3 classes` where the reader may be told of none."""
+    below, count = (classes[index] for index in range(start, len(classes))), len(classes) - start
+    known = [f"{quote(c.name)} ({c.value})" for c in islice((c for c in below if audience.knows(c.name)), 3)]
+    return listed_of(known, count) if known else plural(count, "class", "classes")

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import POLICIES
 from policies.rules.context import NOTHING_STORED, About, Context
-from policies.rules.wording import nearest
+from policies.rules.names import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -54,7 +54,6 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, cut, quote
 from policies.metering import charge, each
 from policies.rules.context import About, Context, DependsOn
-from policies.rules.wording import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +98,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
 
 
 def _no_class(name: str, context: Context, audience: Audience, *, suggest: bool) -> str:
-    near = nearest(name, context.classes, audience) if suggest else ""
+    near = context.names.nearest(name, audience) if suggest else ""
     return f"there is no class {quote(cut(name, _LONGEST))}{near}"
 
 

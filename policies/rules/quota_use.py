@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,7 +11,7 @@ from policies.apis.decode import decode_fault
 from policies.apis.limit_ranger import with_limit_range_defaults
 from policies.apis.schema import POD
 from policies.controllers.arrivals import Arrivals, arrivals, present
-from policies.extent import check_extent, check_quota_extent
+from policies.extent import TooManyQuotas, check_extent, check_quota_extent, check_quotas
 from policies.kinds import RESOURCE_QUOTA
 from policies.metering import CutShort
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
@@ -27,9 +28,10 @@ from policies.rules.context import Context, Phase
 from policies.rules.wording import class_to_be
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from policies.cluster import ClusterSnapshot
+    from policies.metering import CutShort
     from policies.objects.fields import ApiObject
     from policies.objects.subject import Subject
     from policies.objects.workload import PodTemplate
@@ -82,7 +84,7 @@ class QuotaUse:
     def of(self, subject: Subject) -> Use | None:
         """The use of one object; None where no quota is there, or no pod comes of it. Raises InvalidObject."""
         use = self._uses.get(id(subject))
-        if isinstance(use, InvalidObject):
+        if isinstance(use, Exception):
             raise use
         return use
 
@@ -104,6 +106,7 @@ class QuotaUse:
         Without a status they limit what their spec says, and nothing counts as used.
         """
         if namespace not in self._at_start:
+            check_quotas(self._count(namespace))
             cluster = self._context.cluster
             stored = {quota.name: quota for quota in cluster.quotas_of(namespace)} if cluster else {}
             for name, quota in self._defined.get(namespace, {}).items():
@@ -113,6 +116,11 @@ class QuotaUse:
                 check_quota_extent(quota.spec)
             self._at_start[namespace] = tuple(_in_force(stored[name]) for name in sorted(stored))
         return self._at_start[namespace]
+
+    def _count(self, namespace: str) -> int:
+        """How many quotas a namespace has, at least."""
+        cluster = self._context.cluster
+        return max(len(self._defined.get(namespace, ())), len(cluster.quotas_of(namespace)) if cluster else 0)
 
     def has_status(self, namespace: str, name: str) -> bool:
         """Whether it is known how much of a quota is used."""
@@ -136,18 +144,18 @@ class QuotaUse:
         return found
 
     @cached_property
-    def _uses(self) -> Mapping[int, Use | InvalidObject]:
+    def _uses(self) -> Mapping[int, Use | InvalidObject | CutShort]:
         """By identity of the subject: the objects of an apply need not differ."""
-        uses: dict[int, Use | InvalidObject] = {}
+        uses: dict[int, Use | InvalidObject | CutShort] = {}
         current: dict[str, Quotas] = {}
         for subject in self._context.apply.subjects:
             namespace = subject.effective_namespace
-            quotas = current.get(namespace) or self.quotas_of(namespace)
-            if not quotas or subject.operation is Operation.DELETE or subject.subresource:
+            if subject.operation is Operation.DELETE or subject.subresource:
                 continue
             try:
-                found = self._use(subject, quotas)
-            except InvalidObject as fault:
+                quotas = current.get(namespace) or self.quotas_of(namespace)
+                found = self._use(subject, quotas) if quotas else None
+            except (InvalidObject, TooManyQuotas) as fault:
                 uses[id(subject)] = fault
                 continue
             if found is not None:
@@ -158,6 +166,8 @@ class QuotaUse:
         """What a subject's pods come to, and the quotas behind them."""
         context = self._context
         template = context.template(subject)
+        if context.phase is Phase.LINT and _runs(subject):
+            return None
         is_update = template is not None and not template.is_template and subject.operation is Operation.UPDATE
         pod = pod_of(subject, template, context) if template and not is_update and not self._comes_of(subject) else None
         if template is None or pod is None:
@@ -216,6 +226,15 @@ class QuotaUse:
         return frozenset((namespace, ref.kind, ref.name) for namespace, ref in refs)
 
 
+def _runs(subject: Subject) -> bool:
+    """Whether a pod or workload comes out of a cluster's dump: what it uses is part of what is used."""
+    if subject.operation is Operation.UPDATE:
+        return False
+    status = subject.object.get("status")
+    told = status.keys() & {"phase", "observedGeneration", "replicas", "active"} if isinstance(status, Mapping) else ()
+    return bool(told) or bool(at(subject.object, "spec", "nodeName"))
+
+
 def _named(subject: Subject) -> ApiObject:
     """The object, its namespace filled in."""
     metadata = {**(subject.object.get("metadata") or NOTHING), "namespace": subject.effective_namespace}
@@ -230,7 +249,9 @@ def pod_of(subject: Subject, template: PodTemplate, context: Context) -> ApiObje
     name = class_to_be(template, subject.effective_namespace, context)
     try:
         resolved = (
-            establish_priority(name, context.classes) if context.classes_known or not name else Resolved(name, 0, "")
+            Resolved(name, 0, "")
+            if name and name not in context.classes and (context.is_known(name) or not context.classes_whole)
+            else establish_priority(name, context.classes)
         )
     except Forbidden:
         return None

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.rules.context import About, Context, DependsOn
-from policies.rules.wording import nearest, text_at
+from policies.rules.wording import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
         yield Problem(
             lambda audience: (
                 f"no PriorityClass with name {name} was found; pods here keep the cluster's default"
-                f"{nearest(name, context.classes, audience)}"
+                f"{context.names.nearest(name, audience)}"
             ),
             ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION),
             "create the class, or name one that exists",

@@ -1,7 +1,8 @@
 """A pod, or a pod template, names a PriorityClass that does not exist.
 
 Why: the API server refuses such a pod. A workload with such a template is accepted, and its pods silently never appear:
-only an event on its ReplicaSet says why.
+only an event on its ReplicaSet says why. In files alone a class may exist all the same, so there it is a warning;
+`--cluster`, `--closed` and `knownClasses:` in the configuration say that the classes are all known.
 
 Cluster:
 
@@ -42,11 +43,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, listed
-from policies.objects.priority_class import SYSTEM_CLASSES
+from policies.findings import Action, Problem, Severity
 from policies.priority import Forbidden, establish_priority
 from policies.rules.context import About, Context, DependsOn
-from policies.rules.wording import class_name, nearest
+from policies.rules.wording import class_name, listed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,23 +65,27 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     """A named class that neither the cluster nor the apply has."""
     template = context.template(subject)
     name = class_name(template) if template else ""
-    if template is None or not name or not context.classes_known:
+    if template is None or not name or not context.classes_known or context.is_known(name):
         return
     try:
         establish_priority(name, context.classes)
     except Forbidden as refusal:
-        said = f"{refusal}{': its pods will be refused' if template.is_template else ''}"
+        consequence = ": its pods will be refused" if template.is_template else ""
+        said = f"{refusal}{consequence if context.classes_whole else ' in this input'}"
         yield Problem(
-            lambda audience: said + nearest(name, context.classes, audience),
+            lambda audience: said + context.names.nearest(name, audience),
             template.at("priorityClassName"),
             lambda audience: _remedy(context, audience),
             detail={"class": name},
+            severity=None if context.classes_whole else Severity.WARNING,
         )
 
 
 def _remedy(context: Context, audience: Audience) -> str:
     """Which classes there are, as far as the reader may be told."""
-    known = sorted(filter(audience.knows, context.classes.keys() - {c.name for c in SYSTEM_CLASSES}))
+    own = context.names.own
+    known = own if audience.sees_all else list(filter(audience.knows, own))
     if known:
-        return f"create it, or name one of: {listed(known, 5)}"
+        whole = "" if context.classes_whole else " (are these all? --closed says so)"
+        return f"create it, or name one of: {listed_of(known[:5], len(known), 5)}{whole}"
     return "create it" if audience.sees_all else "create it, or name one that exists"

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from policies.disclosure import OPEN, Disclose
-from policies.findings import Location, Problem, plural, quote
+from policies.disclosure import Disclose
+from policies.findings import Location, Problem, plural
 from policies.objects.fields import INT32, at
-from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
+from policies.objects.priority_class import PriorityClass
 from policies.priority import Forbidden, Resolved, class_by_namespace, establish_priority
 from policies.rules.context import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.disclosure import Audience
     from policies.objects.fields import ApiObject
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from policies.objects.subject import Subject
     from policies.objects.workload import PodTemplate
     from policies.rules.context import Context
-
-_LONGEST: Final = 253
-"""Characters of a name that another one may be meant by."""
-_MOST_CANDIDATES: Final = 100
-_SYSTEM: Final = frozenset(c.name for c in SYSTEM_CLASSES)
 
 
 def name_of(subject: Subject) -> str:
@@ -65,29 +59,6 @@ def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
         return name
     given = class_by_namespace(name, context.namespace(namespace), context.classes)
     return given if given in context.classes or (given and not context.classes_known) else name
-
-
-def nearest(name: str, known: Iterable[str], audience: Audience = OPEN) -> str:
-    """`; did you mean "high"?`, or nothing where no known name is near. Few mean a system class: it must be nearer.
-
-    Only classes that the reader may be told of: a guess that is half right must not bring out the rest.
-    """
-    from difflib import get_close_matches  # only when something is wrong
-
-    if len(name) > _LONGEST:
-        return ""
-    names = sorted(known) if audience.sees_all else sorted(filter(audience.knows, known))
-    if len(names) > _MOST_CANDIDATES:
-        names = sorted(nsmallest(_MOST_CANDIDATES, names, key=lambda other: _distance(name, other)))
-    system = [name for name in names if name in _SYSTEM]
-    matches = get_close_matches(name, [name for name in names if name not in _SYSTEM], n=1, cutoff=0.6)
-    matches = matches or get_close_matches(name, system, n=1, cutoff=0.6 if name.startswith("system-") else 0.85)
-    return f"; did you mean {quote(matches[0])}?" if matches else ""
-
-
-def _distance(name: str, other: str) -> tuple[bool, int, str]:
-    """Which of many names are worth a closer look: those that begin alike, and are about as long."""
-    return name[:2] != other[:2], abs(len(name) - len(other)), other
 
 
 def elsewhere(location: Location) -> str:

@@ -28,7 +28,7 @@ from policies.objects.subject import Apply, Subject
 from policies.objects.workload import pod_template_of
 from policies.quantity import InvalidQuantity, parse_quantity
 from policies.replicas import place
-from policies.rules.wording import nearest
+from policies.rules.names import nearest
 from policies.scheduling.fast.kinds import PodKinds
 from tests.builders import Made, cluster, make_node, make_pod
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.rules.wording import nearest
+from policies.rules.names import nearest
 
 KNOWN = ["batch", "system-cluster-critical", "system-node-critical", "web"]
 

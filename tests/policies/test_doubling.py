@@ -1,0 +1,135 @@
+"""Nothing that a file can hold takes more than about linear time: eight times as much takes no 24 times as long."""
+
+from __future__ import annotations
+
+import gc
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.config import Config
+from policies.evaluator import Phase, evaluate
+from policies.kinds import POD_TEMPLATE_PATHS
+from policies.manifests import read
+from policies.manifests.construct import Construction
+from policies.manifests.documents import Document, Fault
+from policies.manifests.grammar import check, check_as_kubectl
+from policies.manifests.nodes import compose
+from policies.manifests.sniff import laxer_than_kubectl, only_grammar_matters
+from policies.objects.subject import Apply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WANTED = frozenset((*POD_TEMPLATE_PATHS, "/Pod", "/Namespace", "/ResourceQuota", "scheduling.k8s.io/PriorityClass"))
+UNWANTED = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: |\n"
+TEXTS: dict[str, Callable[[int], str]] = {
+    "blanks before no colon": lambda n: f"{UNWANTED}   {{{' ' * n}x ull:\n",
+    "tabs before no colon": lambda n: f"{UNWANTED}   {{{chr(9) * n}x ~:\n",
+    "many anchors": lambda n: f"{UNWANTED}   {'- &- ' * (n // 5)}\n ?[",
+    "many questions": lambda n: f"{UNWANTED}   {'? ' * (n // 2)}[ \n",
+    "many brackets": lambda n: f"{UNWANTED}   {'[' * 3999}{' ?' * (n // 2)}\n",
+    "many stars": lambda n: UNWANTED + "   &a  *\n" * (n // 8),
+    "many merges": lambda n: "apiVersion: v1\nkind: Pod\nb: &b {a: 1}\nmetadata:\n" + "  <<: *b\n" * (n // 9),
+    "many separators": lambda n: "a: b\n---\n" * (n // 9),
+}
+
+
+def _class(number: int, more: str) -> str:
+    head = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\n"
+    return f"{head}metadata: {{name: c{number}}}\nvalue: {number}\n{more}"
+
+
+def _pod(number: int, spec: str = "") -> str:
+    return f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p{number}, namespace: a}}\nspec: {{{spec}}}\n"
+
+
+def _quota(number: int) -> str:
+    head = f"apiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: q{number}, namespace: a}}\n"
+    return f"{head}spec: {{hard: {{pods: 100000, requests.cpu: 1000}}}}\n"
+
+
+APPLIES: dict[str, Callable[[int], list[str]]] = {
+    "default classes": lambda n: [_class(i, "globalDefault: true\n") for i in range(n)],
+    "classes that wait": lambda n: [_class(i, "preemptionPolicy: Never\n" * (i % 2)) for i in range(n)],
+    "misspelt classes": lambda n: [
+        *(_class(i, "") for i in range(n // 2)),
+        *(_pod(i, f"priorityClassName: d{i}") for i in range(n // 2)),
+    ],
+    "pods without a class": lambda n: [
+        *(_class(i, "globalDefault: true\n") for i in range(n // 2)),
+        *(_pod(i) for i in range(n // 2)),
+    ],
+    "quotas and pods": lambda n: [
+        *(_quota(i) for i in range(n // 2)),
+        *(_pod(i, "containers: [{name: c, resources: {requests: {cpu: 1m}}}]") for i in range(n // 2)),
+    ],
+}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """The least of two runs, without the collector."""
+    taken = []
+    for _ in range(2):
+        gc.collect()
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_reading_grows_as_the_text_does(text: Callable[[int], str]) -> None:
+    small, large = (_seconds(lambda n=n: read(text(n), "a.yaml", WANTED)) for n in (10_000, 80_000))  # type: ignore[misc]
+    assert large < 24 * max(small, 0.01)
+
+
+@pytest.mark.parametrize("texts", APPLIES.values(), ids=APPLIES)
+def test_judging_grows_as_the_input_does(texts: Callable[[int], list[str]]) -> None:
+    def judge(n: int) -> Callable[[], object]:
+        apply = Apply(read("---\n".join(texts(n)), "a.yaml", WANTED).subjects)
+        return lambda: evaluate(apply, None, Config(), phase=Phase.LINT, now=datetime(2026, 1, 1, tzinfo=UTC))
+
+    small, large = (_seconds(judge(n)) for n in (150, 1200))
+    assert large < 24 * max(small, 0.02)
+
+
+def test_more_quotas_of_one_namespace_than_are_gone_through_are_told() -> None:
+    text = "---\n".join([*(_quota(i) for i in range(201)), _pod(1)])
+    apply = Apply(read(text, "a.yaml", WANTED).subjects)
+    found = evaluate(apply, None, Config(), phase=Phase.LINT, now=datetime(2026, 1, 1, tzinfo=UTC))
+    told = {f.message for f in found if f.rule == "quota-exceeded"}
+    assert told == {"not judged by this rule: its namespace has 201 quotas; with more than 200 that is not worked out"}
+
+
+PIECES = [*"\n\n  \t-:,?*!&[]{}~\"'#|a", "null", "NULL", "- ", "? ", ": ", "\n  ", "<<", "a: ", ".inf"]
+pieces = st.lists(st.sampled_from(PIECES), max_size=14)
+
+
+@given(pieces)
+def test_what_is_taken_for_ordinary_is(parts: list[str]) -> None:
+    """The cheap look at a text may be too careful, and never too careless."""
+    document = Document(("".join(parts) + "\n").encode(), "a.yaml")
+    try:
+        check(document)
+    except Fault:
+        return
+    if only_grammar_matters(document.data):
+        root, _ = compose(document)
+        Construction(root)
+    if not laxer_than_kubectl(document.data):
+        assert not _refused_by_a_closer_look(document)
+
+
+def _refused_by_a_closer_look(document: Document) -> bool:
+    """Whether kubectl's older grammar refuses it, looked for in every event."""
+    closer = Document(document.data + b"#\\/\n", "a.yaml")
+    try:
+        check_as_kubectl(closer)
+    except Fault:
+        return True
+    return False
