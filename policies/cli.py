@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -9,13 +10,16 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.terminal import is_about_output
+from policies.findings import cut
+from policies.terminal import complain, is_about_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 VERSION: Final = "0.1.0"
 KUBERNETES: Final = "1.36.3"
+TRACEBACK: Final = "FOREWARN_TRACEBACK"
+"""The variable that has an internal error told in full."""
 
 
 class Command(NamedTuple):
@@ -45,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns the exit status (2: wrong usage, 3: what it has to say cannot be written)."""
     if arguments is None:
         _end_when_told()
+        _print_whatever_comes()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     name = arguments[0] if arguments else "--help"
     if sys.stdout is None:
@@ -66,6 +71,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 3
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        return complain(name, _internal(error), 3)
+
+
+def _internal(error: Exception) -> str:
+    """What is said of a fault of ours, or of a machine with too little memory."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code if trace else None
+    where = f" in {os.path.basename(code.co_filename)}, {code.co_name}" if code else ""
+    said = f"{type(error).__name__}: {cut(str(error), 200)}{where}"
+    return f"internal error, please report it ({TRACEBACK}=1 shows more): {said}"
+
+
+def _print_whatever_comes() -> None:
+    """Let no character end a command that the terminal has no encoding for: it becomes its escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(name: str, arguments: list[str]) -> int:

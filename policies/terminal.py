@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
+
+from policies.findings import no_command, one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +19,27 @@ T = TypeVar("T")
 _NOT_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE})
 COLOR_CHOICES: Final = ("auto", "always", "never")
 _CODES: Final = {"error": "1;31", "warning": "1;33", "note": "1;36", "bold": "1", "dim": "2", "good": "32"}
+_STYLE: Final = re.compile(rf"(\033\[(?:{'|'.join(_CODES.values())}|0)m)")
+
+
+def complain(command: str, fault: object, status: int) -> int:
+    """Say on standard error why a command ends, in one line whatever the fault quotes; returns the status."""
+    print(f"forewarn {command}: {no_command(one_line(str(fault)))}", file=sys.stderr)  # noqa: T201
+    return status
+
+
+def say(line: str) -> None:
+    """Say something on standard error that belongs to no finding, in one line."""
+    print(no_command(one_line(line)), file=sys.stderr)  # noqa: T201
+
+
+def clean(line: str, color: bool) -> str:
+    """A line of a report as a terminal may get it: what input has brought in is made visible, our own colour stays."""
+    line = no_command(line)
+    if line.isprintable():
+        return line
+    parts = _STYLE.split(line) if color else [line]
+    return "".join(part if index % 2 else printable(part) for index, part in enumerate(parts))
 
 
 def columns() -> int:
@@ -35,7 +59,11 @@ def wants_color(choice: str, stream: TextIO) -> bool:
     """Whether to write colour: as told; on `auto`, on a terminal and unless NO_COLOR is set (https://no-color.org)."""
     if choice != "auto":
         return choice == "always"
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def painter(color: bool) -> Callable[[str, str], str]:

@@ -19,7 +19,7 @@ from policies.objects.fields import at, group_kind
 from policies.objects.subject import Operation, Subject
 from policies.options import Options
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import columns
+from policies.terminal import clean, columns, complain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,9 +75,10 @@ def _files(paths: Sequence[str], namespace: str, cluster: ClusterSnapshot, optio
 
     subjects: list[tuple[str, Subject]] = []
     status, unjudged = ACCEPTED, 0
-    for path in find_files(paths):
+    for file in find_files(paths):
+        path = file.path
         try:
-            reading = read(read_file(path), path, _JUDGED, namespace=namespace)
+            reading = read(read_file(file), path, _JUDGED, namespace=namespace)
         except SourceError as fault:
             status = _complain(fault, FAILED)
             continue
@@ -89,9 +90,9 @@ def _files(paths: Sequence[str], namespace: str, cluster: ClusterSnapshot, optio
     answers = dry_run_apply((subject for _, subject in subjects), cluster, options, now=time())
     for (path, _), (subject, answer) in zip(subjects, answers, strict=True):
         if answer.allowed:
-            print(f"{_name(subject)} {_verb(answer)} (dry run)")  # noqa: T201
+            print(clean(f"{_name(subject)} {_verb(answer)} (dry run)", color=False))  # noqa: T201
         else:
-            print(_refusal(path, subject, answer), file=sys.stderr)  # noqa: T201
+            print(clean(_refusal(path, subject, answer), color=False), file=sys.stderr)  # noqa: T201
             status = max(status, REFUSED)
     if unjudged:
         note = f"forewarn dry-run: {plural(unjudged, 'object')} of other kinds accepted without a look"
@@ -176,5 +177,4 @@ def _not_json(constant: str) -> None:
 
 
 def _complain(fault: object, status: int) -> int:
-    print(f"forewarn dry-run: {fault}", file=sys.stderr)  # noqa: T201
-    return status
+    return complain("dry-run", fault, status)

@@ -13,7 +13,7 @@ from policies.commands.batch import run_batch
 from policies.kinds import CLAIM, LIMIT_RANGE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.objects.fields import InvalidObject, group_kind, json_type, mapping
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import COLOR_CHOICES, columns, painter, wants_color
+from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,8 +63,7 @@ def main(arguments: Sequence[str]) -> int:
             return run_batch(options.batch, partial(answer_case, count_nominated=options.nominated == "count"))
         return _predict(options)
     except (SourceError, InvalidObject) as fault:
-        print(f"forewarn preempt: {fault}", file=sys.stderr)  # noqa: T201
-        return FAILED
+        return complain("preempt", fault, FAILED)
 
 
 def answer_case(case: ApiObject, *, count_nominated: bool) -> ApiObject:
@@ -103,7 +102,11 @@ def _bound(pod: ApiObject) -> bool:
 def _predict(options: argparse.Namespace) -> int:
     """Predict what a file or a pending pod comes to, and print it."""
     cluster = load_cluster(*options.cluster).snapshot()
-    placements = list(_placements(options, cluster))
+    answered = list(_placements(options, cluster))
+    placements = [placed for placed in answered if not isinstance(placed, InvalidObject)]
+    faults = [placed for placed in answered if isinstance(placed, InvalidObject)]
+    for fault in faults:
+        complain("preempt", fault, FAILED)
     if len(placements) > 1:
         print(f"{len(placements)} objects, each placed alone: none sees the pods of the others", file=sys.stderr)  # noqa: T201
     if options.output == "json":
@@ -113,14 +116,17 @@ def _predict(options: argparse.Namespace) -> int:
     else:
         from policies.render.prediction import render
 
-        paint = painter(wants_color(options.color, sys.stdout))
+        color = wants_color(options.color, sys.stdout)
         for placement in placements:
-            sys.stdout.writelines(line + "\n" for line in render(placement, cluster, paint))
+            sys.stdout.writelines(clean(line, color) + "\n" for line in render(placement, cluster, painter(color)))
     outcomes = {prediction.outcome for placement in placements for prediction in placement.predictions}
+    if faults:
+        return FAILED
     return FOUND if any(OUTCOMES[name] in outcomes for name in options.fail_on) else OK
 
 
-def _placements(options: argparse.Namespace, cluster: ClusterSnapshot) -> Iterator[Placement]:
+def _placements(options: argparse.Namespace, cluster: ClusterSnapshot) -> Iterator[Placement | InvalidObject]:
+    """What becomes of each object; of one that cannot be placed, why: the others are answered all the same."""
     from policies.replicas import Placement, place, place_pods
 
     if options.pod:
@@ -128,7 +134,10 @@ def _placements(options: argparse.Namespace, cluster: ClusterSnapshot) -> Iterat
         return
     objects, cluster = _given(options.filename, options.namespace, cluster)
     for obj in objects:
-        yield place(cluster, obj, options.replicas)
+        try:
+            yield place(cluster, obj, options.replicas)
+        except InvalidObject as fault:
+            yield fault
 
 
 def _pending(name: str, cluster: ClusterSnapshot) -> Any:
@@ -178,7 +187,7 @@ def _subjects(path: str, namespace: str) -> Iterator[Subject]:
 
     wanted = frozenset((POD, PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))
     for file in find_files([path]):
-        reading = read(read_file(file), "<stdin>" if file == "-" else file, wanted, namespace=namespace)
+        reading = read(read_file(file), file.name, wanted, namespace=namespace)
         for remark in reading.remarks:
             if remark.rule in ("parse-error", "template-braces"):
                 raise SourceError(remark.location.file, remark.message, remark.location.line)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from policies.config.document import Entry, parse
-from policies.config.model import ConfigError
+from policies.config.document import Entry, contents, parse
 from policies.options import LimitedResource, ScopeSelector
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
     """The limitedResources of an AdmissionConfiguration file; a `path` in it is relative to it. Raises ConfigError."""
     file = Path(path)
-    entry = parse(_bytes(file), str(path))
+    entry = parse(contents(file), str(path))
     fields = dict(entry.items())
     _expect(entry, fields, "kind", ("AdmissionConfiguration",))
     _expect(entry, fields, "apiVersion", _OUTER)
@@ -47,7 +46,7 @@ def _plugin(given: Mapping[str, Entry], folder: Path) -> tuple[LimitedResource, 
         return _configuration(given["configuration"])
     if "path" in given:
         file = folder / given["path"].text()
-        return _configuration(parse(_bytes(file), str(file)))
+        return _configuration(parse(contents(file), str(file)))
     return ()
 
 
@@ -92,10 +91,3 @@ def _expect(entry: Entry, fields: Mapping[str, Entry], key: str, known: tuple[st
     if fields[key].text() not in known:
         raise fields[key].fault(f'must be {" or ".join(known)}, not "{fields[key].text()}"')
     return fields[key].text()
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None

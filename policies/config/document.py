@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,9 @@ from policies.findings import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from pathlib import Path
 
+_LONGEST: Final = 4 << 20
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -86,6 +89,18 @@ class Entry:
             raise self.fault(f'must be true or false, not "{text}"')
         return text == "true"
 
+    def date(self) -> str:
+        """A day, as 2027-01-31."""
+        try:
+            return date.fromisoformat(self.text()).isoformat()
+        except ValueError:
+            raise self.fault(f'must be a day, as in 2027-01-31, not "{self.text()[:80]}"') from None
+
+    @property
+    def line(self) -> int:
+        """The line, from 1."""
+        return self.node.start_mark.line + 1 if self.node else 0
+
     def word(self, known: Collection[str], what: str) -> str:
         """One of several words."""
         text = self.text()
@@ -105,6 +120,18 @@ class Entry:
 
     def _empty(self) -> bool:
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.tag.endswith(":null"))
+
+
+def contents(path: Path | str) -> bytes:
+    """The bytes of a file of ours. Raises ConfigError."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LONGEST + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    if len(data) > _LONGEST:
+        raise ConfigError(f"{path}: longer than {_LONGEST >> 20} MiB: this is no configuration")
+    return data
 
 
 def parse(text: str | bytes, file: str) -> Entry:

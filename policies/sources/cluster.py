@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +13,7 @@ from policies.kinds import POD_TEMPLATE_PATHS
 from policies.manifests import NO_KIND, Fault, items_of, values
 from policies.objects.fields import InvalidObject
 from policies.sources.errors import SourceError
-from policies.sources.files import MANIFESTS, STDIN, STDIN_NAME, find_files, reason
+from policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file, reason
 from policies.sources.json_stream import JsonFault, json_objects
 from policies.sources.text import TextStream
 
@@ -110,14 +109,11 @@ class _Loading:
         if self._progress is not None and self.count % _PROGRESS_EVERY == 0:
             self._progress(self.count)
 
-    def _file(self, path: str) -> None:
-        name = STDIN_NAME if path == STDIN else path
+    def _file(self, file: File) -> None:
+        name = file.name
         try:
-            if path == STDIN:
-                self._stream(sys.stdin.buffer, name)
-            else:
-                with open(path, "rb") as stream:
-                    self._stream(stream, name)
+            with open_file(file) as stream:
+                self._stream(stream, name)
         except JsonFault as error:
             raise SourceError(name, error.problem, error.line) from None
         except Fault as error:

@@ -1,61 +1,155 @@
-"""Files and directories: which are read, in which order, and their bytes."""
+"""Files and directories: which are read, in which order, and their bytes. What a tree holds may be hostile."""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from policies.manifests import MAX_FILE
 from policies.sources.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 MANIFESTS: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
+HIDDEN: Final = "hidden directory"
+OUTSIDE: Final = "link out of the tree"
+NO_FILE: Final = "pipe or device"
+TEMPLATES: Final = "chart's templates"
+_BLOCK: Final = 1 << 16
+_REPOSITORY: Final = (".git", ".hg", ".svn")
+"""Hidden directories in which nobody expects manifests: not worth a word."""
 
 
-def find_files(paths: Iterable[str], suffixes: tuple[str, ...] = MANIFESTS) -> Iterator[str]:
+class File(NamedTuple):
+    """A file to read. `tree`: the directory that it may not lead out of, empty where it was named itself.
+
+    `called`: the name that standard input is given.
+    """
+
+    path: str
+    tree: str = ""
+    called: str = ""
+
+    @property
+    def name(self) -> str:
+        """What findings call it."""
+        return self.called or (STDIN_NAME if self.path == STDIN else self.path)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it can be read only once."""
+        return self.path == STDIN or (not self.tree and not os.path.isfile(self.path))
+
+
+def _unnoticed(_path: str, _why: str) -> None:
+    """The `left_out` of who does not tell."""
+
+
+def find_files(
+    paths: Iterable[str],
+    suffixes: tuple[str, ...] = MANIFESTS,
+    left_out: Callable[[str, str], None] = _unnoticed,
+) -> Iterator[File]:
     """The files among these paths: one that is named as it is, `-` too; of a directory those with a suffix, sorted.
 
-    Hidden directories inside of a directory are left out; links are followed. Every file comes once, however many
-    paths lead to it. What cannot be looked into is named all the same, so that reading it says why.
+    `left_out` is told the path of what a directory holds and is not read, and what it is: hidden directories, links
+    that lead out of the directory, pipes and devices, and the templates of charts, which are no manifests yet. Every
+    file comes once, however many paths lead to it. What cannot be looked into is named all the same, so that reading it
+    says why.
     """
     seen: set[str] = set()
     for path in paths:
-        is_directory = path != STDIN and os.path.isdir(path)
-        for file in _walk(path, suffixes, set()) if is_directory else (path,):
-            real = file if file == STDIN else os.path.realpath(file)
+        if path == STDIN or not os.path.isdir(path):
+            found: Iterable[File] = (File(path),)
+        else:
+            found = _Walk(path, suffixes, left_out).files()
+        for file in found:
+            real = file.path if file.path == STDIN else os.path.realpath(file.path)
             if real not in seen:
                 seen.add(real)
                 yield file
 
 
-def _walk(directory: str, suffixes: tuple[str, ...], seen: set[tuple[int, int]]) -> Iterator[str]:
-    """Depth first, by name. `seen`: the directories on the way and before, so that links make no loop."""
-    try:
-        status = os.stat(directory)
-        if (status.st_dev, status.st_ino) in seen:
-            return
-        seen.add((status.st_dev, status.st_ino))
-        with os.scandir(directory) as entries:
-            children = sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        yield directory
-        return
-    for entry in children:
-        if _is_directory(entry):
-            if not entry.name.startswith("."):
-                yield from _walk(entry.path, suffixes, seen)
-        elif entry.name.lower().endswith(suffixes) and not _never_ends(entry):
-            yield entry.path
+class _Walk:
+    """One directory: depth first, by name."""
+
+    def __init__(self, root: str, suffixes: tuple[str, ...], left_out: Callable[[str, str], None]) -> None:
+        self._root, self._real = root, os.path.realpath(root)
+        self._suffixes, self._left_out = suffixes, left_out
+        self._seen: set[tuple[int, int]] = set()
+        """The directories on the way and before, so that links make no loop."""
+
+    def files(self) -> Iterator[File]:
+        """The files with one of the suffixes."""
+        to_do: list[os.DirEntry[str] | str] = [self._root]
+        while to_do:
+            entry = to_do.pop()
+            if isinstance(entry, str) or _is_directory(entry):
+                path = entry if isinstance(entry, str) else entry.path
+                children = self._children(path)
+                if children is None:
+                    yield File(path, self._root)
+                else:
+                    to_do += reversed(children)
+            elif self._is_manifest(entry):
+                yield File(entry.path, self._root)
+
+    def _children(self, path: str) -> list[os.DirEntry[str]] | None:
+        """What a directory holds, none where it was looked into before; None where it cannot be."""
+        try:
+            status = os.stat(path)
+            if (status.st_dev, status.st_ino) in self._seen:
+                return []
+            self._seen.add((status.st_dev, status.st_ino))
+            with os.scandir(path) as entries:
+                children = [*entries]
+            if any(child.name == "Chart.yaml" for child in children):
+                children = [child for child in children if not self._is_template(child)]
+            return sorted(filter(self._is_let_in, children), key=lambda entry: entry.name)
+        except OSError:
+            return None
+
+    def _is_template(self, entry: os.DirEntry[str]) -> bool:
+        """Whether, in a chart's directory, this is the one that helm renders."""
+        is_template = entry.name == "templates" and _is_directory(entry)
+        if is_template:
+            self._left_out(entry.path, TEMPLATES)
+        return is_template
+
+    def _is_let_in(self, entry: os.DirEntry[str]) -> bool:
+        """Whether a child is looked at; of what is not, `left_out` is told."""
+        is_directory = _is_directory(entry)
+        if is_directory and entry.name.startswith("."):
+            if entry.name not in _REPOSITORY and not (entry.is_symlink() or entry.name.startswith("..")):
+                self._left_out(entry.path, HIDDEN)
+            return False
+        if not is_directory and not entry.name.lower().endswith(self._suffixes):
+            return False
+        if entry.is_symlink() and not is_inside(entry.path, self._real):
+            self._left_out(entry.path, OUTSIDE)
+            return False
+        return True
+
+    def _is_manifest(self, entry: os.DirEntry[str]) -> bool:
+        """Whether it has an end: a pipe, a socket or a device that somebody left there may have none."""
+        try:
+            mode = os.stat(entry.path).st_mode
+        except OSError:
+            return True  # reading it says why
+        if not stat.S_ISREG(mode):
+            self._left_out(entry.path, NO_FILE)
+        return stat.S_ISREG(mode)
 
 
-def _never_ends(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a pipe, a socket or a device: somebody left it there, and reading it could wait for ever."""
-    return not entry.is_file() and not entry.is_symlink()
+def is_inside(path: str, directory: str) -> bool:
+    """Whether what a path leads to is in a directory, given as a real path."""
+    return os.path.realpath(path).startswith(directory.rstrip(os.sep) + os.sep)
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
@@ -65,18 +159,73 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def read_file(path: str) -> bytes:
-    """The bytes of a file of manifests, of standard input where the path is `-`. Raises SourceError.
+def read_file(file: File | str, most: int = MAX_FILE) -> bytes:
+    """The bytes of a file, of standard input where the path is `-`. Raises SourceError.
 
-    Of a file that `manifests.read` would refuse for its length only so much is read that it does.
+    Of what is longer than `most` one byte more is read, and not the rest, whatever length the system gives it.
     """
+    with open_file(file) as stream:
+        try:
+            return _read(stream, most + 1)
+        except OSError as error:
+            raise SourceError(_path(file), reason(error)) from None
+
+
+@contextmanager
+def open_file(file: File | str) -> Iterator[IO[bytes]]:
+    """A file, or standard input, for reading. Raises SourceError where it cannot be opened.
+
+    Named files may be pipes (`<(helm template .)`); what a link leads to must be a file in the tree, in the working
+    directory or beside the link.
+    """
+    path = _path(file)
+    if path == STDIN:
+        yield sys.stdin.buffer
+        return
     try:
-        if path == STDIN:
-            return sys.stdin.buffer.read(MAX_FILE + 1)
-        with open(path, "rb") as file:
-            return file.read() if os.fstat(file.fileno()).st_size <= MAX_FILE else file.read(MAX_FILE + 1)
+        _check(path, "" if isinstance(file, str) else file.tree)
+        stream = open(path, "rb")  # noqa: SIM115  (closed below)
     except (OSError, ValueError) as error:
         raise SourceError(path, reason(error)) from None
+    with stream:
+        yield stream
+
+
+def _read(stream: IO[bytes], most: int) -> bytes:
+    """At most so many bytes; what is no plain file says 0 of its length, and need not be true to it."""
+    parts, left, wanted = [], most, _length(stream) + 1
+    while left > 0:
+        part = stream.read(min(wanted, left))
+        parts.append(part)
+        if len(part) < wanted:
+            break
+        left, wanted = left - len(part), _BLOCK
+    return b"".join(parts)
+
+
+def _length(stream: IO[bytes]) -> int:
+    """How long a file says that it is; a block where it says nothing."""
+    try:
+        return os.fstat(stream.fileno()).st_size or _BLOCK
+    except (OSError, ValueError):
+        return _BLOCK
+
+
+def _path(file: File | str) -> str:
+    return file if isinstance(file, str) else file.path
+
+
+def _check(path: str, tree: str) -> None:
+    """Raise ValueError, or OSError, where a path should not be opened."""
+    mode = os.stat(path).st_mode
+    own = path.startswith("/dev/")  # standard input and the shells' substitutes for files
+    is_link = os.path.islink(path) and not own
+    if stat.S_ISDIR(mode) or stat.S_ISREG(mode) or own or (stat.S_ISFIFO(mode) and not is_link and not tree):
+        homes = (tree or os.curdir, os.path.dirname(path) or os.curdir)
+        if is_link and not any(is_inside(path, os.path.realpath(home)) for home in homes):
+            raise ValueError("a link that leads elsewhere is not followed: name the file itself")
+        return
+    raise ValueError("neither a file nor a pipe" if not is_link else "a link to what is no file is not followed")
 
 
 def reason(error: Exception) -> str:

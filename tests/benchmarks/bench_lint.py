@@ -40,7 +40,7 @@ from policies.manifests import read
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.sources import find_files, read_file
 wanted = {*POD_TEMPLATE_PATHS, '/Pod', '/Namespace', '/ResourceQuota', 'scheduling.k8s.io/PriorityClass'}
-readings = [read(read_file(path), path, wanted, namespace='default') for path in find_files(sys.argv[1:])]
+readings = [read(read_file(path), path.path, wanted, namespace='default') for path in find_files(sys.argv[1:])]
 assert sum(reading.objects for reading in readings) and not any(reading.remarks for reading in readings)
 """
 

@@ -50,7 +50,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def _below(directory: Path, *more: str) -> list[str]:
-    return [os.path.relpath(path, directory) for path in find_files([str(directory), *more])]
+    return [os.path.relpath(file.path, directory) for file in find_files([str(directory), *more])]
 
 
 def test_a_directory_gives_its_manifests_sorted_and_no_hidden_directories(tree: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_directory_gives_its_manifests_sorted_and_no_hidden_directories(tree: 
 
 def test_what_is_named_is_read_whatever_its_name(tree: Path) -> None:
     paths = ["-", str(tree / "c.txt"), str(tree / ".hidden"), str(tree / "absent.yaml")]
-    assert list(find_files(paths)) == [*paths[:2], str(tree / ".hidden" / "e.yaml"), paths[3]]
+    assert [file.path for file in find_files(paths)] == [*paths[:2], str(tree / ".hidden" / "e.yaml"), paths[3]]
 
 
 def test_links_are_followed_and_loops_end(tree: Path) -> None:
@@ -72,12 +72,12 @@ def test_links_are_followed_and_loops_end(tree: Path) -> None:
 def test_a_pipe_in_a_directory_is_no_manifest_but_one_that_is_named_is_read(tree: Path) -> None:
     os.mkfifo(tree / "pipe.yaml")
     assert "pipe.yaml" not in _below(tree)
-    assert list(find_files([str(tree / "pipe.yaml")])) == [str(tree / "pipe.yaml")]
+    assert [file.path for file in find_files([str(tree / "pipe.yaml")])] == [str(tree / "pipe.yaml")]
 
 
 def test_a_file_comes_once_however_many_paths_lead_to_it(tree: Path) -> None:
     paths = [str(tree / "c" / ".." / "b.yaml"), "-", str(tree), str(tree / "c"), str(tree / "a.yml"), "-"]
-    assert [os.path.basename(path) for path in find_files(paths)] == [
+    assert [os.path.basename(file.path) for file in find_files(paths)] == [
         "b.yaml", "-", "a.yml", ".f.yaml", "A.YAML", "d.json",
     ]  # fmt: skip
 

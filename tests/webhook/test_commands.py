@@ -496,10 +496,22 @@ def test_a_command_that_is_still_starting_ends_at_once_when_it_is_told_to(
     arguments = [PYTHON, "-m", "policies.cli", command, "--cluster", str(cluster)]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(arguments, cwd=ROOT, text=True, env=ENVIRONMENT, **pipes) as process:  # type: ignore[call-overload]
-        with cluster.open("w"):  # waits until the command reads it
+        with open(_read_by(process, cluster), "w"):
             process.terminate()
             told = process.communicate(timeout=20)
         assert (process.returncode, told) == (status, ("", ""))
+
+
+def _read_by(process: subprocess.Popen[str], pipe: Path) -> int:
+    """The end of a pipe to write into, as soon as a process reads it; a process that ended never will."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads yet
+            time.sleep(0.02)
+    process.kill()
+    raise AssertionError(f"it does not read: {process.communicate()}")
 
 
 def test_a_missing_extra_is_named() -> None:

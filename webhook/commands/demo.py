@@ -67,7 +67,7 @@ def _serving() -> Iterator[HTTPSConnection]:
     with tempfile.TemporaryDirectory() as scratch:
         ca = Path(scratch) / "ca.pem"
         serve = ["serve", "--cluster", str(SAMPLE / "cluster.yaml"), "--port", "0", "--health-port", "0"]
-        command = [sys.executable, "-m", "policies.cli", *serve, "--write-ca", str(ca), "--drain", "0"]
+        command = [sys.executable, "-P", "-m", "policies.cli", *serve, "--write-ca", str(ca), "--drain", "0"]
         log = Path(scratch) / "log"
         with (
             log.open("w") as errors,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from policies.disclosure import Disclose
 from policies.objects.fields import InvalidObject, mapping
 from policies.priority import Forbidden, admit_pod
 from policies.sources import SourceError, load_cluster, read_file
+from policies.terminal import complain
 from webhook.admission import Decision, Hook, Time, decide
 from webhook.json_patch import apply_patch
 from webhook.review import BadReview, parse_review
@@ -102,5 +102,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _complain(fault: object, status: int) -> int:
-    print(f"forewarn review: {fault}", file=sys.stderr)  # noqa: T201
-    return status
+    return complain("review", fault, status)

@@ -11,13 +11,14 @@ import tempfile
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from policies.findings import plural
 from policies.sources import SourceError
 from policies.sources.files import reason
-from policies.terminal import columns, is_about_output, progress
+from policies.terminal import columns, complain, is_about_output, progress
 from webhook.apiserver import ApiServer, connect
 from webhook.apiserver.redaction import redacted
 from webhook.apiserver.source import read_all
@@ -54,9 +55,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def write_list(objects: Iterable[dict[str, Any]], stream: IO[bytes]) -> None:
     """Write objects as one List, each on a line of its own, as they come."""
+    remaining = iter(objects)
+    first = next(remaining, None)  # a cluster that does not answer leaves nothing behind, not even a beginning
     stream.write(_HEAD)
     separator = b"\n"
-    for obj in objects:
+    for obj in chain(() if first is None else (first,), remaining):
         stream.write(separator + json.dumps(obj, separators=(",", ":")).encode())
         separator = b",\n"
     stream.write(b"\n]}\n")
@@ -112,5 +115,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _complain(fault: str) -> int:
-    print(f"forewarn snapshot: {fault}", file=sys.stderr)  # noqa: T201
-    return FAILED
+    return complain("snapshot", fault, FAILED)

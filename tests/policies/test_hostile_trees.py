@@ -1,0 +1,215 @@
+"""What a tree may hold that nobody wrote for us: links, pipes, devices, names and texts that cannot be printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies.manifests import MAX_FILE
+from policies.sources import SourceError, find_files, read_file
+
+CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: gold}\n"
+ESC = "\x1b[2J\x9b\n::warning::owned ##[error]owned"
+
+
+def _lint(*arguments: str | Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "policies.cli", "lint", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": os.getcwd(), **variables}
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, check=False, timeout=60, env=environment, errors="replace"
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A directory with one manifest, and files beside it that are none of its."""
+    (tmp_path / "secret.yaml").write_text("password: hunter2\n")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "class.yaml").write_text(CLASS)
+    return tmp_path / "tree"
+
+
+LINKS = {
+    "a device": "/dev/zero",
+    "a pipe": "../pipe",
+    "a file outside": "../secret.yaml",
+    "a directory outside": "..",
+}
+
+
+@pytest.mark.parametrize("target", LINKS.values(), ids=LINKS)
+def test_a_link_out_of_the_tree_is_left_out_and_counted(tree: Path, target: str) -> None:
+    (tree / "link.yaml").symlink_to(target)
+    done = _lint(tree)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "1 file, 1 object checked, 1 link out of the tree left out: nothing to say\n"
+
+
+@pytest.mark.parametrize("target", list(LINKS.values())[:3], ids=list(LINKS)[:3])
+def test_a_link_that_is_named_is_not_followed_elsewhere_either(tree: Path, target: str) -> None:
+    (tree / "link.yaml").symlink_to(target)
+    done = _lint(tree / "link.yaml")
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"forewarn lint: {tree}/link.yaml: a link ")
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_a_link_inside_the_tree_is_followed(tree: Path) -> None:
+    (tree / "deep").mkdir()
+    (tree / "deep" / "pod.txt").write_text(POD)
+    (tree / "pod.yaml").symlink_to("deep/pod.txt")
+    assert "1 file, 1 object checked" in _lint(tree / "pod.yaml").stderr
+    assert "2 files, 2 objects checked" in _lint(tree).stderr
+
+
+def test_a_link_to_itself_is_told_in_one_line(tree: Path) -> None:
+    (tree / "self.yaml").symlink_to("self.yaml")
+    done = _lint(tree)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[0] == f"forewarn lint: {tree}/self.yaml: too many levels of symbolic links"
+
+
+def test_pipes_in_the_tree_are_left_out_and_hidden_directories_are_told(tree: Path) -> None:
+    os.mkfifo(tree / "pipe.yaml")
+    for name in (".git", ".ci", ".venv"):
+        (tree / name).mkdir()
+    assert "checked, 2 hidden directories, 1 pipe or device left out: nothing to say" in _lint(tree).stderr
+
+
+def test_what_a_shell_makes_of_a_command_is_read_though_it_is_a_pipe(tree: Path) -> None:
+    command = f"{sys.executable} -m policies.cli lint <(cat {tree}/class.yaml)"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "1 file, 1 object checked" in done.stderr
+
+
+def test_no_more_is_read_than_is_wanted_whatever_length_a_file_gives_itself() -> None:
+    assert len(read_file("/dev/zero", 1000)) == 1001
+    assert _lint("/dev/zero").stdout.startswith(f"/dev/zero:1:1: error: the file has {MAX_FILE >> 20} MiB")
+    assert len(read_file("/proc/self/maps")) > 0
+
+
+def test_a_file_that_is_reached_twice_is_bounded_by_the_tree_it_was_found_in(tree: Path) -> None:
+    (tree / "sub").mkdir()
+    (tree / "sub" / "up.yaml").symlink_to("../class.yaml")
+    assert [read_file(file) for file in find_files([str(tree / "sub")])] == []
+    with pytest.raises(SourceError, match="leads elsewhere"):
+        read_file(str(tree / "sub" / "up.yaml"))
+
+
+HOSTILE: dict[str, Any] = {
+    "name": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": ESC}, "spec": {"priorityClassName": "x"}},
+    "class": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"priorityClassName": ESC}},
+    "namespace": {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": ESC},
+        "spec": {"priorityClassName": "x"},
+    },
+    "kind": {"apiVersion": "v1", "kind": ESC, "metadata": {"name": "a"}},
+    "key": {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {ESC: 1}}, "spec": {"priorityClassName": 1}},
+}
+
+
+def _is_harmless(text: str) -> bool:
+    lines = text.split("\n")
+    return all(line.isprintable() and not line.startswith("::") and "##[" not in line for line in lines)
+
+
+@pytest.mark.parametrize("obj", HOSTILE.values(), ids=HOSTILE)
+def test_no_text_of_the_input_speaks_to_the_terminal_or_to_github(tmp_path: Path, obj: Any) -> None:
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps(obj))
+    (tmp_path / "class.yaml").write_text(CLASS)
+    done = _lint(tmp_path, "--fail-on", "never")
+    assert _is_harmless(done.stdout + done.stderr)
+    for command in (["dry-run"], ["preempt", "--cluster", "webhook/sample/cluster.yaml"]):
+        arguments = [sys.executable, "-m", "policies.cli", *command, "-f", str(file)]
+        told = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        assert _is_harmless(told.stdout + told.stderr)
+        assert "internal error" not in told.stderr
+
+
+def test_names_of_files_are_printed_as_they_can_be(tmp_path: Path) -> None:
+    for name in (b"bytes\xff.yaml", b"escape\x1b[2J.yaml", b"line\n::error::x.yaml", b"::error::x.yaml"):
+        (tmp_path / os.fsdecode(name)).write_text(POD)
+    done = _lint(".", "-o", "text", "-o", f"json={tmp_path / 'out'}", PYTHONPATH=os.getcwd())
+    done = subprocess.run(
+        [sys.executable, "-m", "policies.cli", "lint", *sorted(os.listdir(tmp_path)), "-o", "text", "-o", "json=out"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )
+    heads = [line.partition(".yaml:")[0] for line in done.stdout.splitlines() if "note: " in line]
+    assert heads == ["./::error::x", r"bytes\xff", r"escape\x1b[2J", r"line\n::error::x"]
+    assert _is_harmless(done.stdout + done.stderr)
+    assert len(json.loads((tmp_path / "out").read_text())["findings"]) == 4
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_terminal_that_knows_ascii_alone_gets_escapes(tmp_path: Path, output: str) -> None:
+    (tmp_path / "ü.yaml").write_text(POD.replace("gold", "göld"))
+    done = _lint(tmp_path, "-o", output, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "1 file, 1 object checked: 1 note" in done.stderr
+
+
+def test_an_internal_error_is_one_line_and_status_3_never_1(tmp_path: Path) -> None:
+    program = (
+        "import sys, policies.commands.lint as lint, policies.cli as cli\n"
+        "def boom(*_): raise ZeroDivisionError('a\\nb\\x1b[2J')\n"
+        "lint.read_input = boom\n"
+        "sys.exit(cli.main(['lint', '.']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == (
+        "forewarn lint: internal error, please report it (FOREWARN_TRACEBACK=1 shows more): "
+        "ZeroDivisionError: a b [2J in <string>, boom\n"
+    )
+    told = {**os.environ, "FOREWARN_TRACEBACK": "1"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=told)
+    assert "Traceback" in done.stderr
+
+
+def test_a_configuration_that_is_a_link_elsewhere_is_none(tree: Path) -> None:
+    (tree / ".forewarn.yaml").symlink_to("../secret.yaml")
+    (tree / ".git").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "policies.cli", "lint"],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )
+    assert (done.returncode, "password" in done.stderr) == (0, False)
+
+
+def test_a_configuration_without_end_is_refused() -> None:
+    done = _lint("-c", "/dev/zero", "-", stdin=POD)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "forewarn lint: /dev/zero: longer than 4 MiB: this is no configuration\n",
+    )
+
+
+def test_the_demo_runs_no_code_of_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "__init__.py").write_text("raise SystemExit('taken over')\n")
+    (tmp_path / "json.py").write_text("raise SystemExit('taken over')\n")
+    forewarn = Path(sys.executable).parent / "forewarn"
+    if not forewarn.exists():
+        pytest.skip("forewarn is not installed")
+    done = subprocess.run([forewarn, "demo"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "taken over" in done.stderr) == (0, False)
