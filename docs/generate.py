@@ -174,6 +174,35 @@ def schema() -> dict[str, Any]:
                 },
             },
             "breakGlass": _BREAK_GLASS,
+            "knownClasses": {**_TEXTS, "description": "classes that exist beside those of the input; shell patterns"},
+            "exclude": {**_TEXTS, "description": "files that the linter leaves out; shell patterns"},
+            "suppressions": {
+                "type": "array",
+                "description": "findings that the linter does not tell",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["rules", "reason"],
+                    "minProperties": 3,
+                    "properties": {
+                        "rules": {"type": "array", "items": {"enum": [rule.ID for rule in RULES]}, "minItems": 1},
+                        "reason": {"type": "string", "minLength": 1},
+                        "until": {"type": "string", "description": "the last day on which it holds: 2027-01-31"},
+                        "paths": _PATTERNS,
+                        "objects": {**_PATTERNS, "description": "Deployment shop/web; shell patterns"},
+                    },
+                },
+            },
+            "groups": {
+                "type": "array",
+                "description": "files that come together in one apply, for the linter",
+                "items": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["name", "paths"],
+                    "properties": {"name": {"type": "string"}, "paths": _PATTERNS},
+                },
+            },
         },
     }
 

@@ -19,7 +19,7 @@ from policies.rules.context import About, Context, Phase
 from policies.rules.impact import Predicted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
@@ -54,18 +54,21 @@ def evaluate(
     predicted: Callable[[Impact], object] = lambda _: None,
     recall: Recall | None = None,
     disclose: Disclose = Disclose.NAMES,
+    judged: Sequence[Subject] | None = None,
 ) -> list[Finding]:
     """Everything there is to say about an apply, in the order of the report and each thing once.
 
     `cluster` None: not known. `expired`: whether the time for what takes long (predictions) is used up; rules that only
     look things up always answer. `predicted` is told of every impact that was worked out, or recalled. `disclose`: what
-    findings tell who asked (`Finding.told`); their own texts name everything.
+    findings tell who asked (`Finding.told`); their own texts name everything. `judged`: the subjects of the apply that
+    are judged; the others are there for what they define and use.
     """
     context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now), disclose)
     predictions = context.once(Predicted, recall)
     with metered(expired):
-        judged = (finding for subject in (_FILES, *apply.subjects) for finding in _judge(subject, context, config))
-        found = {finding.order: finding for finding in judged}
+        subjects = (_FILES, *(apply.subjects if judged is None else judged))
+        findings = (finding for subject in subjects for finding in _judge(subject, context, config))
+        found = {finding.order: finding for finding in findings}
     for impact in predictions.found:
         predicted(impact)
     return [found[key] for key in sorted(found)]
@@ -89,12 +92,18 @@ def impact_of(
         return context.once(Predicted, recall).of(subject)
 
 
-def count_open(apply: Apply, config: Config, cluster: ClusterSnapshot | None, now: datetime) -> int:
+def count_open(
+    apply: Apply,
+    config: Config,
+    cluster: ClusterSnapshot | None,
+    now: datetime,
+    judged: Sequence[Subject] | None = None,
+) -> int:
     """How many objects class-not-allowed leaves unjudged: it depends on who applies them, or on unknown labels."""
     if not config.options.allowed_classes:
         return 0
     context = Context(apply, cluster, config.options, Phase.LINT, now, lambda: False, _exempt(config, now))
-    return sum(1 for subject in apply.subjects if _is_open(subject, context))
+    return sum(1 for subject in (apply.subjects if judged is None else judged) if _is_open(subject, context))
 
 
 def _is_open(subject: Subject, context: Context) -> bool:
@@ -151,7 +160,7 @@ def _in_force(about: About, phase: Phase, config: Config) -> Iterator[tuple[Rule
     for rule in _RULES_ABOUT[about]:
         severity, action = config.severity(rule), config.action(rule, about)
         heard = rule.SEVERITY if phase is Phase.LINT else rule.ACTION
-        if action is not Action.OFF and heard is not None:
+        if action is not Action.OFF and heard is not None and config.hears(rule):
             yield rule, severity or Severity.ERROR, action
 
 
@@ -181,7 +190,7 @@ def _about(subject: Subject, context: Context) -> About | None:
 def _unreadable(subject: Subject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:
     """A field that no rule can make sense of. At the webhook the API server has decoded the object before us."""
     severity = config.severity(parse_error)
-    if phase is Phase.LINT and severity is not None:
+    if phase is Phase.LINT and severity is not None and config.hears(parse_error):
         problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path)
         yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)
 
@@ -201,7 +210,7 @@ def _finding(
         told = Told(written(problem.message, audience), written(problem.remediation, audience))
     return Finding(
         location=problem.location or subject.locate(problem.path),
-        severity=severity,
+        severity=severity if problem.severity is None else max(severity, problem.severity),
         rule=rule,
         object=problem.object or (NO_OBJECT if subject is _FILES else subject.ref),
         message=cut(full.message, _MOST_CHARACTERS),

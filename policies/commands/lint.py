@@ -4,45 +4,35 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import os
-import sys
-from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final
 
+from policies.commands import lint_output
+from policies.commands.lint_input import Input, as_update, as_updates, read_input
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 from policies.evaluator import Phase, count_open, evaluate
 from policies.findings import Finding, Severity, plural
-from policies.kinds import LINTED, POD, PRIORITY_CLASS, RESOURCE_QUOTA
-from policies.objects.fields import group_kind
-from policies.objects.subject import Apply, Operation, Remark, Subject
-from policies.sources import SourceError, find_files, read_file
-from policies.terminal import COLOR_CHOICES, columns, painter, wants_color
+from policies.objects.subject import Apply
+from policies.sources import SourceError, find_files
+from policies.terminal import COLOR_CHOICES, columns, complain, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.cluster import ClusterSnapshot
-    from policies.objects.fields import ApiObject
+    from policies.commands.lint_output import Target
+    from policies.groups import Grouping
+    from policies.objects.subject import Subject
+
+__all__ = ["as_update", "main", "read_input"]
 
 OK, FINDINGS, USAGE, FAILED = range(4)
-FORMATS: Final = ("text", "json")
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
-
-
-class Input:
-    """What was read: the apply, and what the summary and the excerpts need."""
-
-    def __init__(self) -> None:
-        self.subjects: list[Subject] = []
-        self.remarks: list[Remark] = []
-        self.texts: dict[str, bytes] = {}
-        self.files = 0
-        self.skipped: Counter[str] = Counter()
-        self.unreadable: list[str] = []
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -52,75 +42,125 @@ def main(arguments: Sequence[str]) -> int:
         _list_rules()
         return OK
     try:
-        outputs = _outputs(options.output)
-        config = _config(options.config, options.admission_config)
+        outputs = lint_output.targets(options.output, os.environ)
+        config = _config(options)
+        baseline = _baseline(options.baseline)
     except (ConfigError, ValueError) as fault:
         return _complain(fault, USAGE)
+    if options.list_files:
+        return _list_files(options, config)
     with _no_collector():
-        return _lint(options, outputs, config)
+        return _lint(options, outputs, config, baseline)
 
 
-def _lint(options: argparse.Namespace, outputs: list[tuple[str, str]], config: Config) -> int:
+def _lint(options: argparse.Namespace, outputs: list[Target], config: Config, baseline: dict[str, Any] | None) -> int:
     try:
         cluster = _cluster(options.cluster, config)
     except SourceError as fault:
         return _complain(fault, FAILED)
-    given = read_input(options.paths, config, options.namespace)
+    given = read_input(
+        options.paths, config, options.namespace or "default", options.context, stdin_name=options.stdin_filename
+    )
     for message in given.unreadable:
         _complain(message, FAILED)
-    apply = Apply(tuple(as_update(subject, cluster) for subject in given.subjects), tuple(given.remarks))
-    now = datetime.now(UTC)
-    findings = evaluate(apply, cluster, config, phase=Phase.LINT, now=now)
-    try:
-        for form, target in outputs:
-            _write(form, target, findings, given, options.color)
-    except OSError as fault:
-        if not target:
-            raise
-        return _complain(f"{target}: {fault.strerror}", FAILED)
-    _summarize(findings, given)
-    _tell_open(count_open(apply, config, cluster, now))
-    if given.unreadable or not given.files:
-        return FAILED if given.files or given.unreadable else _complain("no .yaml, .yml or .json file to read", FAILED)
-    threshold = FAIL_ON[options.fail_on]
-    return FINDINGS if threshold is not None and any(f.severity <= threshold for f in findings) else OK
+    grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
+    found, unjudged = _findings(grouping, given, cluster, config)
+    findings, suppressed = _left(found, given, config, with_cluster=cluster is not None)
+    if options.write_baseline and not _write_baseline(options.write_baseline, findings):
+        return FAILED
+    gone = 0
+    if baseline is not None:
+        from policies.suppressions import less_baseline
 
-
-def read_input(paths: Sequence[str], config: Config, namespace: str) -> Input:
-    """Read every file; one that cannot be read is noted and the rest goes on."""
-    from policies.manifests import read
-
-    given, wanted = Input(), frozenset((*LINTED, *config.options.pod_template_paths))
-    for path in find_files(paths):
-        name = "<stdin>" if path == "-" else path
         try:
-            content = read_file(path)
-        except SourceError as fault:
-            given.unreadable.append(str(fault))
-            continue
-        reading = read(content, name, wanted, namespace=namespace)
-        given.files += 1
-        given.subjects += reading.subjects
-        given.remarks += reading.remarks
-        given.skipped.update(reading.skipped)
-        if path == "-":
-            given.texts[name] = content
-    return given
+            findings, known, gone = less_baseline(findings, baseline)
+        except ValueError as fault:
+            return _complain(f"{options.baseline}: {fault}", USAGE)
+        suppressed += known
+    for target in outputs:
+        try:
+            lint_output.write(target, findings, given, options.color, suppressed)
+        except OSError as fault:
+            if not target[1] and fault.filename is None:
+                raise
+            return _complain(f"{target[1] or fault.filename}: {fault.strerror}", FAILED)
+    if not options.quiet:
+        lint_output.summarize(findings, given, grouping, suppressed)
+        _tell(unjudged, gone)
+    return _status(options, given, findings)
 
 
-def as_update(subject: Subject, cluster: ClusterSnapshot | None) -> Subject:
-    """The subject as kubectl would send it: an update of what the cluster has already."""
-    kind, ref = group_kind(subject.object), subject.ref
-    old: ApiObject | None = None
-    if cluster is not None and kind == PRIORITY_CLASS and ref.name in cluster.priority_classes:
-        old = cluster.priority_classes[ref.name].to_api()
-    elif cluster is not None and kind == POD:
-        pod = cluster.pods.get((ref.namespace, ref.name))
-        old = pod.to_api() if pod else None
-    elif cluster is not None and kind == RESOURCE_QUOTA:
-        quota = cluster.resource_quotas.get((ref.namespace, ref.name))
-        old = quota.to_api() if quota else None
-    return subject if old is None else subject._replace(operation=Operation.UPDATE, old=old)
+def _status(options: argparse.Namespace, given: Input, findings: list[Finding]) -> int:
+    if given.unreadable:
+        return FAILED
+    if not given.reported and not options.allow_empty:
+        return _complain("no .yaml, .yml or .json file to read", FAILED)
+    if not (given.objects or given.remarks or options.allow_empty):
+        return _complain("no objects in the input; --allow-empty takes that for clean", FAILED)
+    threshold = FAIL_ON[options.fail_on]
+    if options.exit_zero or options.write_baseline or threshold is None:
+        return OK
+    return FINDINGS if any(finding.severity <= threshold for finding in findings) else OK
+
+
+def _findings(
+    grouping: Grouping, given: Input, cluster: ClusterSnapshot | None, config: Config
+) -> tuple[list[Finding], int]:
+    """The findings on all groups, each once, in the order of the report; and how many objects are left unjudged."""
+    now = datetime.now(UTC)
+    found = {f.order: f for f in _evaluate(Apply((), tuple(given.remarks)), cluster, config, now)}
+    unjudged = 0
+    for group in grouping.groups:
+        sent = as_updates(group, cluster)
+        apply = Apply(sent.subjects)
+        found |= {f.order: f for f in _evaluate(apply, cluster, config, now, sent.judged)}
+        unjudged += count_open(apply, config, cluster, now, sent.judged)
+    return [found[key] for key in sorted(found)], unjudged
+
+
+def _evaluate(
+    apply: Apply,
+    cluster: ClusterSnapshot | None,
+    config: Config,
+    now: datetime,
+    judged: Sequence[Subject] | None = None,
+) -> list[Finding]:
+    return evaluate(apply, cluster, config, phase=Phase.LINT, now=now, judged=judged)
+
+
+def _left(found: list[Finding], given: Input, config: Config, *, with_cluster: bool) -> tuple[list[Finding], int]:
+    """The findings that nothing suppresses, and how many are suppressed."""
+    if not given.suppressions and not config.options.ignored:
+        return found, 0
+    from policies.suppressions import of_configuration, suppress
+
+    suppressions = [*given.suppressions, *of_configuration(config.options.ignored)]
+    today = datetime.now(UTC).date()
+    return suppress(found, suppressions, config.told, today, with_cluster=with_cluster, read=given.reported)
+
+
+def _baseline(path: str | None) -> dict[str, Any] | None:
+    """What a baseline file holds. Raises ValueError."""
+    if path is None:
+        return None
+    from policies.config.document import contents
+
+    found = json.loads(contents(path))
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: this is no baseline")
+    return found
+
+
+def _write_baseline(path: str, findings: list[Finding]) -> bool:
+    from policies.suppressions import baseline_of
+
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(json.dumps(baseline_of(findings), indent=1) + "\n")
+    except OSError as fault:
+        _complain(f"{path}: {fault.strerror}", FAILED)
+        return False
+    return True
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -134,13 +174,27 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("paths", nargs="*", default=["."], metavar="PATH", help="what to check (default: this directory)")
     add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
-    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
+    add("--context", action="append", default=[], metavar="PATH", help="read for what it defines, not reported")
+    add("--exclude", action="append", default=[], metavar="PATTERN", help="files to leave out (repeatable)")
+    add("--one-apply", action="store_true", help="all files come together, whatever their directories")
+    add("--closed", action="store_true", help="there are no classes but those of the input")
+    add("--allow-empty", action="store_true", help="an input without objects is clean")
+    add("-n", "--namespace", help="namespace of objects without one (default: default)")
+    add("--stdin-filename", default="", metavar="NAME", help="what standard input is called")
     add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
-    add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help="text or json (repeatable; default: text)")
+    add("--select", action="append", default=[], metavar="RULE", help="only these rules (repeatable, or with commas)")
+    add("--ignore", action="append", default=[], metavar="RULE", help="not these rules (repeatable, or with commas)")
+    add("--baseline", metavar="FILE", help="findings that are known and not told")
+    add("--write-baseline", metavar="FILE", help="write what is found now as a baseline")
+    formats = ", ".join(lint_output.FORMATS)
+    add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=f"{formats} (repeatable; default: text)")
     add("--fail-on", choices=FAIL_ON, default="error", help="least severity for exit status 1 (default: error)")
+    add("--exit-zero", action="store_true", help="exit status 0 whatever is found")
+    add("-q", "--quiet", action="store_true", help="no summary")
     add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
     add("--list-rules", action="store_true", help="every rule with its severity and default action")
+    add("--list-files", action="store_true", help="the files that would be read, and what is left out")
     return parser
 
 
@@ -152,62 +206,43 @@ def _cluster(sources: list[str], config: Config) -> ClusterSnapshot | None:
     return load_cluster(*sources, templates=config.options.pod_template_paths).snapshot()
 
 
-def _outputs(given: list[str] | None) -> list[tuple[str, str]]:
-    """(format, file) of every output; the file is empty for standard output."""
-    outputs = []
-    for output in given or ["text"]:
-        form, _, target = output.partition("=")
-        if form not in FORMATS:
-            raise ValueError(f"--output {output}: there are {' and '.join(FORMATS)}")
-        outputs.append((form, target))
-    return outputs
-
-
-def _config(path: str | None, admission_config: str | None) -> Config:
-    found, config = path or find_config(os.curdir), Config()
+def _config(options: argparse.Namespace) -> Config:
+    """The configuration with what the command line adds. Raises ConfigError and ValueError."""
+    found, config = options.config or find_config(os.curdir), Config()
     if found:
         from policies.config.load import load_config
 
         config = load_config(found)
-    if admission_config:
+    if options.admission_config:
         from policies.config.admission_configuration import load_limited_resources
 
-        config = config.limiting(load_limited_resources(admission_config))
-    return config
+        config = config.limiting(load_limited_resources(options.admission_config))
+    more = config.options._replace(
+        closed=config.options.closed or options.closed, exclude=(*config.options.exclude, *options.exclude)
+    )
+    selected, ignored = (_rules(given) for given in (options.select, options.ignore))
+    return config._replace(options=more, selected=selected, unheard=ignored)
 
 
-def _write(form: str, target: str, findings: list[Finding], given: Input, color: str) -> None:
-    if not target:
-        _print(form, findings, given, sys.stdout, wants_color(color, sys.stdout))
-        return
-    with open(target, "w", encoding="utf-8") as stream:
-        _print(form, findings, given, stream, color == "always")
+def _rules(given: list[str]) -> frozenset[str]:
+    """The rules that are named. Raises ValueError."""
+    names = frozenset(name for item in given for name in item.split(",") if name)
+    if names:
+        from policies.rules import RULES
+        from policies.rules.names import nearest
+
+        known = {rule.ID for rule in RULES}
+        for name in sorted(names - known):
+            raise ValueError(f'no rule "{name}"{nearest(name, known) or "; --list-rules has them all"}')
+    return names
 
 
-def _print(form: str, findings: list[Finding], given: Input, stream: TextIO, color: bool) -> None:
-    if form == "json":
-        from policies.render import json
-
-        report = json.render(findings, files=given.files, objects=len(given.subjects), skipped=given.skipped)
-        stream.write(report + "\n")
-        return
-    from policies.render import text as text_report
-
-    lines = _Lines(given.texts)
-    stream.writelines(line + "\n" for line in text_report.render(findings, lines.line_of, painter(color)))
-
-
-def _summarize(findings: list[Finding], given: Input) -> None:
-    from policies.render.text import summary
-
-    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
-    print(summary(given.files, len(given.subjects), given.skipped, findings), file=sys.stderr)  # noqa: T201
-
-
-def _tell_open(count: int) -> None:
-    if count:
-        what = f"{plural(count, 'object')} not judged by class-not-allowed"
-        print(f"{what}: it depends on who applies, or on a namespace that is not known", file=sys.stderr)  # noqa: T201
+def _tell(unjudged: int, gone: int) -> None:
+    if unjudged:
+        what = f"{plural(unjudged, 'object')} not judged by class-not-allowed"
+        say(f"{what}: it depends on who applies, or on a namespace that is not known")
+    if gone:
+        say(f"{plural(gone, 'finding')} of the baseline {'is' if gone == 1 else 'are'} gone: write it anew")
 
 
 def _list_rules() -> None:
@@ -217,30 +252,23 @@ def _list_rules() -> None:
         print(f"{rule.ID:34} {rule.SEVERITY or '-'!s:8} {rule.ACTION or '-'}")  # noqa: T201
 
 
+def _list_files(options: argparse.Namespace, config: Config) -> int:
+    from policies.groups import matches
+    from policies.terminal import clean
+
+    def left_out(path: str, what: str) -> None:
+        say(f"left out: {path} ({what})")
+
+    for file in find_files(options.paths, left_out=left_out):
+        if any(matches(file.path, pattern) for pattern in config.options.exclude):
+            left_out(file.path, "excluded file")
+        else:
+            print(clean(file.name, color=False))  # noqa: T201
+    return OK
+
+
 def _complain(fault: object, status: int) -> int:
-    print(f"forewarn lint: {fault}", file=sys.stderr)  # noqa: T201
-    return status
-
-
-class _Lines:
-    """Source lines for excerpts: the files that have findings are read once more."""
-
-    def __init__(self, texts: dict[str, bytes]) -> None:
-        self._texts = texts
-        self._lines: dict[str, list[str]] = {}
-
-    def line_of(self, file: str, line: int) -> str | None:
-        """A line of a file, counted from 1; None where it is not there."""
-        if file not in self._lines:
-            from policies.manifests.documents import as_utf8
-
-            try:
-                content = self._texts.get(file) or read_file(file)
-            except SourceError:
-                content = b""
-            self._lines[file] = as_utf8(content).decode("utf-8", "replace").split("\n")
-        lines = self._lines[file]
-        return lines[line - 1] if 0 < line <= len(lines) else None
+    return complain("lint", fault, status)
 
 
 @contextmanager

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.config.admission_configuration import limited_resource
-from policies.config.document import Entry, parse
-from policies.config.model import Annotate, Config, ConfigError, Exemption, RepeatedWarnings
+from policies.config.document import Entry, contents, parse
+from policies.config.model import Annotate, Config, Exemption, RepeatedWarnings
 from policies.disclosure import Disclose
 from policies.findings import Action, Severity
 from policies.kinds import POD_TEMPLATE_PATHS
-from policies.options import AllowedClasses, BreakGlass, LimitedResource
+from policies.options import AllowedClasses, BreakGlass, Ignored, LimitedResource, NamedGroup
 from policies.rules import RULES
 from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 _RULES: Final = {rule.ID: rule for rule in RULES}
 _SEVERITIES: Final = {str(severity): severity for severity in Severity}
@@ -26,19 +26,12 @@ _SEVERITIES: Final = {str(severity): severity for severity in Severity}
 
 def load_config(path: Path | str) -> Config:
     """Read a configuration file. Raises ConfigError, also where it cannot be opened."""
-    return read_config(_bytes(path), str(path))
-
-
-def _bytes(path: Path | str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
+    return read_config(contents(path), str(path))
 
 
 def says_nothing(path: Path | str) -> bool:
     """Whether a configuration file has no content but comments. Raises ConfigError."""
-    return parse(_bytes(path), str(path)).is_empty
+    return parse(contents(path), str(path)).is_empty
 
 
 def read_config(text: str | bytes, file: str) -> Config:
@@ -189,6 +182,37 @@ def _selector(entry: Entry) -> LabelSelector | None:
     return selector
 
 
+def _groups(entry: Entry) -> tuple[NamedGroup, ...]:
+    groups = []
+    for element in entry.elements():
+        given = dict(element.items(("name", "paths")))
+        for key in ("name", "paths"):
+            if key not in given:
+                raise element.fault(f"{key} is missing")
+        groups.append(NamedGroup(given["name"].text(), given["paths"].texts()))
+    return tuple(groups)
+
+
+def _suppressions(entry: Entry) -> tuple[Ignored, ...]:
+    return tuple(map(_ignored, entry.elements()))
+
+
+def _ignored(entry: Entry) -> Ignored:
+    given = dict(entry.items(("rules", "paths", "objects", "reason", "until")))
+    for key in ("rules", "reason"):
+        if key not in given:
+            raise entry.fault(f"{key} is missing")
+    for rule in given["rules"].elements():
+        rule.word(_RULES, "rule")
+    if not given["reason"].text():
+        raise given["reason"].fault("say why")
+    lists = {key: given[key].texts() for key in ("paths", "objects") if key in given}
+    if not any(lists.values()):
+        raise entry.fault("silences the rules everywhere: name paths or objects, or say actions: {RULE: off}")
+    until = given["until"].date() if "until" in given else ""
+    return Ignored(given["rules"].texts(), given["reason"].text(), until, file=entry.file, line=entry.line, **lists)
+
+
 _READERS: Final[Mapping[str, Callable[[Config, Entry], Config]]] = {
     "actions": _actions,
     "severities": _severities,
@@ -202,5 +226,9 @@ _READERS: Final[Mapping[str, Callable[[Config, Entry], Config]]] = {
     "discloseTo": _disclose_to,
     "repeatedWarnings": _repeated_warnings,
     "breakGlass": _option("break_glass", _break_glass),
+    "knownClasses": _option("known_classes", Entry.texts),
+    "groups": _option("groups", _groups),
+    "suppressions": _option("ignored", _suppressions),
+    "exclude": _option("exclude", Entry.texts),
 }
 OPTION_NAMES: Final = tuple(_READERS)

@@ -84,7 +84,10 @@ _TO_MASTERS: Final = DiscloseTo()
 
 
 class Config(NamedTuple):
-    """The configuration in force; without arguments, the defaults."""
+    """The configuration in force; without arguments, the defaults.
+
+    `selected` and `unheard`: the rules that the linter was asked for; all and none where they are empty.
+    """
 
     actions: Mapping[str, Action] = {}
     severities: Mapping[str, Severity] = {}
@@ -94,6 +97,8 @@ class Config(NamedTuple):
     disclose: Disclose = Disclose.OWN_NAMESPACE
     disclose_to: DiscloseTo = _TO_MASTERS
     repeated_warnings: RepeatedWarnings = RepeatedWarnings.SHORT
+    selected: frozenset[str] = frozenset()
+    unheard: frozenset[str] = frozenset()
 
     def action(self, rule: Rule, about: About) -> Action:
         """What the webhook does with a finding: as configured; else the rule's default, on a template never deny.
@@ -111,6 +116,15 @@ class Config(NamedTuple):
         """This configuration, with more limitedResources: those of kube-apiserver's own file."""
         limited = (*self.options.limited_resources, *more)
         return self._replace(options=self.options._replace(limited_resources=limited))
+
+    def hears(self, rule: Rule) -> bool:
+        """Whether the linter was asked for a rule: all of them, or those that are selected, less those that are not."""
+        return rule.ID not in self.unheard and (not self.selected or rule.ID in self.selected)
+
+    def told(self, rule: Rule) -> Severity | None:
+        """What the linter says of what this rule has found; None: nothing."""
+        off = self.actions.get(rule.ID) is Action.OFF
+        return self.severity(rule) if self.hears(rule) and not off else None
 
     def severity(self, rule: Rule) -> Severity | None:
         """What the linter says; None: the rule is not a matter for the linter."""

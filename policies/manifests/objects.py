@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NO_KIND: Final = "objects without a kind"
 _NESTED_LISTS: Final = 20
+_LOOKED_AT: Final = 100
 
 
 class Finder:
@@ -68,7 +69,9 @@ class Finder:
             self.skip(name if isinstance(name, str) and name else NO_KIND)
 
     def _incomplete(self, value: Any, source: Source) -> Iterator[Remark]:
-        """An object that is surely meant for the API server, and lacks what says which one it is."""
+        """What is surely meant for the API server, and kubectl does not take."""
+        if isinstance(value, str | list):
+            yield from self._no_object(value, source)
         if not isinstance(value, dict):
             return
         kind, api_version = value.get("kind"), value.get("apiVersion")
@@ -80,6 +83,14 @@ class Finder:
         else:
             return
         yield Remark("parse-error", f"object with {has} has no {lacks}: kubectl refuses it", where, f"add `{lacks}:`")
+
+    def _no_object(self, value: str | list[Any], source: Source) -> Iterator[Remark]:
+        """A root that is a list of objects, or plain text; a list of something else is the file of another program."""
+        if isinstance(value, str):
+            yield Remark("parse-error", "plain text, no object: kubectl refuses it", source.locate(()))
+        elif any(isinstance(item, dict) and group_kind(item) in self._wanted for item in value[:_LOOKED_AT]):
+            fix = "begin each object with ---, or wrap them: kind: List, items:"
+            yield Remark("parse-error", "a list of objects: kubectl takes none", source.locate(()), fix)
 
 
 def _own_namespace(value: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.manifests import remarks, sniff
+from policies.manifests.comments import Comment, comments_of
 from policies.manifests.construct import Construction
 from policies.manifests.documents import Document, Fault, as_utf8, split
 from policies.manifests.grammar import check, check_as_kubectl
@@ -37,6 +38,7 @@ class Reading(NamedTuple):
     remarks: tuple[Remark, ...] = ()
     objects: int = 0
     skipped: Mapping[str, int] = {}
+    comments: tuple[Comment, ...] = ()
 
 
 def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: str = "") -> Reading:
@@ -54,7 +56,8 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
         reader.json(data)
     else:
         reader.yaml(data)
-    return reader.reading()
+    found = reader.reading()
+    return found._replace(comments=comments_of(data, file)) if b"forewarn:" in data else found
 
 
 def _is_json(data: bytes, file: str) -> bool:

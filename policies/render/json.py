@@ -3,45 +3,62 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from policies.findings import Severity
+from policies.findings import Severity, printable
+from policies.objects.fields import NOTHING
+from policies.render.report import counts, fingerprints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from policies.findings import Finding
+    from policies.render.report import Report
 
 
-def render(findings: Sequence[Finding], *, files: int, objects: int, skipped: Mapping[str, int]) -> str:
+VERSION: Final = 1
+"""Of the format: keys may come, and none goes or changes its meaning, as long as this stays."""
+
+
+def render(report: Report, left_out: Mapping[str, int] = NOTHING) -> str:
     """The report as indented JSON, in the order of the findings."""
-    counts = Counter(finding.severity for finding in findings)
-    report = {
-        "findings": [_finding(finding) for finding in findings],
+    found = counts(report.findings)
+    marks = fingerprints(report.findings)
+    told = {
+        "version": VERSION,
+        "findings": [_finding(f, mark) for f, mark in zip(report.findings, marks, strict=True)],
         "summary": {
-            "files": files,
-            "objects": objects,
-            "errors": counts[Severity.ERROR],
-            "warnings": counts[Severity.WARNING],
-            "notes": counts[Severity.NOTE],
-            "skipped": sum(skipped.values()),
+            "files": len(report.names),
+            "objects": report.objects,
+            "errors": found[Severity.ERROR],
+            "warnings": found[Severity.WARNING],
+            "notes": found[Severity.NOTE],
+            "skipped": sum(report.skipped.values()),
+            "suppressed": report.suppressed,
+            "leftOut": dict(left_out),
         },
     }
-    return json.dumps(report, indent=2)
+    return json.dumps(told, indent=2)
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding, mark: str) -> dict[str, Any]:
     place, ref = finding.location, finding.object
     return {
         "rule": finding.rule,
         "severity": str(finding.severity),
         "message": finding.message,
         "remediation": finding.remediation,
-        "file": place.file,
+        "file": _file(place.file),
         "line": place.line,
         "column": place.column,
         "endColumn": place.end_column,
+        "field": finding.path,
+        "fingerprint": mark,
         "object": {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name},
         **({"detail": dict(finding.detail)} if finding.detail else {}),
     }
+
+
+def _file(name: str) -> str:
+    """The name itself, or with escapes where it is no text."""
+    return name if name.isprintable() else printable(name)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from policies.findings import Severity, one_line, plural
+from policies.findings import Severity, no_command, one_line, plural, printable
+from policies.objects.fields import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from policies.findings import Finding
+
+
+_PLURALS: Final = {
+    "hidden directory": "hidden directories",
+    "link out of the tree": "links out of the tree",
+    "pipe or device": "pipes or devices",
+    "chart's templates": "charts' templates",
+}
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -28,10 +37,11 @@ def render(
     """
     for finding in findings:
         place = finding.location
-        head = f"{place.file}:{place.line}:{place.column}"
+        head = f"{printable(place.file)}:{place.line}:{place.column}"
         about = f"{finding.object}: " if str(finding.object) else ""
         severity, rule = str(finding.severity), paint(f"[{finding.rule}]", "dim")
-        yield f"{paint(head, 'bold')}: {paint(severity, severity)}: {one_line(about + finding.message)} {rule}"
+        said = no_command(one_line(about + finding.message))
+        yield f"{paint(no_command(head), 'bold')}: {paint(severity, severity)}: {said} {rule}"
         yield from _excerpt(finding, line_of(place.file, place.line) if place.line else None, paint)
 
 
@@ -44,15 +54,24 @@ def _excerpt(finding: Finding, line: str | None, paint: Callable[[str, str], str
         shown = "".join(" " if c in "\t\r" or not c.isprintable() else c for c in line[start : start + 160]).rstrip()
         width = max(1, min(place.end_column, start + 161) - place.column)
         caret = " " * (place.column - 1 - start) + "^" * width
-        yield f"  {place.line} | {shown}"
+        yield f"  {place.line} | {no_command(shown)}"
         yield f"  {gutter} | {paint(caret, str(finding.severity))}"
     if finding.remediation:
-        yield f"  {gutter} = fix: {one_line(finding.remediation)}"
+        yield f"  {gutter} = fix: {no_command(one_line(finding.remediation))}"
 
 
-def summary(files: int, objects: int, skipped: Mapping[str, int], findings: Sequence[Finding]) -> str:
+def summary(
+    files: int,
+    objects: int,
+    skipped: Mapping[str, int],
+    findings: Sequence[Finding],
+    left_out: Mapping[str, int] = NOTHING,
+    suppressed: int = 0,
+) -> str:
     """What was read, found and skipped, in one line."""
     counts = [(s, sum(f.severity is s for f in findings)) for s in Severity]
     found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "nothing to say"
+    found += f" ({suppressed} suppressed)" if suppressed else ""
     left = f", {plural(sum(skipped.values()), 'object')} of other kinds skipped" if skipped else ""
-    return f"{plural(files, 'file')}, {plural(objects, 'object')} checked{left}: {found}"
+    out = ", ".join(plural(left_out[what], what, _PLURALS.get(what, "")) for what in sorted(left_out))
+    return f"{plural(files, 'file')}, {plural(objects, 'object')} checked{left}{out and f', {out} left out'}: {found}"

@@ -23,17 +23,20 @@ Fix: mend the syntax at the position given.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Problem, Severity
 from policies.kinds import PRIORITY_CLASS
-from policies.objects.fields import group_kind, json_type
+from policies.objects.fields import at, group_kind, json_type
 from policies.rules.context import NOTHING_STORED, About, Context
 from policies.rules.wording import remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.findings import Path
+    from policies.objects.fields import ApiObject
     from policies.objects.subject import Subject
 
 ID: Final = "parse-error"
@@ -64,3 +67,17 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
             if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
                 text = f"cannot unmarshal {json_type(value)} into Go struct field PodSpec.{name} of type {wanted}"
                 yield Problem(text, template.at(name))
+        yield from _not_strings((), subject.object)
+        if template.is_template:
+            yield from _not_strings(template.path, template.object)
+
+
+def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:
+    """Labels and annotations that are no text."""
+    for name in ("labels", "annotations"):
+        entries = at(obj, "metadata", name)
+        for key, value in entries.items() if isinstance(entries, Mapping) else ():
+            if value is not None and not isinstance(value, str):
+                where = f"Go struct field ObjectMeta.metadata.{name} of type string"
+                text = f"cannot unmarshal {json_type(value)} into {where}"
+                yield Problem(text, (*path, "metadata", name, key), "put it into quotes")

@@ -68,7 +68,7 @@ def test_lint_says_what_it_read_on_stderr_and_ends_with_0_on_a_note() -> None:
     [
         pytest.param(["--fail-on", "note"], 1, id="a lower threshold"),
         pytest.param(["--fail-on", "never"], 0, id="report only"),
-        pytest.param(["-o", "sarif"], 2, id="unknown format"),
+        pytest.param(["-o", "sariff"], 2, id="unknown format"),
         pytest.param(["--nonsense"], 2, id="unknown flag"),
         pytest.param(["-c", "none.yaml"], 2, id="no such configuration"),
         pytest.param(["none.yaml"], 3, id="no such file"),

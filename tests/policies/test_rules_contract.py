@@ -21,6 +21,7 @@ from policies.objects.subject import Apply, Operation, Subject
 from policies.rules import RULES
 from policies.rules.context import About, Context, Rule
 from policies.rules.documentation import Example, documentation_of
+from policies.suppressions import of_annotations, of_comments, suppress
 
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -114,7 +115,9 @@ def _judge(rule: Rule, heading: str) -> list[Any]:
     phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
     subjects = [_as(subject, example, cluster) for subject in reading.subjects]
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
-    return evaluate(Apply(tuple(subjects), reading.remarks), cluster, config, phase=phase, now=NOW)
+    found = evaluate(Apply(tuple(subjects), reading.remarks), cluster, config, phase=phase, now=NOW)
+    suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
+    return suppress(found, suppressions, config.told, NOW.date()).kept
 
 
 def _as(subject: Subject, example: Example, cluster: ClusterSnapshot | None) -> Subject:

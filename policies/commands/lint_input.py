@@ -1,0 +1,139 @@
+"""What `forewarn lint` reads: files to objects, and objects to groups that are one apply each."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from policies.groups import Grouping, Member, grouped, matches
+from policies.kinds import LINTED, POD, PRIORITY_CLASS, RESOURCE_QUOTA
+from policies.objects.fields import group_kind
+from policies.objects.subject import Operation, Remark, Subject
+from policies.sources import SourceError, find_files, read_file
+from policies.suppressions import of_annotations, of_comments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.config.model import Config
+    from policies.groups import Group, Kustomization
+    from policies.objects.fields import ApiObject
+    from policies.sources.files import File
+    from policies.suppressions import Suppression
+
+EXCLUDED: Final = "excluded file"
+KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+
+
+class Input:
+    """What was read: the objects with their files, and what the summary and the excerpts need."""
+
+    def __init__(self) -> None:
+        self.members: list[Member] = []
+        self.kustomizations: list[Kustomization] = []
+        self.remarks: list[Remark] = []
+        self.texts: dict[str, bytes] = {}
+        self.sources: dict[str, File] = {}
+        self.objects = 0
+        self.reported: list[str] = []
+        self.suppressions: list[Suppression] = []
+        self.skipped: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
+        self.unreadable: list[str] = []
+
+    def leave_out(self, _: str, what: str) -> None:
+        """Count what is not read."""
+        self.left_out[what] += 1
+
+    @property
+    def subjects(self) -> list[Subject]:
+        """The objects that findings are wanted of."""
+        return [member.subject for member in self.members if member.reported]
+
+    def grouping(self, config: Config, *, one: bool = False, limits_stay: bool = True) -> Grouping:
+        """The applies that this is; `one`: all of it is one."""
+        if one:
+            return grouped([member._replace(file="") for member in self.members])
+        return grouped(self.members, self.kustomizations, config.options.groups, limits_stay=limits_stay)
+
+
+def read_input(
+    paths: Sequence[str],
+    config: Config,
+    namespace: str,
+    context: Sequence[str] = (),
+    stdin_name: str = "",
+) -> Input:
+    """Read every file; one that cannot be read is noted and the rest goes on. Of `context`, nothing is reported.
+
+    `stdin_name`: what standard input is called, and where it is taken to stand.
+    """
+    given, wanted = Input(), frozenset((*LINTED, *config.options.pod_template_paths))
+    exclude = config.options.exclude
+    for file in find_files(paths, left_out=given.leave_out):
+        if exclude and any(matches(file.path, pattern) for pattern in exclude):
+            given.leave_out(file.path, EXCLUDED)
+            continue
+        named = file._replace(called=stdin_name) if stdin_name and file.path == "-" else file
+        _read(named, given, wanted, namespace, reported=True)
+    for file in find_files(context):
+        if file.name not in given.sources:
+            _read(file, given, wanted, namespace, reported=False)
+    return given
+
+
+def _read(file: File, given: Input, wanted: frozenset[str], namespace: str, *, reported: bool) -> None:
+    from policies.manifests import read
+
+    try:
+        content = read_file(file)
+    except SourceError as fault:
+        given.unreadable.append(str(fault))
+        return
+    reading = read(content, file.name, wanted, namespace=namespace)
+    given.sources[file.name] = file
+    place = file.called or file.path
+    given.members += (Member(subject, place, reported) for subject in reading.subjects)
+    if os.path.basename(file.path) in KUSTOMIZATIONS:
+        from policies.manifests.kustomization import read_kustomization  # few trees have any
+
+        if (found := read_kustomization(content, file.path)) is not None:
+            given.kustomizations.append(found)
+    if not reported:
+        return
+    given.reported.append(file.name)
+    given.suppressions += of_comments(reading.comments)
+    given.suppressions += of_annotations(reading.subjects)
+    given.objects += reading.objects
+    given.remarks += reading.remarks
+    given.skipped.update(reading.skipped)
+    if file.is_stream:
+        given.texts[file.name] = content
+
+
+def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:
+    """The group as kubectl would send it to this cluster."""
+    if cluster is None:
+        return group
+    sent = {id(subject): as_update(subject, cluster) for subject in group.subjects}
+    judged = tuple(sent[id(subject)] for subject in group.judged)
+    return group._replace(subjects=tuple(sent.values()), judged=judged)
+
+
+def as_update(subject: Subject, cluster: ClusterSnapshot | None) -> Subject:
+    """The subject as kubectl would send it: an update of what the cluster has already."""
+    kind, ref = group_kind(subject.object), subject.ref
+    old: ApiObject | None = None
+    if subject.old is not None:
+        return subject
+    if cluster is not None and kind == PRIORITY_CLASS and ref.name in cluster.priority_classes:
+        old = cluster.priority_classes[ref.name].to_api()
+    elif cluster is not None and kind == POD:
+        pod = cluster.pods.get((ref.namespace, ref.name))
+        old = pod.to_api() if pod else None
+    elif cluster is not None and kind == RESOURCE_QUOTA:
+        quota = cluster.resource_quotas.get((ref.namespace, ref.name))
+        old = quota.to_api() if quota else None
+    return subject if old is None else subject._replace(operation=Operation.UPDATE, old=old)

@@ -1,0 +1,138 @@
+"""What `forewarn lint` prints and writes: reports in several formats, and what it counted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final, TextIO
+
+from policies.findings import Finding, listed, one_line, plural, printable
+from policies.sources import SourceError, read_file
+from policies.terminal import painter, wants_color
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policies.commands.lint_input import Input
+    from policies.groups import Grouping
+    from policies.render.report import Report
+
+FORMATS: Final = ("text", "json", "sarif", "junit", "gitlab", "github", "rdjson", "markdown")
+SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+"""The variable of GitHub's runner that names a file: Markdown in it is shown with the job."""
+Target = tuple[str, str]
+"""A format and a file; the file is empty for standard output."""
+
+
+def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list[Target]:
+    """The outputs that are asked for; text by default, and in GitHub Actions its annotations too. Raises ValueError."""
+    found: list[Target] = []
+    in_actions = environment.get("GITHUB_ACTIONS") == "true"
+    for output in given or (("text", "github") if in_actions else ("text",)):
+        form, _, target = output.partition("=")
+        if form not in FORMATS:
+            from policies.rules.names import nearest  # only when something is wrong
+
+            raise ValueError(f"--output {output}: there are {', '.join(FORMATS)}{nearest(form, FORMATS)}")
+        found.append((form, target))
+    if sum(not target for _, target in found) > 1 and any(not t and f not in ("text", "github") for f, t in found):
+        raise ValueError("--output: one format for standard output; write the others to files: -o sarif=report.sarif")
+    return found
+
+
+def write(target: Target, findings: list[Finding], given: Input, color: str, suppressed: int = 0) -> None:
+    """Write one report. Raises OSError."""
+    form, path = target
+    report = report_of(findings, given, suppressed)
+    if not path:
+        _print(form, report, given, sys.stdout, wants_color(color, sys.stdout))
+        return
+    with open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        _print(form, report, given, stream, color == "always")
+
+
+def report_of(findings: list[Finding], given: Input, suppressed: int = 0) -> Report:
+    """The report on an input."""
+    from policies.render.report import Report
+
+    lines = Lines(given)
+    return Report(findings, list(given.reported), len(given.subjects), given.skipped, lines.line_of, suppressed)
+
+
+def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool) -> None:
+    if form == "text":
+        from policies.render import text
+
+        stream.writelines(line + "\n" for line in text.render(report.findings, report.line_of, painter(color)))
+    elif form == "github":
+        _print_for_github(report, stream)
+    else:
+        stream.write(_rendered(form, report, given) + "\n")
+
+
+def _rendered(form: str, report: Report, given: Input) -> str:
+    if form == "json":
+        from policies.render import json
+
+        return json.render(report, left_out=given.left_out)
+    if form == "sarif":
+        from importlib.metadata import version
+
+        from policies.render import sarif
+
+        return sarif.render(report, version("forewarn"))
+    if form == "markdown":
+        from policies.render import markdown
+
+        return markdown.render(report.findings)
+    from policies.render import ci
+
+    return {"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report)
+
+
+def _print_for_github(report: Report, stream: TextIO) -> None:
+    """Annotations, as many as GitHub shows; all findings go into the job's summary where there are more."""
+    from policies.render import ci, markdown
+
+    lines, rest = ci.github(report.findings)
+    stream.writelines(line + "\n" for line in lines)
+    summary = os.environ.get(SUMMARY)
+    if rest and summary:
+        with open(summary, "a", encoding="utf-8") as file:
+            file.write(markdown.render(report.findings) + "\n")
+
+
+def summarize(findings: list[Finding], given: Input, grouping: Grouping, suppressed: int) -> None:
+    """Say on standard error what was read, found, left out, and not taken for one apply."""
+    from policies.render.text import summary
+
+    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
+    told = [summary(len(given.reported), len(given.subjects), given.skipped, findings, given.left_out, suppressed)]
+    if grouping.alternatives:
+        which = listed([one_line(printable(path)) for path in grouping.alternatives], 4)
+        told.append(f"judged apart, as they define the same objects: {which}")
+    if grouping.patches:
+        what = plural(grouping.patches, "object")
+        told.append(f"{what} not judged: patches, which count in what kustomize makes of them")
+    print(*told, sep="\n", file=sys.stderr)  # noqa: T201
+
+
+class Lines:
+    """Source lines for excerpts: the files that have findings are read once more."""
+
+    def __init__(self, given: Input) -> None:
+        self._given = given
+        self._lines: dict[str, list[str]] = {}
+
+    def line_of(self, file: str, line: int) -> str | None:
+        """A line of a file, counted from 1; None where it is not there."""
+        if file not in self._lines:
+            from policies.manifests.documents import as_utf8
+
+            try:
+                content = self._given.texts.get(file) or read_file(self._given.sources[file])
+            except (SourceError, KeyError):
+                content = b""
+            self._lines[file] = as_utf8(content).decode("utf-8", "replace").split("\n")
+        lines = self._lines[file]
+        return lines[line - 1] if 0 < line <= len(lines) else None

@@ -1,0 +1,257 @@
+"""Which of the objects in a tree of files come together in one apply.
+
+A repository is not one apply: it holds the same objects for production and for staging, examples that were never meant
+to stand side by side, and bases that only count through an overlay.
+
+- A kustomization that no other one names is a group: the files that it reaches, in its namespace.
+- Directories that define the same object are alternatives: each is judged with what they share, not with each other.
+- A quota without a namespace is meant for its own directory and what is below.
+- Configuration may name groups; their files are in no other one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
+from policies.objects.fields import group_kind
+from policies.objects.subject import Operation, Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policies.options import NamedGroup
+
+CLASSES: Final = (PRIORITY_CLASS, NAMESPACE)
+"""What an object may refer to wherever it is defined."""
+_LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
+_DEFINITIONS: Final = frozenset((*CLASSES, *_LIMITS, CLAIM))
+_MOST_PAIRS: Final = 2_000_000
+"""Groups times objects that each of them has besides its own: of more, only what is near counts."""
+
+
+class Member(NamedTuple):
+    """An object and the file that it stands in. `reported`: whether findings on it are wanted, or it is context."""
+
+    subject: Subject
+    file: str
+    reported: bool = True
+
+    @property
+    def directory(self) -> str:
+        """Where the file is; empty for standard input."""
+        return os.path.dirname(os.path.normpath(self.file))
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Kind, namespace and name: of two objects with the same, the later one replaces the earlier one."""
+        return group_kind(self.subject.object), self.subject.ref.namespace, self.subject.ref.name
+
+
+class Kustomization(NamedTuple):
+    """What a kustomization.yaml says of its directory: `resources` and `patches` as real paths."""
+
+    directory: str
+    resources: tuple[str, ...] = ()
+    patches: tuple[str, ...] = ()
+    namespace: str = ""
+
+
+class Group(NamedTuple):
+    """One apply: its objects in order, and those that findings are wanted of. `name`: its own, or its directory's."""
+
+    name: str
+    subjects: tuple[Subject, ...]
+    judged: tuple[Subject, ...]
+
+
+class Grouping(NamedTuple):
+    """All groups. `alternatives`: directories that define the same objects. `patches`: how many objects are patches."""
+
+    groups: tuple[Group, ...]
+    alternatives: tuple[str, ...] = ()
+    patches: int = 0
+
+
+def grouped(
+    members: Sequence[Member],
+    kustomizations: Iterable[Kustomization] = (),
+    named: Iterable[NamedGroup] = (),
+    *,
+    limits_stay: bool = True,
+) -> Grouping:
+    """The groups of a tree. `limits_stay`: a quota without a namespace is for its own directory."""
+    groups: list[Group] = []
+    rest = list(members)
+    for spec in named:
+        own = [m for m in members if any(matches(m.file, pattern) for pattern in spec.paths)]
+        groups.append(_group(spec.name, own))
+        taken = {id(m.subject) for m in own}
+        rest = [m for m in rest if id(m.subject) not in taken]
+    rest, patches = _kustomized(rest, {k.directory: k for k in kustomizations}, groups)
+    tree = _Tree(rest, limits_stay=limits_stay)
+    groups += tree.groups()
+    return Grouping(tuple(g for g in groups if g.judged), tuple(sorted(tree.alternatives)), patches)
+
+
+def matches(file: str, pattern: str) -> bool:
+    """Whether the path of a file, or that from the working directory, is as a shell pattern has it."""
+    path = os.path.normpath(file)
+    return fnmatchcase(path, pattern) or fnmatchcase(os.path.relpath(path), pattern)
+
+
+def _group(name: str, members: Sequence[Member], context: Sequence[Member] = ()) -> Group:
+    subjects = in_order([*context, *members])
+    reported = {id(m.subject) for m in members if m.reported}
+    judged = tuple(new for old, new in subjects if id(old) in reported)
+    return Group(name, tuple(new for _, new in subjects), judged)
+
+
+def in_order(members: Sequence[Member]) -> list[tuple[Subject, Subject]]:
+    """The subjects, each beside what it is in this order: an update where the same object stands before it."""
+    last: dict[tuple[str, str, str], Subject] = {}
+    found = []
+    for member in members:
+        subject, identity = member.subject, member.identity
+        before = last.get(identity) if identity[2] and not identity[2].endswith("*") else None
+        if before is not None and subject.old is None:
+            subject = subject._replace(operation=Operation.UPDATE, old=before.object)
+        last[identity] = subject
+        found.append((member.subject, subject))
+    return found
+
+
+def _kustomized(
+    members: list[Member], known: Mapping[str, Kustomization], groups: list[Group]
+) -> tuple[list[Member], int]:
+    """Adds a group for each kustomization that is nobody's base; the members that none reaches, and how many patch."""
+    if not known:
+        return members, 0
+    by_file: dict[str, list[Member]] = defaultdict(list)
+    for member in members:
+        by_file[os.path.realpath(member.file)].append(member)
+    bases = {path for k in known.values() for path in k.resources}
+    patches = {path for k in known.values() for path in k.patches} & by_file.keys()
+    taken: set[str] = set(patches)
+    for directory, kustomization in known.items():
+        files = list(dict.fromkeys(_reached(directory, known, by_file)))
+        taken.update(files)
+        if directory not in bases:
+            own = [_into(m, kustomization.namespace) for f in files if f not in patches for m in by_file[f]]
+            groups.append(_group(os.path.relpath(directory), own))
+    rest = [m for m in members if os.path.realpath(m.file) not in taken]
+    return rest, sum(len(by_file[path]) for path in patches)
+
+
+def _reached(directory: str, known: Mapping[str, Kustomization], by_file: Mapping[str, object]) -> Iterator[str]:
+    """The files that a kustomization names, and those that the ones it names do; each kustomization once."""
+    to_do, seen = [directory], set[str]()
+    while to_do:
+        current = to_do.pop(0)
+        if current in seen:
+            continue
+        seen.add(current)
+        for path in known[current].resources:
+            if path in known:
+                to_do.append(path)
+            elif path in by_file:
+                yield path
+
+
+def _into(member: Member, namespace: str) -> Member:
+    """The member in the namespace of its kustomization."""
+    subject = member.subject
+    if not namespace or not subject.namespace:
+        return member
+    metadata = subject.object.get("metadata")
+    if not isinstance(metadata, dict):
+        return member
+    moved = {**subject.object, "metadata": {**metadata, "namespace": namespace}}
+    return member._replace(subject=subject._replace(object=moved, namespace=namespace))
+
+
+class _Tree:
+    """Files by their directories. A branch is a directory that is judged apart from what stands beside it."""
+
+    def __init__(self, members: Sequence[Member], *, limits_stay: bool) -> None:
+        self._members = members
+        self._chains: dict[str, tuple[str, ...]] = {}
+        self.alternatives = self._alternatives()
+        self._branches = {*self.alternatives, *(self._limited() if limits_stay else ())}
+
+    def _alternatives(self) -> set[str]:
+        homes: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+        for member in self._members:
+            if member.identity[2]:
+                homes[member.identity].add(member.directory)
+        return {branch for found in homes.values() if len(found) > 1 for branch in _apart(found)}
+
+    def _limited(self) -> Iterator[str]:
+        """Directories that hold a quota without a namespace, where others do not."""
+        top = _common({m.directory for m in self._members})
+        for member in self._members:
+            metadata = member.subject.object.get("metadata")
+            has_none = not (isinstance(metadata, dict) and metadata.get("namespace"))
+            if has_none and group_kind(member.subject.object) in _LIMITS and member.directory != top:
+                yield member.directory
+
+    def groups(self) -> Iterator[Group]:
+        """What is shared first, then each branch."""
+        by_chain: dict[tuple[str, ...], list[Member]] = defaultdict(list)
+        for member in self._members:
+            by_chain[self._chain(member.directory)].append(member)
+        shared = sum(len(found) for chain, found in by_chain.items() if not chain)
+        whole = len(by_chain) * max(shared, 1) <= _MOST_PAIRS
+        far = len(by_chain) * max(len(self._definitions), 1) <= _MOST_PAIRS
+        for chain, own in by_chain.items():
+            context = self._far(chain) if far and len(by_chain) > 1 else []
+            for depth in range(len(chain)):
+                above = by_chain.get(chain[:depth], [])
+                context += above if whole else [m for m in above if m.identity[0] in _DEFINITIONS]
+            redefined = {m.identity for m in own}
+            yield _group(chain[-1] if chain else "", own, [m for m in context if m.identity not in redefined])
+
+    @cached_property
+    def _definitions(self) -> Sequence[tuple[tuple[str, ...], Member]]:
+        """Classes and namespaces, each with the branches that it stands in."""
+        return [(self._chain(m.directory), m) for m in self._members if m.identity[0] in CLASSES]
+
+    def _far(self, chain: tuple[str, ...]) -> list[Member]:
+        """The definitions of other branches, but for the alternatives of one's own; of the same, the first."""
+        parents = {os.path.dirname(branch): branch for branch in chain}
+        found: dict[tuple[str, str, str], Member] = {}
+        for other, member in self._definitions:
+            if other != chain[: len(other)] and all(parents.get(os.path.dirname(b), b) == b for b in other):
+                found.setdefault(member.identity, member)
+        return list(found.values())
+
+    def _chain(self, directory: str) -> tuple[str, ...]:
+        """The branches that a directory is in, the outermost first."""
+        if directory not in self._chains:
+            parent = os.path.dirname(directory)
+            above = self._chain(parent) if parent != directory else ()
+            self._chains[directory] = (*above, directory) if directory in self._branches else above
+        return self._chains[directory]
+
+
+def _common(directories: Iterable[str]) -> str:
+    """The directory above all of these, or one of them."""
+    known = list(directories)
+    if len({os.path.isabs(path) for path in known}) > 1:
+        return ""
+    return os.path.commonpath(known) if known else ""
+
+
+def _apart(directories: set[str]) -> Iterator[str]:
+    """Where the ways to these directories part: the directories of which each is an alternative."""
+    common = _common(directories)
+    for directory in directories:
+        if directory != common:
+            rest = os.path.relpath(directory, common or os.curdir) if common else directory
+            first = rest.split(os.sep, 2)
+            step = os.sep + first[1] if not common and rest.startswith(os.sep) else first[0]
+            yield os.path.join(common, step) if common else step

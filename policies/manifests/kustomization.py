@@ -1,0 +1,46 @@
+"""What a kustomization.yaml says of the files around it. Source: kustomize api/types/kustomization.go."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.groups import Kustomization
+from policies.manifests.documents import Fault
+from policies.manifests.values import values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RESOURCES: Final = ("resources", "bases", "components")
+_PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "configurations")
+_MOST: Final = 10_000
+"""Entries of one list that are looked at."""
+
+
+def read_kustomization(text: bytes, path: str) -> Kustomization | None:
+    """The kustomization of a file; None where it is none, or cannot be read (reading it as a manifest says why)."""
+    try:
+        found = next((v.value for v in values(text, path)), None)
+    except Fault:
+        return None
+    if not isinstance(found, dict):
+        return None
+    directory = os.path.realpath(os.path.dirname(path) or os.curdir)
+    namespace = found.get("namespace")
+    return Kustomization(
+        directory,
+        tuple(os.path.realpath(os.path.join(directory, p)) for p in _paths(found, _RESOURCES)),
+        tuple(os.path.realpath(os.path.join(directory, p)) for p in _paths(found, _PATCHES)),
+        namespace if isinstance(namespace, str) else "",
+    )
+
+
+def _paths(found: dict[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
+    """The local paths in these lists, which hold them as text or as the `path` of an entry."""
+    for key in keys:
+        entries = found.get(key)
+        for entry in entries[:_MOST] if isinstance(entries, list) else ():
+            path = entry.get("path") if isinstance(entry, dict) else entry
+            if isinstance(path, str) and path and "\n" not in path and "\0" not in path and "://" not in path:
+                yield path

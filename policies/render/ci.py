@@ -1,0 +1,150 @@
+"""Findings for what reads them in CI: GitLab's Code Quality, JUnit, reviewdog, GitHub's log."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
+from xml.sax.saxutils import escape, quoteattr
+
+from policies.findings import Finding, Severity, one_line
+from policies.render.report import fingerprints, path_of, said, worst_first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.render.report import Report
+
+_GITLAB: Final = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
+_RDJSON: Final = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}
+_GITHUB: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+MOST_ANNOTATIONS: Final = 10
+"""Of each severity GitHub shows no more in a step."""
+_MOST_CLEAN: Final = 10_000
+
+
+def gitlab(report: Report) -> str:
+    """A Code Quality report: equal fingerprints collapse, and only the description is shown."""
+    marks = fingerprints(report.findings)
+    entries = [
+        {
+            "description": f"{finding.rule}: {said(finding)}",
+            "check_name": finding.rule,
+            "fingerprint": mark,
+            "severity": _GITLAB[finding.severity],
+            "location": {
+                "path": path_of(finding.location.file),
+                "lines": {"begin": max(finding.location.line, 1)},
+            },
+        }
+        for finding, mark in zip(report.findings, marks, strict=True)
+    ]
+    return json.dumps(entries, indent=1)
+
+
+def rdjson(report: Report) -> str:
+    """Reviewdog's format: the end is exclusive, and columns count bytes of UTF-8."""
+    diagnostics = []
+    for finding in report.findings:
+        place = finding.location
+        line = report.line_of(place.file, place.line) or ""
+        start, end = (_bytes(line, column) for column in (place.column, place.end_column))
+        span = {"start": {"line": place.line, "column": start}, "end": {"line": place.line, "column": end}}
+        where = {"path": path_of(place.file)} | ({"range": span} if place.line else {})
+        fix = f"\nfix: {finding.remediation}" if finding.remediation else ""
+        diagnostics.append(
+            {
+                "message": said(finding) + fix,
+                "location": where,
+                "severity": _RDJSON[finding.severity],
+                "code": {"value": finding.rule},
+            }
+        )
+    return json.dumps({"source": {"name": "forewarn"}, "diagnostics": diagnostics}, indent=1)
+
+
+def _bytes(line: str, column: int) -> int:
+    """A column in characters as one in bytes, both from 1."""
+    return len(line[: column - 1].encode("utf-8", "replace")) + max(column - 1 - len(line), 0) + 1
+
+
+def junit(report: Report) -> str:
+    """One suite; a failed case a finding, and a passed one for each file without any. Notes pass."""
+    by_file: dict[str, list[Finding]] = defaultdict(list)
+    for finding in report.findings:
+        by_file[finding.location.file].append(finding)
+    cases = [case for file, found in by_file.items() for case in _cases(file, found)]
+    count = len(report.findings)
+    clean = [name for name in report.names if name not in by_file][:_MOST_CLEAN]
+    cases += (f"    <testcase classname={_xml(path_of(name))} name={_xml('lint')}/>" for name in clean)
+    count += len(clean)
+    failures = sum(finding.severity is not Severity.NOTE for finding in report.findings)
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            "<testsuites>",
+            f'  <testsuite name="forewarn lint" tests="{count}" failures="{failures}" errors="0" skipped="0">',
+            *cases,
+            "  </testsuite>",
+            "</testsuites>",
+        ]
+    )
+
+
+def _cases(file: str, findings: Sequence[Finding]) -> Iterator[str]:
+    """The cases of one file. Their names are what GitLab knows them by, so no line is in them."""
+    seen: Counter[str] = Counter()
+    for finding in findings:
+        place = finding.location
+        name = " ".join(filter(None, (finding.rule, str(finding.object), finding.path)))
+        seen[name] += 1
+        name += f" ({seen[name]})" if seen[name] > 1 else ""
+        yield f"    <testcase classname={_xml(path_of(file))} name={_xml(name)}>"
+        text = f"{path_of(file)}:{place.line}:{place.column}: {finding.severity}: {said(finding)}"
+        text += f"\nfix: {one_line(finding.remediation)}" if finding.remediation else ""
+        if finding.severity is Severity.NOTE:
+            yield f"      <system-out>{escape(text)}</system-out>"
+        else:
+            yield f"      <failure message={_xml(said(finding))} type={_xml(str(finding.severity))}>"
+            yield f"{escape(text)}</failure>"
+        yield "    </testcase>"
+
+
+def _xml(text: str) -> str:
+    return quoteattr(one_line(text))
+
+
+def github(findings: Sequence[Finding]) -> tuple[list[str], list[Finding]]:
+    """Workflow commands, the worst first; and the findings that GitHub would show no more."""
+    lines: list[str] = []
+    rest: list[Finding] = []
+    shown: dict[Severity, int] = defaultdict(int)
+    for finding in worst_first(findings):
+        if shown[finding.severity] == MOST_ANNOTATIONS:
+            rest.append(finding)
+            continue
+        shown[finding.severity] += 1
+        lines.append(_command(finding))
+    return lines, rest
+
+
+def _command(finding: Finding) -> str:
+    place = finding.location
+    properties = {
+        "file": path_of(place.file),
+        "line": str(max(place.line, 1)),
+        "col": str(max(place.column, 1)),
+        "endColumn": str(max(place.end_column, place.column, 1)),
+        "title": finding.rule,
+    }
+    fix = f"\nfix: {one_line(finding.remediation)}" if finding.remediation else ""
+    given = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{_GITHUB[finding.severity]} {given}::{_escaped(said(finding) + fix)}"
+
+
+def _property(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,0 +1,92 @@
+"""Findings for a pull request: a table, and a picture of who pushes out whom that GitHub and GitLab draw."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.findings import Severity, cut, one_line, plural
+from policies.render.report import counts, path_of, worst_first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.findings import Finding
+
+MOST_ROWS: Final = 100
+_MOST_BYTES: Final = 900_000
+_MOST_EDGES: Final = 40
+_LONGEST: Final = 400
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~$@&:-])")
+_SIGNS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+
+
+def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
+    """The report: its worst findings first, at most so many that GitHub takes it."""
+    found = counts(findings)
+    told = ", ".join(plural(found[s], str(s)) for s in Severity if found[s]) or "nothing to say"
+    lines = [f"### {title}: {told}", ""]
+    if findings:
+        lines += ["| | where | what | fix |", "|---|---|---|---|"]
+        lines += map(_row, worst_first(findings)[:MOST_ROWS])
+        if len(findings) > MOST_ROWS:
+            lines += ["", f"and {len(findings) - MOST_ROWS} more"]
+        lines += _picture(findings)
+    return _short(lines)
+
+
+def _short(lines: list[str]) -> str:
+    """As many lines as GitHub takes of a summary."""
+    size, kept = 0, []
+    for line in lines:
+        size += len(line.encode("utf-8", "replace")) + 1
+        if size > _MOST_BYTES:
+            break
+        kept.append(line)
+    return "\n".join(kept)
+
+
+def _row(finding: Finding) -> str:
+    place = finding.location
+    where = f"{_code(path_of(place.file))}:{place.line}"
+    about = f"**{_text(str(finding.object))}** " if str(finding.object) else ""
+    what = f"{about}{_text(cut(finding.message, _LONGEST))} ({_code(finding.rule)})"
+    return f"| {_SIGNS[finding.severity]} | {where} | {what} | {_text(cut(finding.remediation, _LONGEST))} |"
+
+
+def _text(text: str) -> str:
+    """Text that means nothing to Markdown, HTML, and what makes links of names."""
+    return _SPECIAL.sub(r"\\\1", one_line(text))
+
+
+def _code(text: str) -> str:
+    return "`" + one_line(text).replace("`", "'").replace("|", "\\|") + "`"
+
+
+def _picture(findings: Sequence[Finding]) -> Iterator[str]:
+    """A Mermaid flowchart of the predicted preemptions."""
+    edges = [edge for finding in findings if finding.rule == "preempts-running-pods" for edge in _edges(finding)]
+    if not edges:
+        return
+    names: dict[str, str] = {}
+    yield from ("", "```mermaid", "flowchart LR")
+    for pusher, node, victim in edges[:_MOST_EDGES]:
+        one, other = (names.setdefault(name, f"n{len(names)}") for name in (pusher, victim))
+        yield f'  {one}["{_label(pusher)}"] -->|"{_label(node)}"| {other}["{_label(victim)}"]'
+    yield "```"
+
+
+def _edges(finding: Finding) -> Iterator[tuple[str, str, str]]:
+    preemptions: Sequence[Mapping[str, Any]] = finding.detail.get("preemptions", ())
+    for preemption in preemptions:
+        for victim in preemption.get("victims", ()):
+            yield (
+                f"{finding.object} ({finding.detail.get('priority', 0)})",
+                str(preemption.get("node", "")),
+                str(victim),
+            )
+
+
+def _label(text: str) -> str:
+    """A Mermaid text: quotes, brackets and entities are its own."""
+    return re.sub(r'["#;<>\[\]{}|&`\\]', "'", cut(one_line(text), 120))

@@ -1,0 +1,64 @@
+"""What a report on an input has: its findings, what was counted, and how a finding is known again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from policies.findings import Finding, Severity, one_line
+from policies.suppressions import identity, path_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+__all__ = ["Report", "counts", "fingerprints", "path_of", "said", "uri", "worst_first"]
+
+
+class Report(NamedTuple):
+    """One run of the linter. `line_of(file, line)`: a source line, None where it cannot be had. `names`: all files."""
+
+    findings: Sequence[Finding]
+    names: Sequence[str]
+    objects: int
+    skipped: Mapping[str, int]
+    line_of: Callable[[str, int], str | None]
+    suppressed: int = 0
+
+
+def uri(file: str) -> str:
+    """The path of a file relative to the working directory, as a URI; absolute where it is not below that."""
+    path = os.path.relpath(file) if os.path.isabs(file) else os.path.normpath(file)
+    path = os.path.abspath(path) if path.startswith(os.pardir) else path
+    return quote(os.fsencode(path.replace(os.sep, "/")))
+
+
+def said(finding: Finding) -> str:
+    """`Deployment shop/web: what is wrong`, in one line."""
+    about = f"{finding.object}: " if str(finding.object) else ""
+    return one_line(about + finding.message)
+
+
+def fingerprints(findings: Sequence[Finding]) -> list[str]:
+    """One a finding, all different, and the same in the next run: of equal ones the second has a 2."""
+    seen: Counter[tuple[str, ...]] = Counter()
+    found = []
+    for finding in findings:
+        key = identity(finding)
+        seen[key] += 1
+        text = "\0".join((*key, str(seen[key])))
+        found.append(hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32])
+    return found
+
+
+def worst_first(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with the errors before the warnings before the notes, else in their order."""
+    return sorted(findings, key=lambda finding: finding.severity)
+
+
+def counts(findings: Sequence[Finding]) -> Mapping[Severity, int]:
+    """How many there are of each severity."""
+    return Counter(finding.severity for finding in findings)

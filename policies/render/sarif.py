@@ -1,0 +1,72 @@
+"""Findings as SARIF 2.1.0, with what GitHub's code scanning asks for.
+
+Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0, and GitHub's "SARIF support for code scanning".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.findings import Severity, cut
+from policies.render.report import fingerprints, said, uri, worst_first
+from policies.rules import RULES
+from policies.rules.documentation import documentation_of
+
+if TYPE_CHECKING:
+    from policies.findings import Finding
+    from policies.render.report import Report
+    from policies.rules.context import Rule
+
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+_LONGEST: Final = 1024
+MOST_RESULTS: Final = 25_000
+"""GitHub takes no more: the worst are kept."""
+
+
+def render(report: Report, version: str) -> str:
+    """The report, as one run of one tool; `version` is that of forewarn."""
+    used = {finding.rule for finding in report.findings}
+    rules = [_rule(rule) for rule in RULES if rule.ID in used]
+    index = {rule["id"]: number for number, rule in enumerate(rules)}
+    marked = dict(zip(map(id, report.findings), fingerprints(report.findings), strict=True))
+    findings = worst_first(report.findings)[:MOST_RESULTS]
+    driver = {"name": "forewarn", "semanticVersion": version, "rules": rules}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, index[finding.rule], marked[id(finding)]) for finding in findings],
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    documentation = documentation_of(rule)
+    return {
+        "id": rule.ID,
+        "shortDescription": {"text": cut(documentation.what, _LONGEST)},
+        "fullDescription": {"text": cut(documentation.why, _LONGEST)},
+        "help": {"text": documentation.fix, "markdown": f"{documentation.why}\n\n**Fix:** {documentation.fix}"},
+        "defaultConfiguration": {"level": _LEVELS[rule.SEVERITY or Severity.WARNING]},
+    }
+
+
+def _result(finding: Finding, index: int, mark: str) -> dict[str, Any]:
+    fix = f" Fix: {finding.remediation}" if finding.remediation else ""
+    place = finding.location
+    region = {
+        "startLine": max(place.line, 1),
+        "startColumn": max(place.column, 1),
+        "endLine": max(place.line, 1),
+        "endColumn": max(place.end_column, place.column, 1),
+    }
+    location = {"artifactLocation": {"uri": uri(place.file)}, "region": region}
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": index,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": said(finding) + fix},
+        "locations": [{"physicalLocation": location}],
+        "partialFingerprints": {"primaryLocationLineHash": f"{mark}:1"},
+    }

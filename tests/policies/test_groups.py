@@ -1,0 +1,246 @@
+"""Which files of a tree come together: a repository is not one apply."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.groups import Kustomization, Member, grouped
+from policies.objects.subject import Operation, Subject
+from policies.options import NamedGroup
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _class(name: str, value: int = 5) -> str:
+    return f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n"
+
+
+def _quota(pods: int, namespace: str = "") -> str:
+    where = f", namespace: {namespace}" if namespace else ""
+    return f"apiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: q{where}}}\nspec: {{hard: {{pods: {pods}}}}}\n"
+
+
+def _web(replicas: int, name: str = "web", namespace: str = "", of: str = "") -> str:
+    where = f", namespace: {namespace}" if namespace else ""
+    template = f"{{spec: {{{of and 'priorityClassName: ' + of}}}}}"
+    spec = f"{{replicas: {replicas}, strategy: {{type: Recreate}}, template: {template}}}"
+    return f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}{where}}}\nspec: {spec}\n"
+
+
+def _lint(directory: Path, files: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    command = [sys.executable, "-m", "policies.cli", "lint", *arguments]
+    return subprocess.run(
+        command,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )
+
+
+def _rules(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """file: severity rule, of each finding."""
+    heads = [line for line in done.stdout.splitlines() if line.startswith("./")]
+    return [f"{h.split(':')[0][2:]}: {h.split(': ')[1]} {h.rsplit('[', 1)[1][:-1]}" for h in heads]
+
+
+ENVIRONMENTS = {
+    f"env/{name}/all.yaml": "---\n".join((_quota(2, "shop"), _web(2, namespace="shop"), _class("gold", value)))
+    for name, value in (("prod", 1000), ("stage", 10))
+}
+
+
+def test_environments_are_alternatives_and_a_line_says_so(tmp_path: Path) -> None:
+    done = _lint(tmp_path, ENVIRONMENTS)
+    assert (_rules(done), done.returncode) == ([], 0)
+    assert done.stderr.splitlines()[1] == "judged apart, as they define the same objects: env/prod, env/stage"
+    together = _rules(_lint(tmp_path, {}, "--one-apply"))
+    assert "env/stage/all.yaml: error immutable-field-changed" in together
+
+
+def test_each_alternative_is_judged_with_what_they_share(tmp_path: Path) -> None:
+    files = ENVIRONMENTS | {"apps/web.yaml": _web(0, "other", "shop", of="gold")}
+    assert _rules(_lint(tmp_path, files)) == []
+    files = {"env/prod/c.yaml": _class("gold"), "env/stage/c.yaml": _class("gold"), "quota.yaml": _quota(1, "shop")}
+    files |= {f"env/{name}/w.yaml": _web(replicas, namespace="shop") for name, replicas in (("prod", 1), ("stage", 2))}
+    shared = _lint(tmp_path / "shared", {k: v for k, v in files.items() if not k.endswith("none")})
+    assert _rules(shared) == ["env/stage/w.yaml: error quota-exceeded"]
+
+
+def test_a_class_of_one_environment_is_missing_in_the_other(tmp_path: Path) -> None:
+    files = ENVIRONMENTS | {
+        "env/prod/more.yaml": _class("extra"),
+        "env/stage/web.yaml": _web(0, "more", of="extra"),
+    }
+    done = _lint(tmp_path, files)
+    assert _rules(done) == ["env/stage/web.yaml: warning unknown-priority-class"]
+
+
+def test_a_quota_without_a_namespace_counts_where_it_stands(tmp_path: Path) -> None:
+    files = {"examples/quota.yaml": _quota(0), "examples/near/web.yaml": _web(1, "a"), "apps/web.yaml": _web(1)}
+    assert _rules(_lint(tmp_path, files)) == ["examples/near/web.yaml: error quota-exceeded"]
+    told = _rules(_lint(tmp_path, {}, "-n", "team"))
+    assert told == ["apps/web.yaml: error quota-exceeded", "examples/near/web.yaml: error quota-exceeded"]
+
+
+def test_a_kustomization_bounds_its_resources_and_gives_its_namespace(tmp_path: Path) -> None:
+    files = {
+        "base/kustomization.yaml": "resources: [web.yaml]\n",
+        "base/web.yaml": _web(3),
+        "over/a/kustomization.yaml": "resources: [../../base, q.yaml]\nnamespace: a\npatches: [{path: p.yaml}]\n",
+        "over/a/q.yaml": _quota(1),
+        "over/a/p.yaml": _web(9, of="none"),
+        "over/b/kustomization.yaml": "resources: [../../base]\nnamespace: b\n",
+        "over/b/unnamed.yaml": _quota(0),
+    }
+    done = _lint(tmp_path, files)
+    assert _rules(done) == ["base/web.yaml: error quota-exceeded"]
+    assert "Deployment a/web" in done.stdout
+    assert "1 object not judged: patches" in done.stderr
+
+
+def test_configuration_names_groups(tmp_path: Path) -> None:
+    config = "groups:\n- {name: one, paths: ['a/*']}\n- {name: two, paths: ['b/*', 'a/c*']}\n"
+    files = {
+        ".forewarn.yaml": config,
+        "a/q.yaml": _quota(1, "x"),
+        "a/c.yaml": _class("gold"),
+        "b/w.yaml": _web(2, "w", "x"),
+    }
+    assert _rules(_lint(tmp_path, files)) == []
+    assert _rules(_lint(tmp_path, {}, "-c", "/dev/null")) == ["b/w.yaml: error quota-exceeded"]
+
+
+def test_a_class_that_is_not_in_the_input_is_an_error_only_where_all_are_known(tmp_path: Path) -> None:
+    files = {"c.yaml": _class("gold"), "w.yaml": _web(1, of="glod"), "x.yaml": _web(1, "x", of="silver")}
+    open_set = _lint(tmp_path, files)
+    assert open_set.returncode == 0
+    assert 'no PriorityClass with name glod was found in this input; did you mean "gold"?' in open_set.stdout
+    assert "fix: create it, or name one of: gold (are these all? --closed says so)" in open_set.stdout
+    assert _rules(open_set) == [f"{name}.yaml: warning unknown-priority-class" for name in "wx"]
+    closed = _lint(tmp_path, {}, "--closed")
+    assert _rules(closed) == [f"{name}.yaml: error unknown-priority-class" for name in "wx"]
+    known = _lint(tmp_path, {".forewarn.yaml": "knownClasses: [silver, platform-*]\n"})
+    assert _rules(known) == ["w.yaml: error unknown-priority-class"]
+
+
+def test_context_is_read_and_not_reported(tmp_path: Path) -> None:
+    files = {"defs/c.yaml": _class("gold") + "---\n" + _web(1, "bad", of="none"), "w.yaml": _web(1, of="gold")}
+    done = _lint(tmp_path, files, "w.yaml", "--context", "defs", "--closed")
+    assert (done.stdout, done.returncode) == ("", 0)
+    assert done.stderr == "1 file, 1 object checked: nothing to say\n"
+
+
+def test_the_same_object_again_is_an_update(tmp_path: Path) -> None:
+    again = {"a.yaml": "---\n".join([_class("high", 1000), _class("high", 10)])}
+    assert _rules(_lint(tmp_path / "class", again)) == ["a.yaml: error immutable-field-changed"]
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
+    twice = {"a.yaml": "---\n".join([_quota(1), pod, pod])}
+    assert _rules(_lint(tmp_path / "pod", twice)) == []
+    twice = {"a.yaml": "---\n".join([_quota(3), _web(3), _web(2)])}
+    assert _rules(_lint(tmp_path / "web", twice)) == []
+
+
+def test_a_dump_does_not_count_again_what_runs(tmp_path: Path) -> None:
+    quota = _quota(2) + "status: {hard: {pods: 2}, used: {pods: 2}}\n"
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {nodeName: node}\nstatus: {phase: Running}\n"
+    web = _web(1) + "status: {observedGeneration: 1, replicas: 1}\n"
+    assert _rules(_lint(tmp_path, {"dump.yaml": "---\n".join([quota, pod, web])})) == []
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n"])
+def test_an_empty_input_is_not_clean(tmp_path: Path, text: str) -> None:
+    done = _lint(tmp_path, {"a.yaml": text})
+    assert done.returncode == 3
+    assert "no objects in the input; --allow-empty takes that for clean" in done.stderr
+    assert _lint(tmp_path, {}, "--allow-empty").returncode == 0
+
+
+def test_the_templates_of_charts_are_left_out_and_counted(tmp_path: Path) -> None:
+    files = {
+        "chart/Chart.yaml": "name: x\n",
+        "chart/values.yaml": "a: 1\n",
+        "chart/templates/web.yaml": "{{ if .Values.a }}\n" + _web(1) + "{{ end }}\n",
+        "chart/crds/x.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n",
+        "templates/class.yaml": _class("gold"),
+    }
+    done = _lint(tmp_path, files)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert ", 1 chart's templates left out: nothing to say" in done.stderr
+    assert "1 object checked" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("just words\n", "plain text, no object: kubectl refuses it"),
+        (f"- {_class('a').replace(chr(10), chr(10) + '  ').rstrip()}\n", "a list of objects: kubectl takes none"),
+        (_class("a").replace("{name: a}", "{name: a, labels: {v: 1}}"), ""),
+        (_web(1).replace("{name: web}", "{name: web, labels: {v: 1}}"), "cannot unmarshal number into Go struct field"),
+        (_web(1).replace("{spec:", "{metadata: {annotations: {v: yes}}, spec:"), "cannot unmarshal bool"),
+    ],
+)
+def test_what_kubectl_refuses_is_a_finding(tmp_path: Path, text: str, said: str) -> None:
+    assert said in _lint(tmp_path, {"a.yaml": text}).stdout
+
+
+def test_preempt_answers_for_the_other_files(tmp_path: Path) -> None:
+    for name, of in (("a", "batch"), ("b", "nonsense"), ("c", "web")):
+        (tmp_path / f"{name}.yaml").write_text(_web(1, name, of=of))
+    command = [sys.executable, "-m", "policies.cli", "preempt", "-f", str(tmp_path)]
+    done = subprocess.run(
+        [*command, "--cluster", "webhook/sample/cluster.yaml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert "no PriorityClass with name nonsense was found" in done.stderr
+    assert "default/a-0" in done.stdout
+    assert "default/c-0" in done.stdout
+
+
+def _member(file: str, name: str) -> Member:
+    obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
+    return Member(Subject(obj, namespace="default"), file)
+
+
+PATHS = ["a.yaml", "x/a.yaml", "x/y/b.yaml", "x/z/c.yaml", "/r/s.yaml", "w/q/r/s.yaml"]
+files = st.lists(
+    st.tuples(
+        st.sampled_from(["a.yaml", "x/a.yaml", "x/y/b.yaml", "x/z/c.yaml", "/r/s.yaml", "w/q/r/s.yaml"]),
+        st.sampled_from("ab"),
+    ),
+    max_size=12,
+)
+
+
+@given(files)
+def test_every_object_is_judged_once_and_sees_no_other_of_its_name_from_elsewhere(
+    given_files: list[tuple[str, str]],
+) -> None:
+    members = [_member(file, name) for file, name in given_files]
+    groups = grouped(members).groups
+    judged = [subject for group in groups for subject in group.judged]
+    assert len(judged) == len(members)
+    for group in groups:
+        news = [s.ref.name for s in group.subjects if s.operation is Operation.CREATE]
+        assert len(news) == len(set(news))
+
+
+def test_named_groups_and_kustomizations_come_before_directories() -> None:
+    members = [_member("a/x.yaml", "a"), _member("b/x.yaml", "a")]
+    assert [g.name for g in grouped(members, (), [NamedGroup("n", ("a/*", "b/*"))]).groups] == ["n"]
+    k = Kustomization(os.path.realpath("a"), (os.path.realpath("a/x.yaml"),), (), "team")
+    found = grouped(members, [k]).groups
+    assert [(g.name, g.judged[0].namespace) for g in found] == [("a", "team"), ("", "default")]

@@ -1,0 +1,169 @@
+"""Reports for CI: each in its format, with what its reader asks for, whatever the input says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {priorityClassName: %s}\n"
+WIDE = 'apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {nodeSelector: {"ä": "ö"}, priorityClassName: glod}\n'
+
+
+def _lint(directory: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GITHUB_")}
+    return subprocess.run(
+        [sys.executable, "-m", "policies.cli", "lint", *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**environment, "PYTHONPATH": os.getcwd(), **variables},
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "pod.yaml").write_text(WIDE)
+    (tmp_path / "class.yaml").write_text(CLASS)
+    (tmp_path / "hostile.json").write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "a|b`c<script>\n::error::x%0A]]>\x1b\ud800"},
+                "spec": {"priorityClassName": "\x00&\"'<|"},
+            }
+        )
+    )
+    return tmp_path
+
+
+def _json(tree: Path, form: str) -> Any:
+    return json.loads(_lint(tree, "-q", "-o", form, "--closed").stdout)
+
+
+def test_several_reports_are_written_in_one_run(tree: Path) -> None:
+    forms = ("json", "sarif", "junit", "gitlab", "github", "rdjson", "markdown")
+    given = [argument for form in forms for argument in ("-o", f"{form}=out.{form}")]
+    done = _lint(tree, "-o", "text", *given)
+    assert "unknown-priority-class" in done.stdout
+    assert all("unknown-priority-class" in (tree / f"out.{form}").read_text() for form in forms)
+    refused = _lint(tree, "-o", "text", "-o", "json")
+    assert (refused.returncode, "one format for standard output" in refused.stderr) == (2, True)
+    assert 'did you mean "sarif"?' in _lint(tree, "-o", "sarfi").stderr
+
+
+def test_json_is_versioned_and_findings_have_fingerprints(tree: Path) -> None:
+    report = _json(tree, "json")
+    assert report["version"] == 1
+    marks = [finding["fingerprint"] for finding in report["findings"]]
+    assert len(set(marks)) == len(marks) == 2
+    (tree / "a b" / "pod.yaml").write_text("# moved\n\n" + WIDE)
+    assert [finding["fingerprint"] for finding in _json(tree, "json")["findings"]] == marks
+
+
+def test_sarif_has_what_code_scanning_asks_for(tree: Path) -> None:
+    (run,) = _json(tree, "sarif")["runs"]
+    assert run["columnKind"] == "unicodeCodePoints"
+    rules = run["tool"]["driver"]["rules"]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        region = result["locations"][0]["physicalLocation"]["region"]
+        assert region.keys() == {"startLine", "startColumn", "endLine", "endColumn"}
+        assert result["partialFingerprints"]["primaryLocationLineHash"]
+    first = run["results"][0]["locations"][0]["physicalLocation"]
+    assert first["artifactLocation"]["uri"] == "a%20b/pod.yaml"
+    assert first["region"]["startColumn"] == 53
+    texts = [rule[key]["text"] for rule in rules for key in ("shortDescription", "fullDescription", "help")]
+    assert all(0 < len(text) <= 1024 for text in texts)
+
+
+def test_rdjson_counts_bytes(tree: Path) -> None:
+    first = _json(tree, "rdjson")["diagnostics"][0]
+    line = WIDE.splitlines()[3].encode()
+    span = first["location"]["range"]
+    assert line[span["start"]["column"] - 1 : span["end"]["column"] - 1] == b"glod"
+
+
+def test_gitlab_has_one_entry_a_finding_that_begins_with_the_rule(tree: Path) -> None:
+    entries = _json(tree, "gitlab")
+    assert len({entry["fingerprint"] for entry in entries}) == 2
+    for entry in entries:
+        assert entry["description"].startswith("unknown-priority-class: ")
+        assert entry["severity"] in ("info", "minor", "major", "critical", "blocker")
+        assert entry["location"]["lines"]["begin"] >= 1
+
+
+def test_junit_is_xml_with_a_case_a_finding_and_a_clean_file(tree: Path) -> None:
+    root = ElementTree.fromstring(_lint(tree, "-q", "-o", "junit", "--closed").stdout.encode())
+    (suite,) = root
+    assert suite.attrib["failures"] == "2"
+    assert int(suite.attrib["tests"]) == len(suite) == 3
+    names = [(case.attrib["classname"], case.attrib["name"]) for case in suite]
+    assert len(set(names)) == 3
+    assert names[-1] == ("class.yaml", "lint")
+
+
+def test_github_gets_no_more_than_it_shows_the_worst_first_and_the_rest_in_the_summary(tree: Path) -> None:
+    (tree / "many.yaml").write_text("---\n".join(POD % (f"p{i}", f"none-{i}") for i in range(12)))
+    summary = tree / "summary.md"
+    done = _lint(tree, "--closed", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary))
+    commands = [line for line in done.stdout.splitlines() if line.startswith("::")]
+    assert len(commands) == 10
+    assert all(line.startswith("::error file=") for line in commands)
+    assert "file=a b/pod.yaml,line=4,col=" in commands[0]
+    assert summary.read_text().count("| error |") == 14
+    assert "::" not in _lint(tree, "--closed", "-q").stdout.replace("::error::x", "")
+
+
+def test_markdown_says_nothing_that_markdown_would_take_for_its_own(tree: Path) -> None:
+    report = _lint(tree, "-q", "-o", "markdown", "--closed").stdout
+    rows = [line for line in report.splitlines() if line.startswith("| error")]
+    assert len(rows) == 2
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows)
+    assert "<script>" not in report
+
+
+def test_markdown_draws_who_pushes_out_whom(tree: Path) -> None:
+    here = os.getcwd()
+    done = _lint(
+        tree, "-q", "-o", "markdown", "--cluster", f"{here}/webhook/sample/cluster.yaml",
+        f"{here}/webhook/sample/manifests/checkout.yaml",
+    )  # fmt: skip
+    assert "```mermaid\nflowchart LR\n" in done.stdout
+    assert 'n0["Deployment shop/checkout (100000)"] -->|"node-c"| n1["reports/nightly-4"]' in done.stdout
+
+
+def test_colour_is_forced_and_forbidden(tree: Path) -> None:
+    assert "\033[" in _lint(tree, FORCE_COLOR="1").stdout
+    assert "\033[" not in _lint(tree, FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+def test_small_flags(tree: Path) -> None:
+    assert _lint(tree, "-q").stderr == ""
+    assert (_lint(tree, "--closed").returncode, _lint(tree, "--closed", "--exit-zero").returncode) == (1, 0)
+    listed = _lint(tree, "--list-files", "--exclude", "*.json")
+    assert listed.stdout.splitlines() == ["./a b/pod.yaml", "./class.yaml"]
+    assert listed.stderr == "left out: ./hostile.json (excluded file)\n"
+    assert "1 excluded file left out" in _lint(tree, "--exclude", "*.json").stderr
+    assert _lint(tree, "--select", "parse-error", "--closed").returncode == 0
+    assert _lint(tree, "--ignore", "unknown-priority-class", "--closed").stdout == ""
+    wrong = _lint(tree, "--ignore", "unknown-priority-clas")
+    assert (wrong.returncode, 'did you mean "unknown-priority-class"?' in wrong.stderr) == (2, True)
+    named = subprocess.run(
+        [sys.executable, "-m", "policies.cli", "lint", "-", "--stdin-filename", "x/pod.yaml"],
+        input=WIDE, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert named.stdout.startswith("x/pod.yaml:4:")
