@@ -138,9 +138,9 @@ def test_no_text_of_the_input_speaks_to_the_terminal_or_to_github(tmp_path: Path
 
 
 def test_names_of_files_are_printed_as_they_can_be(tmp_path: Path) -> None:
-    for name in (b"bytes\xff.yaml", b"escape\x1b[2J.yaml", b"line\n::error::x.yaml", b"::error::x.yaml"):
-        (tmp_path / os.fsdecode(name)).write_text(POD)
-    done = _lint(".", "-o", "text", "-o", f"json={tmp_path / 'out'}", PYTHONPATH=os.getcwd())
+    names = (b"bytes\xff.yaml", b"escape\x1b[2J.yaml", b"line\n::error::x.yaml", b"::error::x.yaml")
+    for number, name in enumerate(names):
+        (tmp_path / os.fsdecode(name)).write_text(POD.replace("name: a", f"name: a{number}"))
     done = subprocess.run(
         [sys.executable, "-m", "policies.cli", "lint", *sorted(os.listdir(tmp_path)), "-o", "text", "-o", "json=out"],
         cwd=tmp_path,
@@ -167,7 +167,7 @@ def test_a_terminal_that_knows_ascii_alone_gets_escapes(tmp_path: Path, output: 
 def test_an_internal_error_is_one_line_and_status_3_never_1(tmp_path: Path) -> None:
     program = (
         "import sys, policies.commands.lint as lint, policies.cli as cli\n"
-        "def boom(*_): raise ZeroDivisionError('a\\nb\\x1b[2J')\n"
+        "def boom(*_, **__): raise ZeroDivisionError('a\\nb\\x1b[2J')\n"
         "lint.read_input = boom\n"
         "sys.exit(cli.main(['lint', '.']))\n"
     )
