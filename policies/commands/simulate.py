@@ -103,7 +103,7 @@ def _applied(paths: Sequence[str], namespace: str) -> Iterator[Arrival]:
     for path in paths:
         found = False
         for file in find_files([path]):
-            reading = read(read_file(file), "<stdin>" if file == "-" else file, wanted, namespace=namespace)
+            reading = read(read_file(file), file.name, wanted, namespace=namespace)
             for remark in reading.remarks:
                 if remark.rule in ("parse-error", "template-braces"):
                     raise SourceError(remark.location.file, remark.message, remark.location.line)
