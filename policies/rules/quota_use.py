@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.cluster import ClusterSnapshot
-    from policies.metering import CutShort
     from policies.objects.fields import ApiObject
     from policies.objects.subject import Subject
     from policies.objects.workload import PodTemplate
