@@ -158,12 +158,12 @@ def schema() -> dict[str, Any]:
             "exemptions": {"type": "array", "items": _EXEMPTION},
             "disclose": {
                 "enum": [d.value for d in Disclose],
-                "description": "what requesters are told by name; own-namespace by default",
+                "description": "what the webhook names to requesters; own-namespace by default",
             },
             "repeatedWarnings": {"enum": [r.value for r in RepeatedWarnings]},
             "discloseTo": {
                 "type": "object",
-                "description": "who is told everything",
+                "description": "to whom the webhook names everything",
                 "additionalProperties": False,
                 "properties": {
                     "groups": {**_TEXTS, "description": "shell patterns; system:masters by default"},

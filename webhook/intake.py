@@ -1,4 +1,4 @@
-"""Requests from header to answer: how many there are, what room their bodies take, and who gives way to others."""
+"""Limits on requests in flight: their number, and the memory of their bodies. Beyond them the slowest is given up."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Place:
 
 
 class Intake:
-    """Who is let in, and who gives way where there is no room: the request whose body has been coming for longest, if
-    that is longer than `patience` (seconds). `room`: bytes of all bodies that have not been answered.
+    """Lets requests in up to the limits. Beyond them it gives up the request whose body has been arriving for longest,
+    if that is longer than `patience` (seconds), else it refuses the new one. `room`: bytes of all bodies in flight.
 
     One event loop alone calls it.
     """

@@ -1,12 +1,13 @@
 """A pod, a template or a namespace's default uses a class that allowedClasses does not allow there.
 
-Why: quotas alone make poor permissions: they say how much, and whoever may write a quota may take a class. A class
-that some entry of allowedClasses names may be used only where one of the entries that name it holds: all that an
-entry gives must hold, of a list one item. Classes that no entry names are free. Users and groups are asked when a
-workload takes its class, not of the controllers of kube-system that make pods of it: to enforce them, set the action
-to deny. Whoever makes a class the default of a namespace, by the annotation forewarn.dev/default-priority-class, asks
-for it like one who names it in a pod there. Where a verdict depends on who applies, or on labels of a namespace that
-is not known, the linter says nothing and counts it in its summary.
+Why: quotas are a poor means to say who may use a class: they limit amounts, and whoever may write a quota may take
+any class. A class that some entry of allowedClasses names may be used only where one of these entries holds: all
+conditions that the entry gives, and one item of each list. Everybody may use a class that no entry names. Users and
+groups are checked when a workload is created or its class changes, not for the controllers of kube-system that create
+its pods; for workloads the rule warns by default: set the action to deny to enforce it. Setting a class as the default
+of a namespace (annotation forewarn.dev/default-priority-class) is checked like naming it in a pod there. Where it
+depends on who applies, or on labels of a namespace that is not known, the linter says nothing and counts the object in
+its summary.
 
 Options:
 
