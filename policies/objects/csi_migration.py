@@ -18,6 +18,7 @@ ZONE: Final = "topology.kubernetes.io/zone"
 BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
 BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
+PORTWORX: Final = "kubernetes.io/portworx-volume"
 _EBS_ID: Final = re.compile(r"vol-[^/]*")
 _UNSPECIFIED: Final = "UNSPECIFIED"
 
@@ -138,5 +139,5 @@ _TRANSLATIONS: Final = {
         "volumeID",
         _as_it_is,
     ),
-    "portworxVolume": _Translation("kubernetes.io/portworx-volume", "pxd.portworx.com", "", "volumeID", _as_it_is),
+    "portworxVolume": _Translation(PORTWORX, "pxd.portworx.com", "", "volumeID", _as_it_is),
 }

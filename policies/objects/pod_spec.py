@@ -20,13 +20,14 @@ from policies.objects.resources import (
     CPU,
     MEMORY,
     NOTHING_OCCUPIED,
+    SILENT,
     ContainerRequests,
     PodRequests,
     PodResource,
     Resource,
     ResourceList,
+    Running,
     as_resource,
-    largest_of,
     pod_resource,
     read_resource_list,
 )
@@ -170,7 +171,16 @@ _PLAIN_VOLUMES: Final = frozenset({"name", "configMap", "secret", "emptyDir", "p
 
 
 def _container_key(container: Any) -> Any:
-    return [container.get(key) for key in _CONTAINER_KEYS] if isinstance(container, dict) else container
+    if not isinstance(container, dict):
+        return container
+    return [*(container.get(key) for key in _CONTAINER_KEYS), _binds_with_options(container)]
+
+
+def _binds_with_options(container: ApiObject) -> bool:
+    """Whether a mount of a container says how it is to be bound; of mounts nothing else is read."""
+    return any(
+        isinstance(mount, dict) and mount.get("bindMountOptions") for mount in sequence(container, "volumeMounts")
+    )
 
 
 def _volume_key(volume: Any) -> Any:
@@ -236,6 +246,8 @@ def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> fro
     for container in containers:
         if any(rule.get("action") == "RestartAllContainers" for rule in items(container, "restartPolicyRules")):
             features.add("RestartAllContainersOnContainerExits")
+        if _binds_with_options(container):
+            features.add("VolumeBindMountOptions")
     if boolean(pod, "spec", "hostNetwork") and at(pod, "spec", "hostUsers") is False:
         features.add("UserNamespacesHostNetworkSupport")
     return frozenset(features)
@@ -248,22 +260,15 @@ def _requests(pod: ApiObject, status: ApiObject | None = None) -> PodRequests:
     """
     infeasible = status is not None and _infeasible(pod)
     running = {} if status is None else _running(pod)
-    containers = tuple(_container(pod, "containers", i, running, infeasible) for i in _indexes(pod, "containers"))
-    inits = tuple(_container(pod, "initContainers", i, running, infeasible) for i in _indexes(pod, "initContainers"))
-    pod_level = _pod_level(pod, PodRequests(containers, inits))
-    pod_level_effective = None
-    if status is not None and status.get("resources") is not None:
-        lists = [
-            {} if infeasible else pod_level,
-            read_resource_list(pod, ("status", "resources", "requests"), pod),
-            read_resource_list(pod, ("status", "allocatedResources"), pod),
-        ]
-        pod_level_effective = largest_of(lists)
+    containers = tuple(_container(pod, "containers", i, running) for i in _indexes(pod, "containers"))
+    inits = tuple(_container(pod, "initContainers", i, running) for i in _indexes(pod, "initContainers"))
+    told = SILENT if status is None else _said(status, pod, ("status",))
     return PodRequests(
         containers=containers,
         init_containers=inits,
-        pod_level=pod_level,
-        pod_level_effective=pod_level_effective,
+        pod_level=_pod_level(pod, PodRequests(containers, inits)),
+        running=told,
+        infeasible=infeasible,
         overhead=read_resource_list(pod, ("spec", "overhead"), pod),
     )
 
@@ -282,32 +287,34 @@ def _indexes(pod: ApiObject, kind: str) -> range:
     return range(len(list(items(pod, "spec", kind))))
 
 
-def _container(
-    pod: ApiObject, kind: str, index: int, running: dict[str, list[ResourceList]], infeasible: bool
-) -> ContainerRequests:
+def _container(pod: ApiObject, kind: str, index: int, running: dict[str, Running]) -> ContainerRequests:
     container = at(pod, "spec", kind, index) or NOTHING
     base: Path = ("spec", kind, index)
     limits = read_resource_list(container, ("resources", "limits"), pod, base)
     requests = {**limits, **read_resource_list(container, ("resources", "requests"), pod, base)}
-    found = running.get(str(container.get("name")))
-    effective = requests
-    if found is not None:
-        effective = largest_of(found if infeasible else [requests, *found])
-    return ContainerRequests(requests, effective, restartable_init=kind == "initContainers" and _restartable(container))
+    restartable = kind == "initContainers" and _restartable(container)
+    return ContainerRequests(requests, running.get(str(container.get("name")), SILENT), restartable)
 
 
-def _running(pod: ApiObject) -> dict[str, list[ResourceList]]:
-    """Container name -> [actuated, allocated] requests, for those whose status tells."""
-    found = {}
+def _running(pod: ApiObject) -> dict[str, Running]:
+    """Container name -> what its status tells."""
+    found: dict[str, Running] = {}
     for kind in ("containerStatuses", "initContainerStatuses"):
         for index, entry in enumerate(items(pod, "status", kind)):
-            if entry.get("resources") is not None:
-                base = ("status", kind, index)
-                found[str(entry.get("name"))] = [
-                    read_resource_list(entry, ("resources", "requests"), pod, base),
-                    read_resource_list(entry, ("allocatedResources",), pod, base),
-                ]
+            found.setdefault(str(entry.get("name")), _said(entry, pod, ("status", kind, index)))
     return found
+
+
+def _said(status: ApiObject, pod: ApiObject, base: Path) -> Running:
+    """What a status tells of resources."""
+    there = at(status, "resources", "requests") is not None
+    return Running(
+        read_resource_list(status, ("resources", "requests"), pod, base) if there else None,
+        read_resource_list(status, ("allocatedResources",), pod, base)
+        if status.get("allocatedResources") is not None
+        else None,
+        status.get("resources") is not None,
+    )
 
 
 def _resize_matters(pod: ApiObject) -> bool:
@@ -323,13 +330,13 @@ def _resize_matters(pod: ApiObject) -> bool:
 
 def _as_requested(entry: Any, containers: Any) -> bool:
     """Whether a container's status says nothing of its resources, or word for word what the spec says."""
-    if not isinstance(entry, dict) or entry.get("resources") is None:
+    if not isinstance(entry, dict) or (entry.get("resources") is None and entry.get("allocatedResources") is None):
         return True
     for container in containers:
         if container.get("name") == entry.get("name"):
             requests = at(container, "resources", "requests")
-            allocated = entry.get("allocatedResources") or requests
-            return bool(allocated == requests == at(entry, "resources", "requests"))
+            told = (entry.get("allocatedResources"), at(entry, "resources", "requests"))
+            return bool(all(amounts is None or amounts == requests for amounts in told) and told != (None, None))
     return True
 
 

@@ -6,15 +6,15 @@ Source: component-helpers `resource/helpers.go`, kubernetes `pkg/scheduler/frame
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.metering import FEW, charge, meter
 from policies.objects.fields import InvalidObject, mapping, ref_of
 from policies.quantity import NANO, InvalidQuantity, parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from policies.findings import Path
     from policies.objects.fields import ApiObject
@@ -35,6 +35,21 @@ NON_ZERO_DEFAULTS: Final[ResourceList] = {CPU: 100 * NANO // 1000, MEMORY: 200 *
 """What a container without a request counts as when nodes are scored. Source: pkg/scheduler/util/pod_resources.go."""
 
 
+class Counting(NamedTuple):
+    """How a release counts a pod that is being resized.
+
+    `pod_level`: the status of the pod's own resources too. `by_pod`: the largest of three sums, not the sum of the
+    largest of each container.
+    """
+
+    pod_level: bool = True
+    by_pod: bool = False
+
+
+USUAL: Final = Counting()
+OTHER_COUNTINGS: Final = (Counting(False, False), Counting(True, True), Counting(False, True))
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """Amounts as the scheduler adds them: cpu in thousandths, the rest in units, each rounded up once per pod."""
@@ -53,28 +68,49 @@ class PodResource:
     resource: Resource = field(default_factory=Resource)
     non_zero_cpu: int = 0
     non_zero_memory: int = 0
+    elsewhere: tuple[tuple[Counting, PodResource], ...] = ()
+    """While a resize is going on: what releases that count in another way make of it, where that is something else."""
+
+    def counted(self, counting: tuple[bool, bool]) -> PodResource:
+        """What a release makes of it that counts in this way."""
+        return next((amounts for way, amounts in self.elsewhere if way == counting), self)
 
 
 NOTHING_OCCUPIED: Final = PodResource()
 
 
+class Running(NamedTuple):
+    """What the kubelet says of a container's, or a pod's, resources; None: it says nothing of them.
+
+    `told`: whether the status has `resources` at all.
+    """
+
+    actuated: ResourceList | None = None
+    allocated: ResourceList | None = None
+    told: bool = False
+
+
+SILENT: Final = Running()
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerRequests:
-    """The requests of one container; `effective` has what an in-place resize makes of them while it runs."""
+    """The requests of one container, and what an in-place resize makes of them while it runs."""
 
     requests: ResourceList
-    effective: ResourceList
+    running: Running = SILENT
     restartable_init: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PodRequests:
-    """Everything that a pod's requests are made of."""
+    """Everything that a pod's requests are made of. `infeasible`: the resize that it asks for cannot be had."""
 
     containers: tuple[ContainerRequests, ...] = ()
     init_containers: tuple[ContainerRequests, ...] = ()
     pod_level: ResourceList = field(default_factory=dict)
-    pod_level_effective: ResourceList | None = None
+    running: Running = SILENT
+    infeasible: bool = False
     overhead: ResourceList = field(default_factory=dict)
 
     @property
@@ -82,10 +118,16 @@ class PodRequests:
         """Whether the pod itself requests a resource that may be requested so."""
         return any(map(_supports_pod_level, self.pod_level))
 
+    @property
+    def resizing(self) -> bool:
+        """Whether the kubelet tells of resources at all, so that releases may differ."""
+        return self.running != SILENT or any(c.running != SILENT for c in (*self.containers, *self.init_containers))
+
     def total(
         self,
         *,
         use_status: bool,
+        counting: Counting = USUAL,
         skip_pod_level: bool = False,
         non_missing: ResourceList | None = None,
     ) -> ResourceList:
@@ -94,26 +136,61 @@ class PodRequests:
         `use_status`: count what the kubelet has allocated in a resize. `non_missing`: stands in for requests that
         a container does not make.
         """
-        total = self._aggregate(use_status, non_missing or {})
+        missing = non_missing or {}
+        if use_status and counting.by_pod:
+            total = self._largest_of_sums(counting, missing)
+        else:
+            total = self._sum(self._effective if use_status else _requested, missing)
         if not skip_pod_level and self.pod_level_set:
-            effective = self.pod_level_effective if use_status else None
-            for name, amount in self.pod_level.items():
+            raised = use_status and counting.pod_level and self.running.told
+            effective = self._pod_level_effective if raised else self.pod_level
+            for name in effective if counting.by_pod else self.pod_level:
                 if _supports_pod_level(name):
-                    total[name] = amount if effective is None else effective.get(name, 0)
+                    total[name] = effective.get(name, 0)
         _add(total, self.overhead)
         return total
 
-    def _aggregate(self, use_status: bool, non_missing: ResourceList) -> ResourceList:
+    @property
+    def _pod_level_effective(self) -> ResourceList:
+        spec = {} if self.infeasible else self.pod_level
+        return largest_of((spec, self.running.actuated or {}, self.running.allocated or {}))
+
+    def _effective(self, container: ContainerRequests, init: bool) -> ResourceList:
+        """Source: component-helpers before 1.37, `determineEffectiveRequests`: the largest, container by container."""
+        running = container.running
+        if not running.told or (init and not container.restartable_init):
+            return container.requests
+        spec = {} if self.infeasible else container.requests
+        return largest_of((spec, running.actuated or {}, running.allocated or {}))
+
+    def _largest_of_sums(self, counting: Counting, missing: ResourceList) -> ResourceList:
+        """Source: component-helpers since 1.37, `AggregateContainerRequests`."""
+        pod = self.running
+        if counting.pod_level and pod.allocated is not None and pod.actuated is not None:
+            allocated, actuated = pod.allocated, pod.actuated
+        else:
+            allocated, actuated = self._sum(self._allocated, missing), self._sum(self._actuated, missing)
+        spec = {} if self.infeasible else self._sum(_requested, missing)
+        return largest_of((spec, actuated, allocated))
+
+    def _allocated(self, container: ContainerRequests, init: bool) -> ResourceList:  # noqa: ARG002
+        if container.running.allocated is not None:
+            return container.running.allocated
+        return {} if self.infeasible else container.requests
+
+    def _actuated(self, container: ContainerRequests, init: bool) -> ResourceList:
+        actuated = container.running.actuated
+        return self._allocated(container, init) if actuated is None else actuated
+
+    def _sum(self, of: Callable[[ContainerRequests, bool], ResourceList], missing: ResourceList) -> ResourceList:
         """Containers and sidecars together, or the largest init container, whichever is more."""
         total: ResourceList = {}
         for container in self.containers:
-            _add(total, _non_missing(container.effective if use_status else container.requests, non_missing))
+            _add(total, _non_missing(of(container, False), missing))
         sidecars: ResourceList = {}
         largest: ResourceList = {}
         for container in self.init_containers:
-            own = _non_missing(
-                container.effective if use_status and container.restartable_init else container.requests, non_missing
-            )
+            own = _non_missing(of(container, True), missing)
             if container.restartable_init:
                 _add(total, own)
                 _add(sidecars, own)
@@ -126,11 +203,23 @@ class PodRequests:
         return total
 
 
+def _requested(container: ContainerRequests, init: bool) -> ResourceList:  # noqa: ARG001
+    return container.requests
+
+
 def pod_resource(requests: PodRequests) -> PodResource:
     """What a pod on a node occupies. Source: upstream `PodInfo.CalculateResource`."""
-    amounts = requests.total(use_status=True)
+    usual = _counted(requests, USUAL)
+    if not requests.resizing:
+        return usual
+    others = ((way, _counted(requests, way)) for way in OTHER_COUNTINGS)
+    return replace(usual, elsewhere=tuple((way, amounts) for way, amounts in others if amounts != usual))
+
+
+def _counted(requests: PodRequests, counting: Counting) -> PodResource:
+    amounts = requests.total(use_status=True, counting=counting)
     missing = {n: a for n, a in NON_ZERO_DEFAULTS.items() if not requests.pod_level_set or n not in amounts}
-    non_zero = requests.total(use_status=True, non_missing=missing) if missing else amounts
+    non_zero = requests.total(use_status=True, counting=counting, non_missing=missing) if missing else amounts
     return PodResource(as_resource(amounts), _milli(non_zero.get(CPU, 0)), _units(non_zero.get(MEMORY, 0)))
 
 

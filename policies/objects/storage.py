@@ -167,45 +167,54 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class CSINode:
-    """What the drivers on a node can attach: driver to number of volumes, where it says."""
+    """The drivers on a node; `limits`: what they can attach, driver to number of volumes, where it says."""
 
     name: str
     limits: Mapping[str, int]
     migrated_plugins: frozenset[str] = frozenset()
+    drivers: frozenset[str] = frozenset()
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> CSINode:
         """Read an API object. Raises InvalidObject."""
-        limits = {}
+        limits, drivers = {}, set()
         with within(obj, "spec", "drivers"):
             for driver in items(obj, "spec", "drivers"):
+                drivers.add(text(driver, "name"))
                 count = int32(driver, "allocatable", "count")
                 if count is not None:
                     limits[text(driver, "name")] = count
         migrated = string_map(obj, "metadata", "annotations").get(MIGRATED_PLUGINS, "")
-        return cls(text(obj, "metadata", "name"), limits, frozenset(migrated.split(",")) - {""})
+        plugins = frozenset(migrated.split(",")) - {""}
+        return cls(text(obj, "metadata", "name"), limits, plugins, frozenset(drivers))
 
 
 @dataclass(frozen=True, slots=True)
 class CSIDriver:
-    """A driver, and whether it tells how much room its storage has."""
+    """A driver, whether it tells how much room its storage has, and whether nodes without it are no good."""
 
     name: str
     storage_capacity: bool = False
+    prevents_scheduling_if_missing: bool = False
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> CSIDriver:
         """Read an API object. Raises InvalidObject."""
-        return cls(text(obj, "metadata", "name"), at(obj, "spec", "storageCapacity") is True)
+        capacity, prevents = (at(obj, "spec", key) for key in ("storageCapacity", "preventPodSchedulingIfMissing"))
+        return cls(text(obj, "metadata", "name"), capacity is True, prevents is True)
 
 
 @dataclass(frozen=True, slots=True)
 class CSIStorageCapacity:
-    """How much room a class of storage has for the nodes that `nodes` selects; `limit` in billionths of a byte."""
+    """How much room a class of storage has for the nodes that `nodes` selects, in billionths of a byte.
+
+    `limit`: the largest volume that can be had; `capacity`: all that is left.
+    """
 
     storage_class: str
     limit: int | None
     nodes: LabelSelector | None
+    capacity: int | None = None
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> CSIStorageCapacity:
@@ -214,7 +223,8 @@ class CSIStorageCapacity:
             {"sizes": {k: obj[k] for k in ("capacity", "maximumVolumeSize") if obj.get(k)}}, ("sizes",), obj
         )
         nodes, _ = _selector(obj.get("nodeTopology"))
-        return cls(text(obj, "storageClassName"), sizes.get("maximumVolumeSize", sizes.get("capacity")), nodes)
+        capacity = sizes.get("capacity")
+        return cls(text(obj, "storageClassName"), sizes.get("maximumVolumeSize", capacity), nodes, capacity)
 
 
 @dataclass(frozen=True, slots=True)

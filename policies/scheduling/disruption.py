@@ -22,11 +22,15 @@ def filter_pods_with_pdb_violation(
     pods: Iterable[Pod],
     budgets: Mapping[str, tuple[PodDisruptionBudget, ...]],
     matching: Callable[[Pod, Sequence[PodDisruptionBudget]], Iterable[PodDisruptionBudget]] = matching,
+    *,
+    first_ends_the_count: bool = False,
 ) -> tuple[list[Pod], list[Pod]]:
     """(violating, not violating), each in the order given; `budgets` by namespace.
 
     `matching`: which of a namespace's budgets match a pod, if that is known already. Every pod that matches uses
-    up its budgets, also those that will be reprieved later, and all that match at once.
+    up its budgets, also those that will be reprieved later, and all that match at once; `first_ends_the_count`: none
+    of those after the first that it violates. Upstream has no order of budgets: where one pod has several, its answer
+    may differ from one time to the next. Here they go by name.
     """
     violating: list[Pod] = []
     others: list[Pod] = []
@@ -38,5 +42,7 @@ def filter_pods_with_pdb_violation(
                 key = budget.namespace, budget.name
                 allowed[key] = allowed.get(key, budget.disruptions_allowed) - 1
                 violated = violated or allowed[key] < 0
+                if violated and first_ends_the_count:
+                    break
         (violating if violated else others).append(pod)
     return violating, others

@@ -5,12 +5,15 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from policies.semantics import DEFAULT, Semantics
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.objects.pod_spec import HostPort
+    from policies.objects.resources import PodResource
 
 
 _SERIALS: Final = count(1)
@@ -35,12 +38,14 @@ class NodeInfo:
         "pods_with_affinity",
         "pods_with_required_anti_affinity",
         "scalars",
+        "semantics",
         "serial",
         "used_ports",
     )
 
-    def __init__(self, node: Node, pods: Iterable[Pod] = ()) -> None:
+    def __init__(self, node: Node, pods: Iterable[Pod] = (), semantics: Semantics = DEFAULT) -> None:
         self.node = node
+        self.semantics = semantics
         self.serial = next(_SERIALS)
         self.pods: list[Pod] = []
         self.pods_with_affinity: list[Pod] = []
@@ -60,7 +65,7 @@ class NodeInfo:
     def clone(self) -> NodeInfo:
         """A NodeInfo that can be changed (upstream `Snapshot`)."""
         copy = NodeInfo.__new__(NodeInfo)
-        copy.node = self.node
+        copy.node, copy.semantics = self.node, self.semantics
         copy.serial = next(_SERIALS)
         copy.pods = self.pods.copy()
         copy.pods_with_affinity = self.pods_with_affinity.copy()
@@ -96,7 +101,7 @@ class NodeInfo:
             self.used_ports.difference_update(pod.spec.host_ports)
 
     def _update(self, pod: Pod, sign: int) -> None:
-        occupies = pod.occupies
+        occupies = footprint(pod, self.semantics)
         resource = occupies.resource
         self.milli_cpu += sign * resource.milli_cpu
         self.memory += sign * resource.memory
@@ -105,6 +110,11 @@ class NodeInfo:
         self.non_zero_memory += sign * occupies.non_zero_memory
         for name, amount in resource.scalars.items():
             self.scalars[name] = self.scalars.get(name, 0) + sign * amount
+
+
+def footprint(pod: Pod, semantics: Semantics) -> PodResource:
+    """What a pod on a node occupies in this release."""
+    return pod.occupies.counted(semantics.counting) if pod.occupies.elsewhere else pod.occupies
 
 
 def _swap_out(pods: list[Pod], pod: Pod) -> None:

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -38,7 +37,7 @@ type cluster struct {
 // The informers do not run: their stores are filled here, in the order of the case, so that the answer to a case never
 // depends on the order in which watch events arrive.
 func newCluster(ctx context.Context, c *preemptionCase) (*cluster, error) {
-	factory := scheduler.NewInformerFactory(emptyClient(), 0)
+	factory := newInformerFactory(emptyClient())
 	sched, err := scheduler.New(ctx, emptyClient(), factory, nil, silentRecorder, scheduler.WithParallelism(1))
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
@@ -90,7 +89,7 @@ func addPod(ctx context.Context, sched *scheduler.Scheduler, pod *v1.Pod) error 
 	case pod.Spec.NodeName != "":
 		return sched.Cache.AddPod(klog.FromContext(ctx), pod)
 	case pod.Status.NominatedNodeName != "":
-		sched.SchedulingQueue.Add(ctx, pod)
+		enqueue(ctx, sched, pod)
 	}
 	return nil
 }
@@ -133,10 +132,6 @@ func nodesInOrder(snapshot *internalcache.Snapshot, nodes []*v1.Node) ([]fwk.Nod
 		ordered = append(ordered, info)
 	}
 	return ordered, nil
-}
-
-func silentRecorder(string) events.EventRecorderLogger {
-	return &events.FakeRecorder{}
 }
 
 func fillStores(factory informers.SharedInformerFactory, c *preemptionCase) error {

@@ -134,7 +134,7 @@ func (cy *cycle) score(ctx context.Context, feasible []fwk.NodeInfo) error {
 	if !status.IsSuccess() {
 		return fmt.Errorf("Score: %w", status.AsError())
 	}
-	best := slices.MaxFunc(scored, func(a, b fwk.NodePluginScores) int { return int(a.TotalScore - b.TotalScore) })
+	best := slices.MaxFunc(scored, func(a, b nodePluginScores) int { return int(a.TotalScore - b.TotalScore) })
 	cy.answer.Scores = map[string]map[string]int64{}
 	for _, node := range scored {
 		row := map[string]int64{"total": node.TotalScore}

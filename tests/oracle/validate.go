@@ -117,13 +117,13 @@ func validateInternal(object runtime.Object) field.ErrorList {
 	case *apps.ReplicaSet:
 		return appsvalidation.ValidateReplicaSet(o, template)
 	case *apps.StatefulSet:
-		return appsvalidation.ValidateStatefulSet(o, template)
+		return validateStatefulSet(o, template)
 	case *policy.PodDisruptionBudget:
 		return policyvalidation.ValidatePodDisruptionBudget(o, policyvalidation.PodDisruptionBudgetValidationOptions{})
 	case *storage.StorageClass:
 		return storagevalidation.ValidateStorageClass(o)
 	case *storage.CSINode:
-		return storagevalidation.ValidateCSINode(o)
+		return validateCSINode(o)
 	case *storage.CSIDriver:
 		return storagevalidation.ValidateCSIDriver(o)
 	case *storage.CSIStorageCapacity:

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from policies.cluster import Cache
 from policies.kinds import KINDS, KindSpec
+from policies.releases import Release
 from tests.webhook.builders import deployment, namespace, pod, priority_class
 from tests.webhook.scripted_api import BY_NAME
-from webhook.informer.news import Changed, Heard, ListBegins, Listed, ListEnds
+from webhook.informer.news import Changed, Heard, ListBegins, Listed, ListEnds, Runs
 from webhook.informer.state import ClusterState
 
 if TYPE_CHECKING:
@@ -231,3 +232,37 @@ def test_everything_that_is_watched_can_be_taken_out_again() -> None:
         held[resource] = len(state._cache.keys(resource.group_kind))
         listed(state, resource)
         assert len(state._cache.keys(resource.group_kind)) == held[resource] - 1
+
+
+def minor(state: ClusterState) -> int:
+    assert state.latest is not None
+    return state.latest.semantics.minor
+
+
+def test_a_cluster_that_is_upgraded_is_predicted_by_its_new_release() -> None:
+    state = ClusterState((PODS,), release=Release())
+    listed(state, PODS, pod())
+    assert not state.publish(), "nobody was asked yet which release it runs"
+    for told, runs in (("v1.35.8", 35), ("", 35), ("nonsense", 35), ("v1.36.1-gke.5", 36), ("v1.99.0", 99)):
+        state.take(Runs(told))
+        state.publish()
+        assert minor(state) == runs
+    assert state.latest is not None
+    assert state.latest.semantics.unknown
+
+
+def test_a_release_that_was_asked_for_stays() -> None:
+    state = ClusterState((PODS,), release=Release(34))
+    listed(state, PODS, pod())
+    assert state.publish()
+    assert minor(state) == 34
+
+
+def test_gates_that_the_new_release_refuses_leave_it_as_it_was() -> None:
+    state = ClusterState((PODS,), release=Release(gates={"DRAExtendedResource": False}))
+    listed(state, PODS, pod())
+    state.take(Runs("v1.36.0"))
+    state.publish()
+    state.take(Runs("v1.37.0"))
+    assert not state.publish()
+    assert minor(state) == 36

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 def live(context: str = "") -> Iterator[dict[str, Any]]:
     """Every object that plays a part, of the kubeconfig's current context or of this one. Raises SourceError."""
-    yield from read_all(ApiServer(partial(connect, context)), f"live:{context}" if context else "live")
+    api = ApiServer(partial(connect, context))
+    yield from read_all(api, f"live:{context}" if context else "live")
+    yield from version_of(api)
 
 
 def read_all(
@@ -37,6 +39,16 @@ def read_all(
                 yield from page.objects
         except ApiError as error:
             raise SourceError(name, _said(resource, error)) from None
+
+
+def version_of(api: ApiServer) -> Iterator[dict[str, Any]]:
+    """What the API server says of its release, as `kubectl version -o json` prints it; nothing where it does not."""
+    try:
+        version = api.get("/version")
+    except ApiError:
+        return
+    if version.get("gitVersion"):
+        yield {"apiVersion": "forewarn.dev/v1", "kind": "Version", "serverVersion": version}
 
 
 def _said(resource: KindSpec, error: ApiError) -> str:

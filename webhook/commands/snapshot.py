@@ -21,7 +21,7 @@ from policies.sources.files import reason
 from policies.terminal import columns, complain, is_about_output, progress
 from webhook.apiserver import ApiServer, connect
 from webhook.apiserver.redaction import redacted
-from webhook.apiserver.source import read_all
+from webhook.apiserver.source import read_all, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,13 +35,15 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 written, 2 wrong usage, 3 not done (an older file stays)."""
     options = _parser().parse_args(arguments)
     name = f"live:{options.context}" if options.context else "live"
-    objects: Iterator[dict[str, Any]] = read_all(ApiServer(partial(connect, options.context)), name)
+    api = ApiServer(partial(connect, options.context))
+    objects: Iterator[dict[str, Any]] = read_all(api, name)
     if options.redact:
         objects = map(redacted, objects)
     kinds: Counter[str] = Counter()
     try:
         with _replaced(options.output) as stream:
-            write_list(_counted(progress(objects, None, "objects", sys.stderr), kinds), stream)
+            counted = _counted(progress(objects, None, "objects", sys.stderr), kinds)
+            write_list(chain(counted, version_of(api)), stream)
     except SourceError as fault:
         return _complain(str(fault))
     except OSError as error:

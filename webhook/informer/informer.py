@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import random
 from contextlib import suppress
+from functools import partial
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.kinds import KINDS, POD_TEMPLATE_PATHS
-from webhook.informer.news import Changed
+from webhook.apiserver import ApiError
+from webhook.informer.news import Asked, Changed, Runs
 from webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
 from webhook.informer.state import ClusterState
 from webhook.logs import LOGGER, say
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.kinds import KindSpec
-    from webhook.apiserver import ApiError
+    from policies.releases import Release
     from webhook.informer.news import News
     from webhook.informer.reflector import Api, Pace
 
@@ -30,6 +32,8 @@ _WAITING: Final = 16
 _PUBLISH_SECONDS: Final = 0.005
 """Least time between two snapshots."""
 _TURN_SECONDS: Final = 1.0
+_RELEASE_SECONDS: Final = 60.0
+"""How often the API server is asked which release it is."""
 _SHOWN: Final = 3
 """Kinds that are named where several are lacking."""
 
@@ -43,7 +47,9 @@ class Informer:
 
     `trouble`: told of each failure, with a word for it; `refused`: of each object that the cache does not take;
     `replaced`: of each change of the cache; `changed`, which may be set at any time: of each change that a watch
-    brings, after it. `templates`: what is a workload. None of them may take long.
+    brings, after it. `templates`: what is a workload. None of them may take long. `release`: what was asked for of the
+    cluster's release; where it leaves it to the cluster, `version` is asked for it, again and again (empty: nobody
+    says; may raise ApiError).
     """
 
     def __init__(
@@ -55,8 +61,11 @@ class Informer:
         refused: Callable[[KindSpec], None] = _nothing,
         replaced: Callable[[str, Any, Any], object] | None = None,
         templates: Collection[str] = POD_TEMPLATE_PATHS,
+        release: Release | None = None,
+        version: Callable[[], str] | None = None,
     ) -> None:
-        self._state = ClusterState(resources, refused, replaced=replaced, templates=templates)
+        self._state = ClusterState(resources, refused, replaced=replaced, templates=templates, release=release)
+        self._version = version if release is not None and release.minor is None else None
         self._trouble = trouble
         self.changed: Callable[[Changed], None] = _nothing
         self._news: Queue[News | None] = Queue(_WAITING)
@@ -74,6 +83,8 @@ class Informer:
         """Begin to follow."""
         runs = {reflector.resource.name: reflector.run for reflector in self._reflectors}
         runs["cache"] = self._own
+        if self._version is not None:
+            runs["release"] = partial(self._follow_release, self._version)
         self._threads = [Thread(target=run, name=name, daemon=True) for name, run in runs.items()]
         for thread in self._threads:
             thread.start()
@@ -102,6 +113,10 @@ class Informer:
         """The cluster as it is known now; None until every kind has been listed."""
         return self._state.latest
 
+    def use(self, release: Release) -> None:
+        """Predict for this release, and this configuration of its scheduler, from now on."""
+        self._put(Asked(release))
+
     def wait(self, seconds: float) -> bool:
         """Wait until there is cluster state, and the first prediction is prepared; whether it is."""
         return self._synced.wait(seconds)
@@ -125,6 +140,19 @@ class Informer:
         told = [f"{r.name} ({error.problem if error else 'coming'})" for r, error in faults.items()]
         more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
         return f"cluster state lacks {', '.join(told[:_SHOWN])}{more}"
+
+    def _follow_release(self, version: Callable[[], str]) -> None:
+        """The release's thread: a cluster is upgraded while its webhooks run."""
+        while not self._stop.is_set():
+            try:
+                self._put(Runs(version()))
+            except ApiError as error:
+                LOGGER.warning("the API server does not say its version: %s", error)
+                self._put(Runs(""))
+            except Exception:
+                LOGGER.exception("the release could not be asked for")
+                self._put(Runs(""))
+            self._stop.wait(_RELEASE_SECONDS)
 
     def _put(self, news: News) -> None:
         """Hand news to the owner; wait while it is busy, but not past the end."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from policies.kinds import KindSpec
+    from policies.releases import Release
 
 
 class ListBegins(NamedTuple):
@@ -45,4 +46,16 @@ class Heard(NamedTuple):
     at: float
 
 
-News = ListBegins | Listed | ListEnds | Changed | Heard
+class Runs(NamedTuple):
+    """The API server says what release it is (`gitVersion`); empty: it does not."""
+
+    version: str
+
+
+class Asked(NamedTuple):
+    """Somebody asks for another release, or another configuration of the scheduler, from now on."""
+
+    release: Release
+
+
+News = Asked | Runs | ListBegins | Listed | ListEnds | Changed | Heard

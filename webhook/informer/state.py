@@ -8,9 +8,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache, key_of
+from policies.config.model import ConfigError
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, ref_of
-from webhook.informer.news import Changed, Heard, ListBegins, Listed, ListEnds
+from policies.releases import BadGates, UnknownRelease, minor_of
+from webhook.informer.news import Asked, Changed, Heard, ListBegins, Listed, ListEnds, Runs
 from webhook.logs import LOGGER, say
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot, Key
     from policies.kinds import KindSpec
+    from policies.releases import Release
     from webhook.informer.news import News
 
 _REMEMBERED: Final = 1000
@@ -28,7 +31,8 @@ class ClusterState:
     """One thread calls `take` and `publish`; `latest`, `missing` and `ages` are safe to read from any.
 
     `latest` is None until every kind has been listed once. `refused`: told of each object that the cache does not take;
-    `replaced`: of each change of the cache; `templates`: what is a workload (both: policies.cluster.Cache).
+    `replaced`: of each change of the cache; `templates`: what is a workload (both: policies.cluster.Cache). `release`:
+    what was asked for; where it leaves the release to the cluster, nothing is published before that was asked.
     """
 
     def __init__(
@@ -38,10 +42,16 @@ class ClusterState:
         clock: Callable[[], float] = monotonic,
         replaced: Callable[[str, Any, Any], object] | None = None,
         templates: Collection[str] = POD_TEMPLATE_PATHS,
+        release: Release | None = None,
     ) -> None:
         self.latest: ClusterSnapshot | None = None
         self._refused, self._clock = refused, clock
         self._cache = Cache(replaced, templates)
+        self._release = release
+        self._minor: int | None = None
+        self._release_asked = release is None or release.minor is not None
+        if release is not None:
+            self._cache.semantics = release.semantics()
         self._heard: dict[KindSpec, float] = dict.fromkeys(resources, -inf)
         self._missing = tuple(self._heard)
         self._named: dict[KindSpec, set[Key]] = {}
@@ -61,6 +71,13 @@ class ClusterState:
     def take(self, news: News) -> None:
         """Take news in."""
         match news:
+            case Runs(version):
+                self._runs(version)
+                return
+            case Asked(release):
+                self._release = release
+                self._settle(self._minor)
+                return
             case Changed(resource, obj, gone, heard):
                 self._change(resource, obj, gone)
             case Heard(resource, heard):
@@ -79,11 +96,42 @@ class ClusterState:
 
     def publish(self) -> bool:
         """Make what was taken in the latest state, once every kind has been listed; whether there was any news."""
-        if self._missing or not self._changed:
+        if self._missing or not self._release_asked or not self._changed:
             return False
         self._changed = False
         self.latest = self._cache.snapshot()
         return True
+
+    def _runs(self, version: str) -> None:
+        """The cluster runs this release from now on; where it does not say, what it ran before, or the newest."""
+        self._release_asked = True
+        if not version or self._release is None:
+            return
+        try:
+            minor = minor_of(version)
+        except UnknownRelease as fault:
+            self._warn(version, fault)
+            return
+        self._settle(minor, version)
+
+    def _settle(self, minor: int | None, version: str = "") -> None:
+        """Let hold what was asked for, of a cluster that runs this minor."""
+        assert self._release is not None
+        self._minor = minor
+        try:
+            semantics = self._release.semantics(minor)
+        except (BadGates, ConfigError) as fault:
+            self._warn(version, fault)
+            return
+        if semantics != self._cache.semantics:
+            self._cache.semantics, self._changed = semantics, True
+            say(semantics.unknown or f"the cluster runs Kubernetes {semantics.release}", {})
+
+    def _warn(self, version: str, fault: Exception) -> None:
+        """Once for a version."""
+        if version not in self._told:
+            self._told.add(version)
+            LOGGER.warning("Kubernetes %.60r: %s", version, fault)
 
     def _list_ends(self, resource: KindSpec) -> None:
         """What a whole list did not name is gone."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from policies.metering import meter
+from policies.scheduling.node_info import footprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policies.objects.pod import Pod
+    from policies.semantics import Semantics
 
 
 _LARGE: Final = 16 * 1024
@@ -25,7 +27,8 @@ _SOME: Final = 64
 class PodKinds:
     """Numbers of kinds, from 1; 0 stands for no pod at all."""
 
-    def __init__(self) -> None:
+    def __init__(self, semantics: Semantics) -> None:
+        self._semantics = semantics
         self._numbers: dict[tuple[int, str, int, bool, int, int], int] = {}
         self.members: list[Pod | None] = [None]
         """A pod of each kind. It keeps alive the labels, spec and amounts by whose identity the kind is told."""
@@ -60,7 +63,7 @@ class PodKinds:
     def amounts(self, resource: str) -> NDArray[np.int64]:
         """What a pod of each kind occupies of a resource (`pods`: 1), in the units of the columns."""
         if resource not in self._amounts:
-            self._amounts[resource] = PerKind(self, _amount_of(resource))
+            self._amounts[resource] = PerKind(self, _amount_of(resource, self._semantics))
         return self._amounts[resource].values()
 
     def non_zero(self, index: int) -> NDArray[np.int64]:
@@ -94,13 +97,13 @@ class PerKind:
         return self._values
 
 
-def _amount_of(resource: str) -> Callable[[Pod], int]:
+def _amount_of(resource: str, semantics: Semantics) -> Callable[[Pod], int]:
     if resource == "cpu":
-        return lambda pod: pod.occupies.resource.milli_cpu
+        return lambda pod: footprint(pod, semantics).resource.milli_cpu
     if resource == "memory":
-        return lambda pod: pod.occupies.resource.memory
+        return lambda pod: footprint(pod, semantics).resource.memory
     if resource == "ephemeral-storage":
-        return lambda pod: pod.occupies.resource.ephemeral_storage
+        return lambda pod: footprint(pod, semantics).resource.ephemeral_storage
     if resource == "pods":
         return lambda pod: 1  # noqa: ARG005
-    return lambda pod: pod.occupies.resource.scalars.get(resource, 0)
+    return lambda pod: footprint(pod, semantics).resource.scalars.get(resource, 0)

@@ -39,7 +39,7 @@ def reprieve_order(
     kinds, starts = tables.kind[:, nodes], tables.start[:, nodes]
     place, node = np.nonzero((kinds > 0) & (priorities[kinds] < priority))
     kind, start = kinds[place, node], starts[place, node]
-    order = _by_importance(node, priorities[kind], start, place)
+    order = _by_importance(node, priorities[kind], start, place, in_order=tables.semantics.unstarted_victims_in_order)
     node, kind, start, place = node[order], kind[order], start[order], place[order]
     violates, named = _violations(tables, budgets, node, kind)
     if violates.any():
@@ -61,13 +61,18 @@ def reprieve_order(
 
 
 def _by_importance(
-    node: NDArray[np.intp], priority: NDArray[np.int64], start: NDArray[np.int64], place: NDArray[np.intp]
+    node: NDArray[np.intp],
+    priority: NDArray[np.int64],
+    start: NDArray[np.int64],
+    place: NDArray[np.intp],
+    *,
+    in_order: bool,
 ) -> NDArray[np.intp]:
-    """By node, highest priority, earliest start; of pods that have not started the last place comes first."""
+    """By node, highest priority, earliest start; those that have not started by place, or from the last."""
     unstarted = start == NOW
     last = start[~unstarted].max(initial=0) + 1
     levels = np.unique(priority)
-    tie = np.where(unstarted, -place, place)
+    tie = place if in_order else np.where(unstarted, -place, place)
     return _lexsort(tie, np.where(unstarted, last, start), -np.searchsorted(levels, priority), node)
 
 
@@ -94,7 +99,7 @@ def _violations(
     node: NDArray[np.intp],
     kind: NDArray[np.int32],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Per pod whether it breaks a budget, and whether a budget of its kind names pods. Pods by node and importance."""
+    """Per pod whether it breaks a budget, and whether it is not told so. Pods by node and importance."""
     violates = np.zeros(len(kind), np.bool_)
     if not budgets:
         return violates, violates
@@ -134,5 +139,7 @@ def _budgets_of_kinds(
     for layer in range(len(layers)):
         work.charge(1 + len(matching) // 8)
         layers[layer] = [found[layer] if layer < len(found) else -1 for found in matching]
-    named = [any(every[place].disrupted_pods for place in found) for found in matching]
-    return layers, np.array(named, np.bool_)
+    named = np.array([any(every[place].disrupted_pods for place in found) for found in matching], np.bool_)
+    if tables.semantics.first_violated_budget_ends_the_count:
+        named |= np.count_nonzero(layers >= 0, axis=0) > 1
+    return layers, named

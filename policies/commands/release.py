@@ -1,0 +1,95 @@
+"""`--kubernetes-version` and `--feature-gates`, of every command that predicts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Final
+
+from policies.config.model import ConfigError
+from policies.releases import BadGates, Release, UnknownRelease, known_minor, parse_gates
+from policies.semantics import KNOWN_MINORS
+from policies.sources import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.cluster import Cache
+    from policies.config.scheduler import SchedulerSource
+
+KNOWN: Final = "|".join(f"1.{minor}" for minor in KNOWN_MINORS)
+
+
+def settle(cache: Cache, release: Release) -> Cache:
+    """Let it hold for a cluster that has been read. Raises SourceError where its gates are not the cluster's."""
+    try:
+        cache.semantics = release.semantics(cache.told_minor)
+    except BadGates as fault:
+        raise SourceError("--feature-gates", str(fault)) from None
+    except ConfigError as fault:
+        raise SourceError("--scheduler-config", str(fault)) from None
+    return cache
+
+
+def add_release_options(add: Callable[..., object]) -> None:
+    """Add the two options by a parser's `add_argument`."""
+    add(
+        "--kubernetes-version",
+        type=release_minor,
+        metavar=KNOWN,
+        help="the release whose scheduler decides (default: what the cluster says, else the newest)",
+    )
+    add(
+        "--feature-gates",
+        type=feature_gates,
+        default={},
+        metavar="A=true,B=false",
+        help="of its components, as they take them",
+    )
+    add(
+        "--scheduler-config",
+        type=scheduler_config,
+        metavar="FILE|PRESET",
+        help="the KubeSchedulerConfiguration of its scheduler, or a preset (default: the release's own)",
+    )
+
+
+def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Release:
+    """What the two options say; ends the program where gates and version do not go together."""
+    release = Release(options.kubernetes_version, options.feature_gates, options.scheduler_config)
+    try:
+        release.semantics()
+    except BadGates as fault:
+        parser.error(f"argument --feature-gates: {fault}")
+    except ConfigError as fault:
+        parser.error(f"argument --scheduler-config: {fault}")
+    if release.without_part:
+        names = ", ".join(release.without_part)
+        print(f"{parser.prog}: --feature-gates: {names}: no part in predictions", file=sys.stderr)  # noqa: T201
+    return release
+
+
+def release_minor(text: str) -> int:
+    """The minor of Kubernetes 1 of a known release. Raises argparse.ArgumentTypeError."""
+    try:
+        return known_minor(text)
+    except UnknownRelease as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from None
+
+
+def scheduler_config(text: str) -> SchedulerSource:
+    """A file or a preset. Raises argparse.ArgumentTypeError."""
+    from policies.config.scheduler import scheduler_source
+
+    try:
+        return scheduler_source(text)
+    except ConfigError as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from None
+
+
+def feature_gates(text: str) -> dict[str, bool]:
+    """`A=true,B=false`. Raises argparse.ArgumentTypeError."""
+    try:
+        return parse_gates(text)
+    except BadGates as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from None

@@ -1,0 +1,75 @@
+"""How well a pod's claims fit into a node's storage. Source: upstream `plugins/volumebinding/scorer.go`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.quantity import NANO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Shape = tuple[tuple[int, int], ...]
+"""(utilization in percent, score), by utilization."""
+DEFAULT_SHAPE: Final[Shape] = ((0, 100), (100, 0))
+"""The emptier the storage is afterwards, the better."""
+_FULL: Final = 100
+
+
+class Binding(NamedTuple):
+    """A claim, and what it would be bound to or provided out of; sizes in bytes."""
+
+    storage_class: str
+    requested: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodVolumes:
+    """What a pod's claims would come to on a node: volumes that are there, and those to be provided.
+
+    Of `provisions` only those whose driver tells how much storage it has left.
+    """
+
+    bindings: list[Binding] = field(default_factory=list)
+    provisions: list[Binding] = field(default_factory=list)
+
+
+NO_VOLUMES: Final = PodVolumes()
+
+
+def storage_score(volumes: PodVolumes, shape: Shape) -> int:
+    """0 to 100: the mean of the classes. Volumes that are there are all that counts where there is one."""
+    classes: dict[str, tuple[int, int]] = {}
+    for found in volumes.bindings or volumes.provisions:
+        requested, capacity = classes.get(found.storage_class, (0, 0))
+        # What is left of a class's storage is told once: upstream takes what the last claim found.
+        capacity = capacity + found.capacity if volumes.bindings else found.capacity
+        classes[found.storage_class] = requested + found.requested, capacity
+    if not classes:
+        return 0
+    total = sum(_class_score(requested, capacity, shape) for requested, capacity in classes.values())
+    return (2 * total + len(classes)) // (2 * len(classes))
+
+
+def bytes_of(nano: int | None) -> int:
+    """Billionths of a byte as bytes, rounded up."""
+    return -(-(nano or 0) // NANO)
+
+
+def _class_score(requested: int, capacity: int, shape: Shape) -> int:
+    full = capacity == 0 or requested > capacity
+    return broken_line(shape, _FULL if full else requested * _FULL // capacity)
+
+
+def broken_line(shape: Sequence[tuple[int, int]], at: int) -> int:
+    """The score at a utilization, between the points of a shape. Source: `helper.BuildBrokenLinearFunction`."""
+    for index, (utilization, score) in enumerate(shape):
+        if at <= utilization:
+            if index == 0:
+                return score
+            before, lower = shape[index - 1]
+            # As Go divides: towards zero.
+            return lower + int((score - lower) * (at - before) / (utilization - before))
+    return shape[-1][1]
