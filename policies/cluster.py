@@ -21,11 +21,13 @@ from policies.kinds import (
     RESOURCE_QUOTA,
     is_namespaced,
 )
-from policies.objects.fields import InvalidObject, group_kind, text
+from policies.objects.fields import InvalidObject, at, group_kind, text
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.objects.workload import Workload
+from policies.releases import UnknownRelease, minor_of
 from policies.scheduling.cache import LazySnapshot, PodsByNode, being_bound
 from policies.scheduling.objects import Objects
+from policies.semantics import DEFAULT, Semantics
 from policies.tables import FrozenGroups, FrozenTable, GroupedTable, Table
 
 if TYPE_CHECKING:
@@ -73,6 +75,11 @@ class ClusterSnapshot:
         """The scheduler's snapshot; built when first asked for, and only then is numpy imported."""
         return self._scheduling.get()
 
+    @property
+    def semantics(self) -> Semantics:
+        """What the release that the cluster runs changes."""
+        return self.objects.semantics
+
     def prepare(self) -> None:
         """Do now what the first prediction would wait for. Raises CutShort: the next time goes on from there."""
         from policies.scheduling.schedule_one import prepare
@@ -117,24 +124,38 @@ class Cache:
 
     `replaced`: told `group/Kind`, the view that was there and the one that is (None: there is none), of each change of
     what is neither a PriorityClass nor a workload. `templates`: the `group/Kind` of what is a workload
-    (`Options.pod_template_paths`).
+    (`Options.pod_template_paths`). `semantics`: of the release that the cluster runs; may be set anew.
     """
 
     def __init__(
         self,
         replaced: Callable[[str, Any, Any], object] | None = None,
         templates: Collection[str] = POD_TEMPLATE_PATHS,
+        semantics: Semantics = DEFAULT,
     ) -> None:
+        self.told_minor: int | None = None
+        """The minor of Kubernetes 1 that the cluster says it runs; None: nobody said."""
         self._replaced, self._templates = replaced, templates
         self._classes: Mapping[str, PriorityClass] = _SYSTEM
         self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
         self._tables |= {kind: GroupedTable(place=0) for kind in (POD, RESOURCE_QUOTA, LIMIT_RANGE)}
         self._tables[_WORKLOADS] = GroupedTable(place=1)
         self._pods_by_node = PodsByNode()
+        self.semantics = semantics
         self._census: dict[tuple[str, int | None], int] = {}
         self._census_is_shared = False
         self.skipped: Counter[str] = Counter()
         """Kinds that play no part, and how many of each were offered."""
+
+    @property
+    def semantics(self) -> Semantics:
+        """What the release that the cluster runs, and the profiles of its scheduler, change."""
+        return self._semantics
+
+    @semantics.setter
+    def semantics(self, semantics: Semantics) -> None:
+        self._semantics = semantics
+        self._pods_by_node.set_schedulers(semantics.scheduler_names, self._tables[POD].freeze().values())
 
     def add(self, obj: ApiObject) -> bool:
         """Take an API object in; it replaces the one of the same identity. False: its kind plays no part.
@@ -149,10 +170,19 @@ class Cache:
         elif kind == PRIORITY_CLASS:
             added = PriorityClass.from_api(obj)
             self._classes = {**self._classes, added.name: added}
+        elif isinstance(version := at(obj, "serverVersion", "gitVersion"), str):
+            self._told(version)
         else:
             self.skipped[str(obj.get("kind") or "objects without a kind")] += 1
             return False
         return True
+
+    def _told(self, version: str) -> None:
+        """Take in what `kubectl version -o json` and snapshots say."""
+        try:
+            self.told_minor = minor_of(version)
+        except UnknownRelease as error:
+            raise InvalidObject(str(error), ("serverVersion", "gitVersion")) from None
 
     def remove(self, obj: ApiObject) -> None:
         """Take an API object out, by its identity. What is not there is no error; the system classes stay."""
@@ -220,7 +250,7 @@ class Cache:
     def _objects(self) -> Objects:
         pods_by_node, nominated = self._pods_by_node.tables(self._tables[CLAIM].freeze())
         tables = {name: self._tables[kind].freeze() for name, kind in _SCHEDULING.items()}
-        return Objects(pods_by_node=pods_by_node, nominated=nominated, **tables)
+        return Objects(pods_by_node=pods_by_node, nominated=nominated, semantics=self.semantics, **tables)
 
 
 def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
@@ -257,8 +287,10 @@ def _key(obj: ApiObject, kind: str) -> Key:
     return namespace, text(obj, "metadata", "name")
 
 
-def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod) -> Prediction:
+def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod, *, reasons: bool = False) -> Prediction:
     """What kube-scheduler would do with a pod (an API object, or a view of one) in this cluster.
+
+    `reasons`: more than the outcome will be asked for (see `Prediction`).
 
     A pod without a priority gets what admission would give it; so does an object that is not stored yet (it has no
     uid), of resources. Raises InvalidObject.
@@ -267,7 +299,7 @@ def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod) -> Prediction:
     from policies.scheduling.schedule_one import Prediction
 
     view = resolved(pod, snapshot) if isinstance(pod, Pod) else admitted(pod, snapshot)
-    return Prediction(snapshot.scheduling, view)
+    return Prediction(snapshot.scheduling, view, reasons=reasons)
 
 
 def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:

@@ -55,6 +55,11 @@ class Meter:
         if self._left <= 0:
             self._look()
 
+    def look(self) -> None:
+        """Ask now whether time is up: what was just done may have taken any time. Raises CutShort."""
+        if self._expired():
+            raise CutShort("time is up")
+
     def _look(self) -> None:
         self._most -= LOOK_EVERY - self._left
         self._left = LOOK_EVERY
@@ -112,6 +117,11 @@ def limited() -> bool:
 def charge(units: int = 1) -> None:
     """Count work that is about to be done. Raises CutShort."""
     _CURRENT.get().charge(units)
+
+
+def look() -> None:
+    """Ask now whether time is up. Raises CutShort."""
+    _CURRENT.get().look()
 
 
 def each(items: Sequence[T], units: float = 0.3) -> Iterable[T]:

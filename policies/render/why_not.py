@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import listed, plural
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.objects.taints import untolerated_taint
-from policies.scheduling.cache import DEFAULT_SCHEDULER
+from policies.profiles import DEFAULT_SCHEDULER
 from policies.scheduling.disruption import filter_pods_with_pdb_violation
 from policies.scheduling.plugins import inter_pod_affinity
 from policies.scheduling.plugins.inter_pod_affinity import AFFINITY, merge_namespaces
@@ -157,8 +157,10 @@ def _dearer_for_a_budget(prediction: Prediction) -> bool:
     ):
         return True
     node_info = prediction.snapshot.node_infos[prediction.snapshot.rows[chosen.node_name]]
-    lower = by_importance(potential_victims(prediction.pod, node_info))
-    protected, _ = filter_pods_with_pdb_violation(lower, prediction.snapshot.budgets)
+    semantics = prediction.snapshot.semantics
+    lower = by_importance(potential_victims(prediction.pod, node_info), semantics)
+    first_ends = semantics.first_violated_budget_ends_the_count
+    protected, _ = filter_pods_with_pdb_violation(lower, prediction.snapshot.budgets, first_ends_the_count=first_ends)
     going = {victim.identity for victim in chosen.victims}
     return any(pod.effective_priority < highest and pod.identity not in going for pod in protected)
 
@@ -173,7 +175,7 @@ def _ahead_in_the_queue(prediction: Prediction, cluster: ClusterSnapshot) -> lis
         and not other.terminal
         and not other.terminating
         and not other.spec.gated
-        and other.spec.scheduler_name in ("", DEFAULT_SCHEDULER)
+        and (other.spec.scheduler_name or DEFAULT_SCHEDULER) in cluster.semantics.scheduler_names
         and other.effective_priority > pod.effective_priority
         and other.key != pod.key
     ]

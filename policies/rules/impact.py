@@ -164,7 +164,7 @@ class Forecast:
         except CutShort:
             return _not_looked_at(subject, self._paths)
         arriving = found.pods
-        if not arriving or not_predicted(arriving[0]):
+        if not arriving or not_predicted(arriving[0], self._cluster.semantics):
             return None
         impact = _begun(found)
         if self._expired():
@@ -189,7 +189,7 @@ class Forecast:
     def _at_once(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact | None:
         """Without looking at pods one by one: all fit, or each has a node of its own. None where that cannot tell."""
         from policies.controllers.pod_sequences import DaemonPods
-        from policies.scheduling.fast.room import on_each_node, room_for
+        from policies.scheduling.schedule_one import on_each_node, room_for
 
         if isinstance(arriving, DaemonPods):
             on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)

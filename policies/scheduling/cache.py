@@ -9,17 +9,16 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from policies.profiles import DEFAULT_SCHEDULER
 from policies.tables import FrozenTable, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from policies.objects.pod import Pod
     from policies.objects.storage import PersistentVolumeClaim
     from policies.scheduling.objects import Objects
     from policies.scheduling.snapshot import Snapshot
-
-DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class LazySnapshot:
@@ -60,6 +59,7 @@ class PodsByNode:
         """Nominated pods with claims; those whose claims are being provided are on the node already."""
         self._bound: dict[tuple[str, str], Pod] = {}
         """What the latter are on it as."""
+        self._schedulers = frozenset({DEFAULT_SCHEDULER})
         self._last: LazySnapshot | None = None
         self._base: Snapshot | None = None
         self._since_base: set[str] = set()
@@ -74,10 +74,24 @@ class PodsByNode:
         if new.node_name:
             _append(self._by_node, new.node_name, new)
             self.change_node(new.node_name)
-        elif new.nominated_node_name and new.spec.scheduler_name in ("", DEFAULT_SCHEDULER) and not new.spec.gated:
+        elif new.nominated_node_name and self._is_ours(new):
             _append(self._nominated, new.nominated_node_name, new)
-            if any(volume.claim_of(new.name) for volume in new.spec.volumes):
+            if not new.spec.gated and any(volume.claim_of(new.name) for volume in new.spec.volumes):
                 self._binding[new.namespace, new.name] = new
+
+    def set_schedulers(self, names: Collection[str], pods: Iterable[Pod]) -> None:
+        """Pods of other schedulers are in no queue of ours: their nominations do not count. `pods`: all there are."""
+        if frozenset(names) == self._schedulers:
+            return
+        nominated = [pod for pod in pods if pod.nominated_node_name and not pod.node_name]
+        for pod in nominated:
+            self._take(pod)
+        self._schedulers = frozenset(names)
+        for pod in nominated:
+            self.change_pod(None, pod)
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in self._schedulers
 
     def change_node(self, name: str) -> None:
         """A node came, changed or went."""
@@ -98,7 +112,9 @@ class PodsByNode:
         if self._last is not None:
             if _same(self._last.objects, objects):
                 return self._last
-            if self._last.built is not None:
+            if self._last.objects.semantics != objects.semantics:
+                self._base = None  # nothing of it is sure to hold
+            elif self._last.built is not None:
                 self._base, self._since_base = self._last.built, self._since_last
         self._since_last = set()
         dirty = None if self._base is None else frozenset(self._since_base)

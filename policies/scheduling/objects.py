@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from policies.semantics import DEFAULT, Semantics
 from policies.tables import FrozenTable
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Tables by (namespace, name). `pods_by_node`, `nominated`: by node name; pods in order of arrival."""
+    """Tables by (namespace, name). `pods_by_node`, `nominated`: by node name; pods in order of arrival.
+
+    `semantics`: of the release that the cluster runs.
+    """
 
     nodes: Mapping[Key, Node] = field(default_factory=FrozenTable)
     pods_by_node: Mapping[str, tuple[Pod, ...]] = field(default_factory=FrozenTable)
@@ -48,3 +52,4 @@ class Objects:
     attachments: Mapping[Key, VolumeAttachment] = field(default_factory=FrozenTable)
     services: Mapping[Key, Service] = field(default_factory=FrozenTable)
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
+    semantics: Semantics = DEFAULT

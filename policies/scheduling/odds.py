@@ -7,7 +7,7 @@ the few dry runs that are under way when the search stops are left out.
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from policies.scheduling.preemption import cost
 
@@ -16,22 +16,16 @@ if TYPE_CHECKING:
 
     from policies.scheduling.preemption import Candidate
 
-MIN_CANDIDATE_NODES_PERCENTAGE: Final = 10
-MIN_CANDIDATE_NODES_ABSOLUTE: Final = 100
 
+def odds(candidates: Iterable[Candidate], num_candidates: int) -> dict[str, float]:
+    """Node name -> probability that it is nominated, the likeliest first; they sum to 1 (no candidate: empty).
 
-def num_candidates(potential_nodes: int) -> int:
-    """After so many candidates the search ends. Source: upstream `calculateNumCandidates`, default arguments."""
-    share = potential_nodes * MIN_CANDIDATE_NODES_PERCENTAGE // 100
-    return min(potential_nodes, max(share, MIN_CANDIDATE_NODES_ABSOLUTE))
-
-
-def odds(candidates: Iterable[Candidate], potential_nodes: int) -> dict[str, float]:
-    """Node name -> probability that it is nominated, the likeliest first; they sum to 1 (no candidate: empty)."""
+    `num_candidates`: how many end the search (`DefaultPreemptionArgs.num_candidates`).
+    """
     ranked = sorted(((cost(candidate), candidate.node_name) for candidate in candidates), key=lambda item: item[0])
     classes = [[name for _, name in group] for _, group in groupby(ranked, key=lambda item: item[0])]
     harmless = sum(candidate_cost[0] == 0 for candidate_cost, _ in ranked)
-    chances = class_odds([len(names) for names in classes], harmless, num_candidates(potential_nodes))
+    chances = class_odds([len(names) for names in classes], harmless, num_candidates)
     found = {name: chance / len(names) for names, chance in zip(classes, chances, strict=True) for name in names}
     return {name: chance for name, chance in sorted(found.items(), key=lambda item: -item[1]) if chance > 0}
 

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from policies.objects.pod import Pod
-    from policies.scheduling.framework import CycleState, Handle, NodeToStatus, Status
+    from policies.scheduling.framework import CycleState, Framework, NodeToStatus, Status
     from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.plugin import PluginHandle
     from policies.scheduling.snapshot import Snapshot
+    from policies.semantics import Semantics
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
@@ -47,6 +49,8 @@ class Preemption:
     statuses: Mapping[str, Status] = field(default_factory=dict)
     selected: tuple[Candidate, ...] = ()
     potential_nodes: int = 0
+    num_candidates: int = 0
+    """So many candidates end the search."""
 
 
 def pod_eligible_to_preempt_others(pod: Pod, statuses: NodeToStatus, snapshot: Snapshot) -> str:
@@ -64,7 +68,7 @@ def pod_eligible_to_preempt_others(pod: Pod, statuses: NodeToStatus, snapshot: S
     return ""
 
 
-def preempt(handle: Handle, state: CycleState, pod: Pod, statuses: NodeToStatus) -> Preemption:
+def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToStatus) -> Preemption:
     """A dry run on every node that pods stand in the way on. Source: upstream `Preempt`, `DryRunPreemption`.
 
     Upstream looks at a random part of more than 100 nodes; here all are looked at.
@@ -98,13 +102,15 @@ def potential_victims(pod: Pod, node_info: NodeInfo) -> list[Pod]:
     return [other for other in node_info.pods if other.effective_priority < priority]
 
 
-def select_victims_on_node(handle: Handle, state: CycleState, pod: Pod, node_info: NodeInfo) -> Candidate | Status:
+def select_victims_on_node(
+    handle: PluginHandle, state: CycleState, pod: Pod, node_info: NodeInfo
+) -> Candidate | Status:
     """The pods that must go from this node; a Status where that would not help. Source: `SelectVictimsOnNode`.
 
     All of lower priority go first; then each, most important first and those of violated budgets before all others,
     comes back if the pod still fits.
     """
-    framework = handle.framework
+    framework: Framework = handle.framework
     lower = potential_victims(pod, node_info)
     if not lower:
         return NO_VICTIMS
@@ -118,7 +124,12 @@ def select_victims_on_node(handle: Handle, state: CycleState, pod: Pod, node_inf
     if status is not None:
         return status
 
-    violating, others = filter_pods_with_pdb_violation(by_importance(lower), handle.snapshot.budgets)
+    semantics = handle.snapshot.semantics
+    violating, others = filter_pods_with_pdb_violation(
+        by_importance(lower, semantics),
+        handle.snapshot.budgets,
+        first_ends_the_count=semantics.first_violated_budget_ends_the_count,
+    )
     victims: list[Pod] = []
 
     def reprieve(other: Pod) -> bool:
@@ -137,15 +148,18 @@ def select_victims_on_node(handle: Handle, state: CycleState, pod: Pod, node_inf
         reprieve(other)
     if not victims:
         return failed(f'expected at least one victim pod on node "{node_info.name}"')
-    ordered = by_importance(victims) if violating and others else victims
+    ordered = by_importance(victims, semantics) if violating and others else victims
     return Candidate(node_info.name, tuple(ordered), num_violating)
 
 
-def by_importance(pods: Sequence[Pod]) -> list[Pod]:
+def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
     """Highest priority first, then the one that started first. Source: upstream `MoreImportantPod`.
 
-    A pod that has not started is compared by the clock: among such pods upstream's sort puts the later one first.
+    A pod that has not started is compared by the clock: read anew for each comparison, it puts the later of such pods
+    first; read once for each of them, in their order, it keeps that.
     """
+    if semantics.unstarted_victims_in_order:
+        return sorted(pods, key=importance)
     return [
         pod
         for _, pod in sorted(

@@ -5,69 +5,137 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.metering import charge, meter
-from policies.scheduling.cache import DEFAULT_SCHEDULER
+from policies.metering import charge
+from policies.profiles import DEFAULT_SCHEDULER
+from policies.scheduling.caveats import Facts, named, of_placement, of_preemption
 from policies.scheduling.columns import BASE_RESOURCES
+from policies.scheduling.configuration import configuration_of
+from policies.scheduling.fast import room
 from policies.scheduling.fast.answer import FastAnswer, fast_answer
 from policies.scheduling.fast.tables import tables_of
-from policies.scheduling.framework import FILTERS, Code, CycleState, Handle, NodeToStatus, Status, unresolvable
+from policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod, num_feasible_nodes_to_find
+from policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
 from policies.scheduling.odds import odds
+from policies.scheduling.plugin import foreign_at
 from policies.scheduling.plugins.node_affinity import named_nodes
-from policies.scheduling.plugins.registry import DEFAULT_PROFILE
 from policies.scheduling.preemption import (
     Candidate,
     Preemption,
-    importance,
     pod_eligible_to_preempt_others,
-    potential_victims,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.objects.pod import Pod
-    from policies.scheduling.node_info import NodeInfo
+    from policies.profiles import Extender, SchedulerConfiguration
     from policies.scheduling.snapshot import Snapshot
+    from policies.semantics import Semantics
 
-SAMPLED_ABOVE: Final = 100
-"""Up to so many nodes the scheduler looks at all of them; above, at a part. Source: minFeasibleNodesToFind and
-minCandidateNodesAbsolute."""
+
+class _Decision(NamedTuple):
+    """Names of the nodes that can run the pod; else the candidate that would be nominated first, by name; `fault`: why
+    neither can be told."""
+
+    feasible: Sequence[str] = ()
+    nominated: Candidate | None = None
+    fault: str = ""
 
 
 class Prediction:
     """What kube-scheduler would do with a pod. Everything is worked out when it is first asked for, then kept.
 
+    `reasons`: whether more than the outcome will be asked for. Without, the outcome is worked out in columns where all
+    plugins of the profile have them; statuses and candidates, if asked for all the same, are worked out beside it. With
+    reasons every plugin is run on every node. Both come to the same.
+
     Scores are not needed to know who would have to go: they are worked out only for who asks where a pod would run.
     """
 
-    def __init__(self, snapshot: Snapshot, pod: Pod, known: FastAnswer | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, pod: Pod, known: FastAnswer | None = None, *, reasons: bool = False) -> None:
         """`known`: the outcome, if it has been worked out."""
         self.pod = pod
         self.snapshot = snapshot
+        self._reasons = reasons
         self._state = CycleState()
         self._known = known
 
     @cached_property
-    def _handle(self) -> Handle:
-        return Handle(self.snapshot, DEFAULT_PROFILE)
+    def configuration(self) -> SchedulerConfiguration:
+        """The scheduler that the cluster has."""
+        return configuration_of(self.snapshot.semantics)
 
-    @cached_property
+    @property
     def not_predicted(self) -> str:
         """Why no honest prediction can be made, empty if one can; then there are no nodes, victims or statuses."""
-        return not_predicted(self.pod)
+        return self._decision.fault
 
     @cached_property
-    def _filtered(self) -> _Filtered:
-        if self.not_predicted:
-            return _Filtered((), NodeToStatus())
-        return find_nodes_that_fit_pod(self._handle, self._state, self.pod)
+    def framework(self) -> Framework:
+        """The plugins of the pod's profile, over the snapshot."""
+        return framework_of(self.snapshot, self.pod)
+
+    @property
+    def without_columns(self) -> str:
+        """The plugin for whose sake every plugin is run on every node; empty where columns may tell the outcome."""
+        return "" if self._refused else self.framework.without_columns
 
     @cached_property
-    def _fast(self) -> FastAnswer | None:
-        """The outcome without its reasons, where a fast path is valid and the slow one was not gone already."""
-        if self.not_predicted or "_filtered" in self.__dict__:
+    def _refused(self) -> str:
+        return not_predicted(self.pod, self.snapshot.semantics)
+
+    @cached_property
+    def _decision(self) -> _Decision:
+        if self._refused:
+            return _Decision(fault=self._refused)
+        try:
+            held = self._held_back
+            if held:
+                return _Decision(fault=held)
+            found = self._in_columns or self._walked_through
+            return found._replace(fault=_asked_of_extenders(self._extenders, found))
+        except PluginFault as fault:
+            return _Decision(fault=str(fault))
+
+    @property
+    def _held_back(self) -> str:
+        """Why the pod is not in the queue; kube-scheduler's own plugins are spoken of in `not_predicted`."""
+        framework = self.framework
+        if not foreign_at(framework.profile, "preEnqueue"):
+            return ""
+        status = framework.run_pre_enqueue_plugins(self.pod)
+        return "" if status is None else f"plugin {status.plugin} keeps it from the queue: {', '.join(status.reasons)}"
+
+    @property
+    def _in_columns(self) -> _Decision | None:
+        answer = self._columns
+        return None if answer is None else _Decision(answer.feasible, answer.candidate)
+
+    @property
+    def _walked_through(self) -> _Decision:
+        nodes = self._filtered.nodes
+        if nodes:
+            return _Decision([info.name for info in nodes])
+        return _Decision((), next(iter(self.preemption.selected), None))
+
+    @property
+    def _extenders(self) -> list[Extender]:
+        """Those that are asked about this pod."""
+        extenders = self.configuration.extenders
+        return [e for e in extenders if e.is_interested(self.pod.spec.request.scalars)] if extenders else []
+
+    @cached_property
+    def _filtered(self) -> Filtered:
+        if self._refused:
+            return Filtered((), NodeToStatus())
+        return find_nodes_that_fit_pod(self.framework, self._state, self.pod)
+
+    @cached_property
+    def _columns(self) -> FastAnswer | None:
+        """The outcome without its reasons, where these are not wanted and columns can tell."""
+        if self._refused or self._reasons:
             return None
-        return self._known or fast_answer(self.snapshot, self.pod)
+        return self._known or fast_answer(self.framework, self.pod)
 
     @property
     def pre_filter(self) -> Status | None:
@@ -77,14 +145,12 @@ class Prediction:
     @property
     def feasible(self) -> list[str]:
         """The nodes that can run it now, by name."""
-        if self._fast is not None:
-            return self._fast.feasible
-        return [info.name for info in self._filtered.nodes]
+        return list(self._decision.feasible)
 
     @property
     def evaluated_nodes(self) -> int:
         """How many nodes the filters look at: those that PreFilter leaves."""
-        if self._fast is not None:
+        if self._columns is not None:
             names = named_nodes(self.pod.spec.node_affinity.required)
             return len(self.snapshot.rows) if names is None else sum(name in self.snapshot.rows for name in names)
         return len(self._filtered.nodes) + len(self._filtered.statuses.by_node)
@@ -92,23 +158,23 @@ class Prediction:
     @property
     def fits(self) -> bool:
         """Whether it would be bound without preemption."""
-        return bool(self.feasible)
+        return bool(self._decision.feasible)
 
     @property
     def statuses(self) -> Mapping[str, Status]:
         """Why each other node cannot; empty when PreFilter rejected the pod."""
-        filtered = self._filtered
-        if filtered.rejected is not None or self.not_predicted:
+        if self.not_predicted or self._filtered.rejected is not None:
             return {}
+        filtered = self._filtered
         feasible = set(self.feasible)
         charge(len(self.snapshot.node_infos) // 2)
         return {i.name: filtered.statuses.get(i.name) for i in self.snapshot.node_infos if i.name not in feasible}
 
     def status_of(self, node: str) -> list[tuple[str, Status]]:
         """The entry of one node in `statuses`, if it is there; the others are not looked at."""
-        filtered = self._filtered
-        if filtered.rejected is not None or self.not_predicted or node not in self.snapshot.rows:
+        if self.not_predicted or node not in self.snapshot.rows or self._filtered.rejected is not None:
             return []
+        filtered = self._filtered
         if node in {info.name for info in filtered.nodes}:
             return []
         return [(node, filtered.statuses.get(node))]
@@ -125,40 +191,60 @@ class Prediction:
         plugins = {*filtered.restricting, *(status.plugin for status in statuses)} - {""}
         return Rejection(tuple(sorted(plugins)), tuple(statuses))
 
-    @cached_property
+    @property
     def scores(self) -> Mapping[str, Mapping[str, int]]:
-        """Weighted score by node and plugin, and `total`; empty unless several nodes are feasible."""
-        nodes = self._filtered.nodes
-        if len(nodes) < 2:
-            return {}
-        framework = self._handle.framework
-        if framework.run_pre_score_plugins(self._state, self.pod, nodes) is not None:
-            return {}
-        return framework.run_score_plugins(self._state, self.pod, nodes)
+        """Weighted score by node and plugin, and `total`; empty unless several nodes are feasible, and scored."""
+        return self._scored[0]
+
+    @cached_property
+    def _scored(self) -> tuple[Mapping[str, Mapping[str, int]], str]:
+        """(the scores, why they are not known)."""
+        feasible = self.feasible
+        if len(feasible) < 2:
+            return {}, ""
+        asked = next((e for e in self._extenders if e.prioritize_verb), None)
+        if asked is not None:
+            return {}, f"{named(asked)} scores them too, and cannot be asked"
+        framework, rows = self.framework, self.snapshot.rows
+        nodes = [self.snapshot.node_infos[rows[name]] for name in feasible]
+        state = self._state if self._columns is None else CycleState()
+        try:
+            status = framework.run_pre_score_plugins(state, self.pod, nodes)
+            scores = status or framework.run_score_plugins(state, self.pod, nodes)
+        except PluginFault as fault:
+            return {}, str(fault)
+        if isinstance(scores, Status):
+            return {}, f"the cycle ends in an error: {', '.join(scores.reasons)}"
+        return scores, ""
 
     @cached_property
     def preemption(self) -> Preemption:
         """What preemption comes to; nothing when the pod fits, or the cycle ends in an error."""
-        filtered = self._filtered
-        if self.not_predicted or filtered.error:
+        if self._refused or self._filtered.error:
             return Preemption()
-        if filtered.nodes:
-            reason = pod_eligible_to_preempt_others(self.pod, filtered.statuses, self.snapshot)
+        framework, statuses = self.framework, self._filtered.statuses
+        if self._filtered.nodes:
+            reason = pod_eligible_to_preempt_others(self.pod, statuses, self.snapshot)
             return Preemption(eligible=not reason, ineligible_reason=reason)
-        result: Preemption = self._handle.framework.run_post_filter_plugins(self._state, self.pod, filtered.statuses)
-        return result
+        result, said = framework.run_post_filter_plugins(self._state, self.pod, statuses)
+        found = next((r.details for r in said.values() if isinstance(r.details, Preemption)), None)
+        if result.nominated_node_name and (found is None or result.details is not found):
+            return Preemption(selected=(Candidate(result.nominated_node_name, ()),))
+        return found or Preemption(eligible=False, ineligible_reason=NO_PREEMPTION)
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The nodes where preemption would help, and whom it would cost."""
-        return self.preemption.candidates
+        return () if self.not_predicted else self.preemption.candidates
 
     @cached_property
     def selected(self) -> list[str]:
         """The nodes that may be chosen, by name: those of the best score, else those the tie-breaks leave."""
+        if self.not_predicted:
+            return []
         if not self.fits:
-            if self._fast is not None:
-                return self._fast.selected
+            if self._columns is not None:
+                return self._columns.selected
             return [candidate.node_name for candidate in self.preemption.selected]
         scores = self.scores
         if not scores:
@@ -166,11 +252,9 @@ class Prediction:
         best = max(row["total"] for row in scores.values())
         return sorted(name for name, row in scores.items() if row["total"] == best)
 
-    @cached_property
+    @property
     def _nominated(self) -> Candidate | None:
-        if self._fast is not None:
-            return self._fast.candidate
-        return next(iter(self.preemption.selected), None) if not self.fits else None
+        return self._decision.nominated
 
     @property
     def nominated_node(self) -> str:
@@ -190,12 +274,23 @@ class Prediction:
     @cached_property
     def odds(self) -> Mapping[str, float]:
         """Node name -> probability that preemption nominates it; 1 in all for the best ones up to 100 nodes."""
-        return odds(self.candidates, self.preemption.potential_nodes)
+        return odds(self.candidates, self.preemption.num_candidates)
 
     @property
     def sampled(self) -> bool:
         """Whether the scheduler looks at a random part of the nodes that preemption may help on."""
-        return self.preemption.potential_nodes > SAMPLED_ABOVE
+        return self.preemption.potential_nodes > self.preemption.num_candidates
+
+    @property
+    def looked_for(self) -> int:
+        """After so many feasible nodes the scheduler stops looking for more."""
+        nodes = len(self.snapshot.node_infos)
+        return num_feasible_nodes_to_find(self.configuration, self.framework.profile, nodes)
+
+    @property
+    def not_scored(self) -> str:
+        """Why it is not known which of several feasible nodes is the best; empty if it is."""
+        return self._scored[1]
 
     @property
     def node(self) -> str:
@@ -243,11 +338,23 @@ class Prediction:
         """What the prediction rests on, or cannot know."""
         if self.not_predicted:
             return (f"no prediction: {self.not_predicted}",)
-        return tuple(_of_placement(self) if self.fits else _of_preemption(self, self.snapshot))
+        if not self.fits:
+            return tuple(of_preemption(self.pod, self.preemption, self.snapshot))
+        facts = (self.feasible, self.selected, self.node, self.looked_for, self.not_scored)
+        return tuple(of_placement(Facts(self.pod, self.framework, *facts)))
 
     def to_dict(self) -> dict[str, Any]:
         """The answer for programs: the keys of the batch format. Works out everything."""
         answer: dict[str, Any] = {"outcome": self.outcome}
+        if self.not_predicted:
+            nothing: dict[str, Any] = {
+                "feasible": [],
+                "statuses": {},
+                "eligible": True,
+                "candidates": {},
+                "selected": [],
+            }
+            return {**answer, **nothing, "nominatedNode": "", "standing": list(self.standing)}
         if self.pre_filter is not None:
             answer["preFilter"] = self.pre_filter.to_dict()
         answer["feasible"] = self.feasible
@@ -263,6 +370,8 @@ class Prediction:
         }
         if self.preemption.statuses:
             answer["dryRunStatuses"] = {n: s.to_dict() for n, s in self.preemption.statuses.items()}
+        if self.preemption.num_candidates:
+            answer["numCandidates"] = self.preemption.num_candidates
         answer["selected"] = self.selected
         answer["nominatedNode"] = self.nominated_node
         if self.sampled and self.odds:
@@ -271,11 +380,51 @@ class Prediction:
         return answer
 
 
-def not_predicted(pod: Pod) -> str:
-    """Why no honest prediction can be made for a pod, empty if one can."""
+NO_PREEMPTION: Final = "no plugin of the profile preempts"
+
+
+def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
+    """The plugins that decide about a pod, which is one of ours."""
+    profile = configuration_of(snapshot.semantics).profile(pod.spec.scheduler_name)
+    assert profile is not None
+    return Framework(snapshot, profile)
+
+
+def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> FastAnswer | None:
+    """What it comes to, worked out in columns. None where these cannot tell."""
+    return None if not_predicted(pod, snapshot.semantics) else fast_answer(framework_of(snapshot, pod), pod)
+
+
+def room_for(snapshot: Snapshot, pod: Pod) -> room.Room | None:
+    """Room for pods like this one. None where this cannot tell (see `fast.room`)."""
+    return None if not_predicted(pod, snapshot.semantics) else room.room_for(framework_of(snapshot, pod), pod)
+
+
+def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> Iterator[room.OnNode] | None:
+    """What becomes of one pod for each of these nodes, one after the other. None where this cannot tell."""
+    if not_predicted(pod, snapshot.semantics):
+        return None
+    return room.on_each_node(framework_of(snapshot, pod), pod, nodes)
+
+
+def _asked_of_extenders(extenders: Sequence[Extender], found: _Decision) -> str:
+    """What an extender may decide of an outcome, as a reason not to predict it; empty where it is not asked."""
+    for extender in extenders:
+        if found.feasible and extender.filter_verb:
+            return f"{named(extender)} may reject the nodes that the plugins leave, and cannot be asked"
+        if found.nominated is not None and extender.preempt_verb:
+            return f"{named(extender)} may choose other victims, and cannot be asked"
+    return ""
+
+
+def not_predicted(pod: Pod, semantics: Semantics) -> str:
+    """Why no honest prediction can be made for a pod, whatever the cluster is like; empty if one can."""
+    if semantics.unknown:
+        return semantics.unknown
     spec = pod.spec
-    if spec.scheduler_name not in ("", DEFAULT_SCHEDULER):
-        return f'the pod is for another scheduler, "{spec.scheduler_name}"'
+    profile = configuration_of(semantics).profile(spec.scheduler_name)
+    if profile is None:
+        return f'the pod is for another scheduler, "{spec.scheduler_name or DEFAULT_SCHEDULER}"'
     if pod.node_name:
         return f'the pod names its node, "{pod.node_name}": the scheduler does not see it'
     if spec.gated:
@@ -283,107 +432,6 @@ def not_predicted(pod: Pod) -> str:
     if spec.claims_devices:
         return "the pod claims devices (DRA), which are not modelled"
     return ""
-
-
-class Rejection(NamedTuple):
-    """Which plugins rejected a pod, each node's status (PreFilter's alone where it rejected it), and the error that
-    ended the cycle, empty where none did. Source: kube-scheduler `Diagnosis`."""
-
-    plugins: tuple[str, ...] = ()
-    statuses: tuple[Status, ...] = ()
-    error: str = ""
-
-
-class _Filtered:
-    """What the filters leave: nodes that pass, why the others do not, and why none was looked at (`rejected`).
-
-    `restricting`: the plugins whose PreFilter left some nodes only.
-    """
-
-    def __init__(
-        self,
-        nodes: Sequence[NodeInfo],
-        statuses: NodeToStatus,
-        rejected: Status | None = None,
-        restricting: Sequence[str] = (),
-    ) -> None:
-        self.nodes, self.statuses, self.rejected, self.restricting = nodes, statuses, rejected, restricting
-
-    @property
-    def error(self) -> bool:
-        """Whether upstream would end the cycle with an error."""
-        rejected = self.rejected is not None and self.rejected.code is Code.ERROR
-        return rejected or any(status.code is Code.ERROR for status in self.statuses.by_node.values())
-
-
-def find_nodes_that_fit_pod(handle: Handle, state: CycleState, pod: Pod) -> _Filtered:
-    """PreFilter, then Filter on every node it leaves. Source: upstream `findNodesThatFitPod`, with every node."""
-    framework, node_infos = handle.framework, handle.snapshot.node_infos
-    result, plugins = framework.run_pre_filter_plugins(state, pod)
-    if result.status is not None:
-        return _Filtered((), NodeToStatus(result.status), result.status, plugins)
-    statuses = NodeToStatus()
-    if result.names is not None:
-        statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")
-        rows, names = handle.snapshot.rows, result.names
-        node_infos = [node_infos[row] for row in sorted(rows[name] for name in names if name in rows)]
-    feasible, work = [], meter()
-    for node_info in node_infos:
-        work.charge(FILTERS)
-        status = framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
-        if status is None:
-            feasible.append(node_info)
-        else:
-            statuses.by_node[node_info.name] = status
-    if any(status.code is Code.ERROR for status in statuses.by_node.values()):
-        feasible = []
-    return _Filtered(feasible, statuses, restricting=plugins)
-
-
-def _of_placement(prediction: Prediction) -> list[str]:
-    standing = []
-    feasible, own = prediction.feasible, prediction.pod.nominated_node_name
-    if own in feasible:
-        standing.append(f"the pod is nominated to {own}, which passes: the scheduler tries that node first")
-    if len(feasible) > SAMPLED_ABOVE:
-        standing.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
-    if len(prediction.selected) > 1:
-        standing.append(f"{len(prediction.selected)} nodes tie for the best score: any of them may be chosen")
-    return standing
-
-
-def _of_preemption(prediction: Prediction, snapshot: Snapshot) -> list[str]:
-    standing = []
-    preemption = prediction.preemption
-    if prediction.sampled and preemption.candidates:
-        standing.append(
-            f"preemption may help on {preemption.potential_nodes} nodes: the scheduler tries a random part of them"
-        )
-    if len(preemption.selected) > 1:
-        standing.append(f"{len(preemption.selected)} nodes tie: any of them may be nominated")
-    if any(_victims_tie(candidate, snapshot) for candidate in preemption.selected):
-        standing.append("victims tie with other pods in priority and start time: which of them go may differ")
-    if any(victim.start_time is None for candidate in preemption.selected for victim in candidate.victims):
-        standing.append("a victim has no start time: it counts as started now")
-    stale = {
-        f"{budget.namespace}/{budget.name}"
-        for candidate in preemption.selected
-        for other in potential_victims(prediction.pod, snapshot.node_infos[snapshot.rows[candidate.node_name]])
-        for budget in snapshot.budgets.get(other.namespace, ())
-        if budget.stale and budget.matches(other.namespace, other.labels)
-    }
-    standing += [f"the status of the disruption budget {name} is older than its spec" for name in sorted(stale)]
-    return standing
-
-
-def _victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
-    """Whether another pod on the node might be in a victim's place."""
-    node_info = snapshot.get(candidate.node_name)
-    if node_info is None:
-        return False
-    victims = {victim.identity for victim in candidate.victims}
-    ranks = {importance(victim) for victim in candidate.victims}
-    return any(importance(pod) in ranks and pod.identity not in victims for pod in node_info.pods)
 
 
 def prepare(snapshot: Snapshot) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.objects.storage import PersistentVolume, VolumeAttachment
     from policies.scheduling.objects import Objects
+    from policies.semantics import Semantics
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -143,7 +144,13 @@ class Snapshot:
 
     def bound(self, pod: Pod, node: str) -> Pod:
         """The pod as it would be on a node of this snapshot."""
-        return pod.bound_to(node, self.node_infos[self.rows[node]].node.labels)
+        carries = self.semantics.pods_carry_topology_labels
+        return pod.bound_to(node, self.node_infos[self.rows[node]].node.labels if carries else {})
+
+    @property
+    def semantics(self) -> Semantics:
+        """What the release of this cluster, and its scheduler's profiles, change."""
+        return self.objects.semantics
 
     def get(self, name: str) -> NodeInfo | None:
         """The node of this name."""
@@ -151,8 +158,11 @@ class Snapshot:
         return None if row is None else self.node_infos[row]
 
     def nominated_pods(self, node_name: str) -> tuple[Pod, ...]:
-        """Pending pods that are nominated to the node."""
-        return self.objects.nominated.get(node_name, ())
+        """Pending pods that are nominated to the node and take up room there."""
+        pods = self.objects.nominated.get(node_name, ())
+        if not self.semantics.gated_nominations_count and any(pod.spec.gated for pod in pods):
+            return tuple(pod for pod in pods if not pod.spec.gated)
+        return pods
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """Labels of a namespace, none where it is not known."""
@@ -271,4 +281,4 @@ def _replaced(
 
 
 def _node_info(objects: Objects, name: str) -> NodeInfo:
-    return NodeInfo(objects.nodes["", name], objects.pods_by_node.get(name, ()))
+    return NodeInfo(objects.nodes["", name], objects.pods_by_node.get(name, ()), objects.semantics)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from policies.objects.priority_class import PREEMPT_NEVER
-from policies.scheduling.fast.constraints import NotValid
-from policies.scheduling.fast.cycle import MIN_FEASIBLE, Cycle, Found
+from policies.scheduling.fast.problem import NotValid
 from policies.scheduling.framework import Status, unresolvable
+from policies.scheduling.large_cycle import MIN_FEASIBLE, Cycle, Found
 from policies.scheduling.preemption import NEVER, TERMINATING
 from policies.scheduling.schedule_one import Prediction
 from policies.simulation.node_tree import NodeTree, top_of_heap

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.scheduling.cache import DEFAULT_SCHEDULER
+from policies.profiles import DEFAULT_SCHEDULER
 from policies.scheduling.queue.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,

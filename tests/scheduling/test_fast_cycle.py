@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import policies
-from policies.scheduling.fast.constraints import NotValid
-from policies.scheduling.fast.cycle import Cycle, num_feasible_nodes_to_find
+from policies.scheduling.fast.problem import NotValid
+from policies.scheduling.large_cycle import Cycle, num_feasible_nodes_to_find
 from policies.scheduling.schedule_one import Prediction
 from tests.benchmarks.clusters import Size, objects, pod, workload
 from tests.builders import cluster, make_node, make_pod

@@ -15,10 +15,9 @@ import pytest
 import policies
 from policies.metering import CutShort, metered
 from policies.objects.pod_spec import Labels, Shared
-from policies.scheduling.fast.answer import fast_answer
 from policies.scheduling.fast.cutoff import IN_BULK, cutoff_of
 from policies.scheduling.fast.tables import Tables, tables_of
-from policies.scheduling.schedule_one import Prediction
+from policies.scheduling.schedule_one import Prediction, outcome_in_columns
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_claim, make_node, make_pod
 from tests.scheduling.random_changes import objects_of
@@ -40,8 +39,8 @@ def said(prediction: Prediction) -> dict[str, Any]:
 
 
 def walked(snapshot: policies.ClusterSnapshot, asked: Any) -> Prediction:
-    """Without the fast path: it is not taken once statuses are known."""
-    prediction = policies.predict(snapshot, asked)
+    """Every plugin on every node."""
+    prediction = policies.predict(snapshot, asked, reasons=True)
     assert prediction.pre_filter is None or prediction.statuses == {}
     return prediction
 
@@ -49,7 +48,7 @@ def walked(snapshot: policies.ClusterSnapshot, asked: Any) -> Prediction:
 def compare(snapshot: policies.ClusterSnapshot, asked: Any, where: object) -> str:
     """What the outcome was, `walked` where the fast path gave no answer."""
     prediction = policies.predict(snapshot, asked)
-    if prediction.not_predicted or fast_answer(snapshot.scheduling, prediction.pod) is None:
+    if prediction.not_predicted or outcome_in_columns(snapshot.scheduling, prediction.pod) is None:
         return "walked"
     assert said(prediction) == said(walked(snapshot, asked)), where
     return prediction.outcome
@@ -122,7 +121,7 @@ def test_budgets_that_change_are_seen_by_the_next_question() -> None:
 def test_what_it_cannot_tell_is_left_to_the_walk(asked: Made) -> None:
     found = cluster(make_node("n1"), make_claim("c"))
     prediction = policies.predict(found, asked.priority(10).obj)  # type: ignore[attr-defined]
-    assert fast_answer(found.scheduling, prediction.pod) is None
+    assert outcome_in_columns(found.scheduling, prediction.pod) is None
     assert said(prediction) == said(walked(found, asked.obj))
 
 
@@ -130,8 +129,8 @@ def test_of_two_pods_with_one_host_port_the_walk_decides() -> None:
     holders = [make_pod(f"p{i}").port(80).on("n1", started=i) for i in (1, 2)]
     asked = make_pod("new").priority(10).port(80).obj
     one, two = cluster(make_node("n1"), holders[0]), cluster(make_node("n1"), *holders)
-    assert fast_answer(one.scheduling, policies.predict(one, asked).pod) is not None
-    assert fast_answer(two.scheduling, policies.predict(two, asked).pod) is None
+    assert outcome_in_columns(one.scheduling, policies.predict(one, asked).pod) is not None
+    assert outcome_in_columns(two.scheduling, policies.predict(two, asked).pod) is None
     assert len(policies.predict(two, asked).victims) == 2
 
 
@@ -144,7 +143,7 @@ def test_anti_affinity_of_a_nominated_pod_counts_only_beside_that_of_a_pod_on_a_
     for there, want in ((), ["n1"]), ((other, running), []):
         found = cluster(node, shy.nominated("n1"), *there)
         prediction = policies.predict(found, asked)
-        assert fast_answer(found.scheduling, prediction.pod) is not None
+        assert outcome_in_columns(found.scheduling, prediction.pod) is not None
         assert prediction.feasible == want
         assert said(prediction) == said(walked(found, asked))
 

@@ -14,8 +14,7 @@ import policies
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.subject import Subject
 from policies.rules.impact import Forecast, Impact
-from policies.scheduling.fast.room import room_for
-from policies.scheduling.schedule_one import Prediction
+from policies.scheduling.schedule_one import Prediction, room_for
 from tests.builders import Made, cluster, make_node, make_pod
 from tests.scheduling.random_changes import objects_of
 from tests.scheduling.random_clusters import random_case

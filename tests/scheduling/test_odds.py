@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.objects.pod import Pod
-from policies.scheduling.odds import class_odds, num_candidates, odds
+from policies.scheduling.arguments import DefaultPreemptionArgs
+from policies.scheduling.odds import class_odds, odds
 from policies.scheduling.preemption import Candidate
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
@@ -66,7 +67,7 @@ def test_who_looks_at_all_nodes_takes_the_best(sizes: list[int]) -> None:
 
 @pytest.mark.parametrize(("nodes", "want"), [(0, 0), (7, 7), (100, 100), (101, 100), (1000, 100), (1500, 150)])
 def test_how_many_candidates_end_the_search(nodes: int, want: int) -> None:
-    assert num_candidates(nodes) == want
+    assert DefaultPreemptionArgs().num_candidates(nodes) == want
 
 
 def candidate(name: str, priority: int, violations: int = 0) -> Candidate:

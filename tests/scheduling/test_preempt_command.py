@@ -281,3 +281,15 @@ def test_json_has_one_line_for_every_pod(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_file_without_a_pod_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "node.json", make_node("n9"))
     assert run(capsys, "-f", path, "--cluster", "dump.json")[0] == 3
+
+
+def test_a_batch_may_be_of_any_known_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = {"id": "a", "nodes": [make_node("n").obj], "pods": [], "pod": make_pod("p").obj}
+    batch = tmp_path / "cases.jsonl"
+    batch.write_text(json.dumps(case) + "\n")
+    for release in ("1.34", "v1.37.1"):
+        assert main(["preempt", "--batch", str(batch), "--kubernetes-version", release]) == 0
+    assert [json.loads(line)["feasible"] for line in capsys.readouterr().out.splitlines()] == [["n"]] * 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["preempt", "--batch", str(batch), "--kubernetes-version", "1.20"])
+    assert "predictions hold for 1.34" in capsys.readouterr().err

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from policies.commands.preempt import answer_case
+from policies.releases import known_minor
+from policies.scheduling.schedule_one import NO_PREEMPTION
+from policies.semantics import Semantics
 
 CASES = Path(__file__).parent / "cases"
 
@@ -53,8 +56,36 @@ def test_recorded_answers_are_met(case: Any, answer: Any) -> None:
     compare(case, answer, answer_case(case, count_nominated=True))
 
 
+@pytest.mark.parametrize(("case", "answer"), recorded("profiles.jsonl.gz"))
+def test_answers_under_other_configurations_are_met(case: Any, answer: Any) -> None:
+    """Each case brings a KubeSchedulerConfiguration; what kube-scheduler does not start with is refused."""
+    got = answer_case(case, count_nominated=True)
+    if answer.get("configError"):
+        assert got["configError"]
+        return
+    preempts = answer.get("ineligibleReason") != "DefaultPreemption is off"
+    compare(case, {**answer, "ineligibleReason": answer.get("ineligibleReason") if preempts else NO_PREEMPTION}, got)
+    assert got.get("numCandidates") == answer.get("numCandidates")
+    assert got.get("scores", {}) == (answer.get("scores") or {}), "every plugin's score"
+
+
 @pytest.mark.parametrize(("case", "answer"), recorded("wide.jsonl.gz"))
 def test_answers_to_wider_random_cases_are_met(case: Any, answer: Any) -> None:
     got = answer_case(case, count_nominated=True)
     compare(case, answer, got)
     assert got.get("scores", {}) == (answer.get("scores") or {}), "every plugin's score"
+
+
+def of_releases() -> list[Any]:
+    lines = gzip.decompress((CASES / "releases.jsonl.gz").read_bytes()).splitlines()
+    return [
+        pytest.param(entry["case"], release, answer, id=f"{entry['case']['id']}-{release}")
+        for entry in map(json.loads, lines)
+        for release, answer in entry["answers"].items()
+    ]
+
+
+@pytest.mark.parametrize(("case", "release", "answer"), of_releases())
+def test_the_answers_of_every_release_are_met(case: Any, release: str, answer: Any) -> None:
+    semantics = Semantics(known_minor(release))
+    compare(case, answer, answer_case(case, count_nominated=True, semantics=semantics))

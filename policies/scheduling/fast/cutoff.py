@@ -123,8 +123,13 @@ class Cutoff:
 
     def _set(self, row: int, info: NodeInfo, tables: Tables) -> None:
         lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
-        matching = tables.matching_budgets.of
-        violating, others = filter_pods_with_pdb_violation(by_importance(lower), self._budgets, matching)
+        semantics = tables.semantics
+        violating, others = filter_pods_with_pdb_violation(
+            by_importance(lower, semantics),
+            self._budgets,
+            tables.matching_budgets.of,
+            first_ends_the_count=semantics.first_violated_budget_ends_the_count,
+        )
         ordered, count = [*violating, *others], len(lower)
         if count > len(self.kind):
             self._grow(count + 4)

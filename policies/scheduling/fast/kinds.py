@@ -37,8 +37,8 @@ class PodKinds:
         self.priority = PerKind(self, lambda pod: pod.effective_priority)
         self._amounts: dict[str, PerKind] = {}
         self._non_zero = (
-            PerKind(self, lambda pod: pod.occupies.non_zero_cpu),
-            PerKind(self, lambda pod: pod.occupies.non_zero_memory),
+            PerKind(self, lambda pod: footprint(pod, semantics).non_zero_cpu),
+            PerKind(self, lambda pod: footprint(pod, semantics).non_zero_memory),
         )
 
     def __len__(self) -> int:

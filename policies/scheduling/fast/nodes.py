@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from policies.metering import FEW, each
-from policies.objects.taints import tolerations_tolerate_taint, untolerated_taint
-from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -85,7 +83,7 @@ class NodeTables:
 
     def __init__(self, nodes: int) -> None:
         self.nodes: list[Node | None] = [None] * nodes
-        self._masks: dict[tuple[str, int], Mask] = {}
+        self._masks: dict[tuple[Hashable, int], Mask] = {}
         self._topologies: dict[str, Topology] = {}
         self.keys: frozenset[str] = frozenset()
         """Every label that a node has, or had: another set as soon as there is a new one."""
@@ -106,19 +104,24 @@ class NodeTables:
         """Units that `set` costs."""
         return 0 if self.nodes[row] is node else 2 * len(self._masks) + len(self._topologies)
 
-    def static(self, spec: PodSpec) -> NDArray[np.bool_]:
-        """Where NodeUnschedulable, TaintToleration, NodeAffinity and NodeDeclaredFeatures all pass."""
+    def static(
+        self, what: Hashable, spec: PodSpec, filters: Callable[[], Sequence[Callable[[Node], bool]]]
+    ) -> NDArray[np.bool_]:
+        """Where all filters pass. `what`: whose they are; made only when the answer is not known."""
+        found = self._masks.get((what, id(spec)))
+        if found is not None:
+            return found.values
+        every = filters()
 
         def passes(node: Node) -> bool:
-            if node.unschedulable and not tolerations_tolerate_taint(spec.tolerations, UNSCHEDULABLE_TAINT):
-                return False
-            if node.taints and untolerated_taint(node.taints, spec.tolerations):
-                return False
-            return spec.node_affinity.matches(node.labels, node.name)
+            for each_passes in every:  # noqa: SIM110  (a generator would cost as much as the filters)
+                if not each_passes(node):
+                    return False
+            return True
 
-        return self.mask("static", spec, passes)
+        return self.mask(what, spec, passes)
 
-    def mask(self, what: str, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
+    def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
         """Where something holds that depends on the pod's spec and the node alone."""
         if _is_large(spec):
             return Mask(self._known(), holds, spec).values

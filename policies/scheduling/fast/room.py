@@ -10,7 +10,7 @@ from policies.metering import VECTOR, charge
 from policies.objects.pod import TOPOLOGY_LABELS
 from policies.scheduling.evictions import charged_budgets, may_be_violated
 from policies.scheduling.fast.answer import Question
-from policies.scheduling.fast.constraints import NotValid
+from policies.scheduling.fast.problem import NotValid
 from policies.scheduling.fast.tables import tables_of
 from policies.scheduling.preemption import potential_victims
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from policies.objects.disruption_budget import PodDisruptionBudget
     from policies.objects.pod import Pod
-    from policies.scheduling.fast.answer import Demand
-    from policies.scheduling.fast.constraints import Skew
+    from policies.scheduling.fast.problem import Demand, Skew
+    from policies.scheduling.framework import Framework
     from policies.scheduling.preemption import Candidate
     from policies.scheduling.snapshot import Snapshot
     from policies.selectors import LabelSelector
@@ -55,17 +55,20 @@ class OnNode(NamedTuple):
     candidate: Candidate | None = None
 
 
-def room_for(snapshot: Snapshot, pod: Pod) -> Room | None:
+def room_for(framework: Framework, pod: Pod) -> Room | None:
     """Room for pods like this one. None where this cannot tell.
 
     Every pod takes the same from whatever node or domain it is put on, and nothing from others: where one is put never
     shuts a place for those after it elsewhere, so that the order does not matter.
     """
+    snapshot = framework.snapshot
+    if framework.without_columns:
+        return None
     with snapshot.shelf.taken():
         tables = tables_of(snapshot)
         own = tables.kinds.number(pod)
         try:
-            question = Question(snapshot, pod, tables)
+            question = Question(snapshot, pod, tables, framework)
             if pod.nominated_node_name or _changes_when_bound(pod):
                 return None
             return _room(question, own)
@@ -153,15 +156,18 @@ def _changes_when_bound(pod: Pod) -> bool:
     return any(r.key in TOPOLOGY_LABELS for selector in selectors if selector for r in selector.requirements)
 
 
-def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> Iterator[OnNode] | None:
+def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterator[OnNode] | None:
     """What becomes of one pod for each of these nodes, one after the other. None where this cannot tell.
 
     Valid where only what is on the node itself decides: resources and ports. The evictions on one node leave less of
     their budgets for those on the next.
     """
+    snapshot = framework.snapshot
+    if framework.without_columns:
+        return None
     with snapshot.shelf.taken():
         try:
-            question = Question(snapshot, pod, tables_of(snapshot))
+            question = Question(snapshot, pod, tables_of(snapshot), framework)
         except NotValid:
             return None
         constraints = [d.constraint for d in question.demands if d.constraint is not None]
@@ -169,7 +175,7 @@ def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> Iterator
         if len(constraints) > bool(pod.spec.host_ports) or keeps_apart or pod.nominated_node_name:
             return None
         fits, infos = _fits(question), snapshot.node_infos
-    return _one_by_one(snapshot, pod, nodes, frozenset(infos[row].name for row in np.flatnonzero(fits).tolist()))
+    return _one_by_one(framework, pod, nodes, frozenset(infos[row].name for row in np.flatnonzero(fits).tolist()))
 
 
 def _fits(question: Question) -> NDArray[np.bool_]:
@@ -179,8 +185,9 @@ def _fits(question: Question) -> NDArray[np.bool_]:
     return fits
 
 
-def _one_by_one(snapshot: Snapshot, pod: Pod, nodes: Sequence[str], fits: frozenset[str]) -> Iterator[OnNode]:
+def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str], fits: frozenset[str]) -> Iterator[OnNode]:
     """Candidates are worked out ahead, until evictions have left so little of a budget that it matters to the next."""
+    snapshot = framework.snapshot
     known: dict[str, Candidate] = {}
     charged: dict[tuple[str, str], PodDisruptionBudget] = {}
     end, ahead = 0, _AHEAD
@@ -192,7 +199,7 @@ def _one_by_one(snapshot: Snapshot, pod: Pod, nodes: Sequence[str], fits: frozen
         if stale or place >= end:
             snapshot, charged, ahead = snapshot.with_budgets(charged), {}, _AHEAD if stale else ahead
             end, ahead = place + ahead, 2 * ahead
-            known = _candidates(snapshot, pod, nodes[place:end])
+            known = _candidates(framework.over(snapshot), pod, nodes[place:end])
         candidate = known.get(node)
         if candidate is not None:
             charged = charged_budgets(snapshot.budgets, candidate.victims, charged)
@@ -207,10 +214,11 @@ def _may_be_violated(
     return may_be_violated(charged, lower)
 
 
-def _candidates(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> dict[str, Candidate]:
+def _candidates(framework: Framework, pod: Pod, nodes: Sequence[str]) -> dict[str, Candidate]:
     """Node -> who has to go, of those of these nodes where that helps."""
+    snapshot = framework.snapshot
     with snapshot.shelf.taken():
-        question = Question(snapshot, pod, tables_of(snapshot))
+        question = Question(snapshot, pod, tables_of(snapshot), framework)
         some = np.zeros(len(question.open), np.bool_)
         some[[snapshot.rows[node] for node in nodes if node in snapshot.rows]] = True
         found = question.candidates(np.flatnonzero(question.open & ~_fits(question) & some))

@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from policies.metering import meter
+from policies.metering import VECTOR, charge, meter
 from policies.scheduling.fast.budgets import MatchingBudgets
 from policies.scheduling.fast.kinds import PerKind, PodKinds
 from policies.scheduling.fast.nodes import NodeTables
 from policies.scheduling.preemption import NOW
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
     from policies.objects.pod import Pod
-    from policies.scheduling.fast.constraints import Against
     from policies.scheduling.fast.cutoff import Cutoff
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
+    from policies.semantics import Semantics
 
+KEPT: Final = 64
+"""Numbers per kind kept at most."""
 MOST_NEW_KINDS: Final = 1024
 """Kinds whose pods are gone never go: with twice as many as there were at first, and so many more, the tables are made
 anew."""
@@ -37,8 +39,9 @@ _NODE: Final = 14
 class Tables:
     """What fast paths know of one set of nodes: their pods, their labels, the order of victims per priority."""
 
-    def __init__(self, nodes: int) -> None:
-        self.kinds = PodKinds()
+    def __init__(self, nodes: int, semantics: Semantics) -> None:
+        self.semantics = semantics
+        self.kinds = PodKinds(semantics)
         self.most_kinds = 0
         """With more of them the tables are made anew; 0 before the first snapshot."""
         self.kind: NDArray[np.int32] = np.zeros((8, nodes), np.int32)
@@ -48,7 +51,7 @@ class Tables:
         self.cutoffs: dict[int, Cutoff] = {}
         self.matches: dict[Hashable, tuple[PerKind, object]] = {}
         """What constraints make of each kind, by what they depend on; the second keeps alive what the key names."""
-        self.against: dict[Hashable, tuple[Against, object]] = {}
+        self.against: dict[Hashable, tuple[Any, object]] = {}
         """What anti-affinity of pods on nodes has against a pod, by what it depends on."""
         self.budgets: dict[Hashable, tuple[PerKind, object]] = {}
         """Which kinds a disruption budget matches, by namespace and selector; the second keeps the latter alive."""
@@ -65,7 +68,7 @@ class Tables:
         """Become the tables of this snapshot. Raises CutShort: the nodes up to there are done."""
         if self.kinds.weight > self.most_kinds > 0:
             self.kinds.forget()
-            self.__init__(len(self.serials))  # type: ignore[misc]
+            self.__init__(len(self.serials), self.semantics)  # type: ignore[misc]
         serials, work = snapshot.columns.serials, meter()
         for row in np.flatnonzero(self.serials != serials).tolist():
             info = snapshot.node_infos[row]
@@ -84,6 +87,23 @@ class Tables:
         self.kind[:, row] = 0
         self.kind[:count, row] = [number(pod) for pod in pods]
         self.start[:count, row] = [NOW if pod.start_time is None else pod.start_time for pod in pods]
+
+    def kept(self, key: Hashable, keep: object, of: Callable[[Pod], int]) -> NDArray[np.int64]:
+        """A number of every kind that depends on `key` alone; `keep` is what the key names by identity."""
+        found = self.matches.get(key)
+        if found is None:
+            if len(self.matches) >= KEPT:
+                self.matches.clear()
+            found = self.matches[key] = (PerKind(self.kinds, of), keep)
+        return found[0].values()
+
+    def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sum over the pods of every node."""
+        charge(self.kind.size // VECTOR)
+        if not per_kind.any():
+            return np.zeros(self.kind.shape[1], np.int64)
+        total: NDArray[np.int64] = per_kind.astype(np.int16)[self.kind].sum(axis=0, dtype=np.int64)
+        return total
 
     def check(self, snapshot: Snapshot) -> None:
         """Raises AssertionError where what is kept up differs from what a rebuild gives."""
@@ -104,7 +124,7 @@ def tables_of(snapshot: Snapshot) -> Tables:
     """The tables of a snapshot, up to date. Call it, and use them, with `snapshot.shelf.lock` held. Raises CutShort."""
     shelf = snapshot.shelf
     if shelf.tables is None:
-        shelf.tables = Tables(len(snapshot.node_infos))
+        shelf.tables = Tables(len(snapshot.node_infos), snapshot.semantics)
     tables: Tables = shelf.tables
     tables.sync(snapshot)
     return tables

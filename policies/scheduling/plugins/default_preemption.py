@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from policies.scheduling.framework import CycleState, NodeToStatus, Plugin
+from policies.scheduling.framework import CycleState, NodeToStatus, Plugin, PostFilterResult, Status, unschedulable
 from policies.scheduling.preemption import Preemption, pod_eligible_to_preempt_others, preempt
 
 if TYPE_CHECKING:
     from policies.objects.pod import Pod
+    from policies.scheduling.arguments import DefaultPreemptionArgs
 
 
 class DefaultPreemption(Plugin):
     """Finds the nodes where evicting pods of lower priority would help, and the best of them."""
 
     name: ClassVar[str] = "DefaultPreemption"
+    makes_room_in_columns: ClassVar[bool | None] = True
+    args: DefaultPreemptionArgs
 
-    def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> Preemption:
-        """Upstream `PostFilter`, without doing it."""
+    def pre_enqueue(self, pod: Pod) -> Status | None:  # noqa: ARG002
+        """Upstream `PreEnqueue`: a pod waits while its own preemption is under way."""
+        return None
+
+    def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:
+        """Upstream `PostFilter`, without doing it; the details are a Preemption."""
         reason = pod_eligible_to_preempt_others(pod, statuses, self.snapshot)
         if reason:
-            return Preemption(eligible=False, ineligible_reason=reason)
-        return preempt(self.handle, state, pod, statuses)
+            return PostFilterResult(unschedulable(reason), details=Preemption(eligible=False, ineligible_reason=reason))
+        found = preempt(self.handle, state, pod, statuses)
+        found = replace(found, num_candidates=self.args.num_candidates(found.potential_nodes))
+        if not found.selected:
+            return PostFilterResult(unschedulable("preemption is not helpful"), details=found)
+        return PostFilterResult(None, found.selected[0].node_name, found)

@@ -21,10 +21,12 @@ class ImageLocality(Plugin):
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """Upstream `Score`."""
-        spec = pod.spec
-        names = (*spec.images, *(volume.image for volume in spec.volumes if volume.image))
+        spec, semantics = pod.spec, self.semantics
+        mounted = tuple(volume.image for volume in spec.volumes if volume.image)
+        names = (*spec.images, *mounted) if semantics.image_volumes_count_for_locality else spec.images
         total = sum(self._scaled(normalized_image_name(name), node_info) for name in names)
-        largest = MAX_CONTAINER_THRESHOLD * spec.container_count
+        sources = spec.container_count + (len(mounted) if semantics.image_volumes_raise_the_threshold else 0)
+        largest = MAX_CONTAINER_THRESHOLD * sources
         total = min(max(total, MIN_THRESHOLD), largest)
         return MAX_NODE_SCORE * (total - MIN_THRESHOLD) // (largest - MIN_THRESHOLD)
 

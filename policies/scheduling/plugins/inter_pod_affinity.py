@@ -16,23 +16,25 @@ from policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from policies.scheduling.plugins.inter_pod_affinity_columns import NO_LABELS, anti_affinity
+from policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from policies.objects.pod import Pod
     from policies.objects.pod_affinity import AffinityTerm, WeightedAffinityTerm
+    from policies.scheduling.arguments import InterPodAffinityArgs
+    from policies.scheduling.fast.problem import NodeFitProblem
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
 
 AFFINITY: Final = unresolvable("node(s) didn't match pod affinity rules")
 ANTI_AFFINITY: Final = unschedulable("node(s) didn't match pod anti-affinity rules")
 EXISTING_ANTI_AFFINITY: Final = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
-HARD_POD_AFFINITY_WEIGHT: Final = 1
 
 Counts = dict[tuple[str, str], int]
 """(topology key, value) -> number of matching terms."""
-NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 @dataclass(slots=True)
@@ -81,6 +83,9 @@ class InterPodAffinity(Plugin):
     """Rejects nodes for required affinity and anti-affinity, the pod's and that of pods already there."""
 
     name: ClassVar[str] = "InterPodAffinity"
+    needs_pre_filter: ClassVar[str] = f'error reading "PreFilterInterPodAffinity" from cycleState: {NOT_FOUND}'
+    needs_pre_score: ClassVar[str] = f'failed to read "PreScoreInterPodAffinity" from cycleState: {NOT_FOUND}'
+    args: InterPodAffinityArgs
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:
         """Upstream `PreFilter`."""
@@ -130,6 +135,11 @@ class InterPodAffinity(Plugin):
             return EXISTING_ANTI_AFFINITY
         return None
 
+    def in_columns(self, problem: NodeFitProblem) -> None:
+        """Only of pods without required affinity."""
+        for constraint in anti_affinity(problem, merge_namespaces):
+            problem.add(constraint)
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
         """Upstream `PreScore`: preferences of the pod, preferences of others for it, and required affinity to it."""
         affinity = pod.spec.pod_affinity
@@ -137,7 +147,10 @@ class InterPodAffinity(Plugin):
         repelled = [_merged(t, self.snapshot) for t in affinity.preferred_anti_affinity]
         namespace_labels = self.snapshot.namespace_labels(pod.namespace)
         every = affinity.has_preferred
+        if self.args.ignore_preferred_terms_of_existing_pods and not every:
+            return SKIP
         scores: dict[str, dict[str, int]] = {}
+        hard_weight = self.args.hard_pod_affinity_weight
         work = meter()
         for node_info in self.snapshot.node_infos if every else self.snapshot.have_pods_with_affinity:
             work.charge(1 + len(node_info.pods))
@@ -147,9 +160,9 @@ class InterPodAffinity(Plugin):
                 _score_terms(scores, repelled, pod, other, NO_LABELS, labels, -1)
                 theirs = other.spec.pod_affinity
                 if theirs.present:
-                    for term in each(theirs.required_affinity, 1):
+                    for term in each(theirs.required_affinity if hard_weight else (), 1):
                         if term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
-                            _add_score(scores, term, labels, HARD_POD_AFFINITY_WEIGHT)
+                            _add_score(scores, term, labels, hard_weight)
                     _score_terms(scores, theirs.preferred_affinity, other, pod, namespace_labels, labels, 1)
                     _score_terms(scores, theirs.preferred_anti_affinity, other, pod, namespace_labels, labels, -1)
         if not scores:

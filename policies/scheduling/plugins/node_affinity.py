@@ -16,25 +16,32 @@ from policies.scheduling.framework import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from policies.objects.node import Node
     from policies.objects.node_selector import NodeSelector
     from policies.objects.pod import Pod
+    from policies.scheduling.arguments import NodeAffinityArgs
     from policies.scheduling.node_info import NodeInfo
 
 REASON: Final = unresolvable("node(s) didn't match Pod's node affinity/selector")
+ENFORCED: Final = unresolvable("node(s) didn't match scheduler-enforced node affinity")
 CONFLICT: Final = unresolvable("pod affinity terms conflict")
 
 
 class NodeAffinity(Plugin):
-    """Rejects nodes that the pod's nodeSelector and required affinity do not match; scores preferred terms."""
+    """Rejects nodes that the pod's nodeSelector and required affinity do not match; scores preferred terms.
+
+    What the profile adds for every pod (addedAffinity) counts as well.
+    """
 
     name: ClassVar[str] = "NodeAffinity"
+    args: NodeAffinityArgs
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
         """Upstream `PreFilter`: terms that all name their nodes leave only these."""
         affinity = pod.spec.node_affinity
-        if affinity.required is None and affinity.node_selector is None:
+        if affinity.required is None and affinity.node_selector is None and self.args.required is None:
             return PreFilterResult(status=SKIP)
         names = named_nodes(affinity.required)
         if names is not None and not names:
@@ -43,20 +50,32 @@ class NodeAffinity(Plugin):
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`."""
+        added = self.args.required
+        if added is not None and not added.matches(node_info.node.labels, node_info.name):
+            return ENFORCED
         return None if pod.spec.node_affinity.matches(node_info.node.labels, node_info.name) else REASON
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
         """Upstream `PreScore`."""
-        return SKIP if pod.spec.node_affinity.preferred is None else None
+        return SKIP if pod.spec.node_affinity.preferred is None and self.args.preferred is None else None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """The weights of the preferred terms that match."""
-        preferred = pod.spec.node_affinity.preferred or ()
+        preferred = (*(self.args.preferred or ()), *(pod.spec.node_affinity.preferred or ()))
         return sum(p.weight for p in each(preferred, 1) if p.term.matches(node_info.node.labels, node_info.name))
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
         """The more the better."""
         default_normalize_score(scores, reverse=False)
+
+    def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
+        """Whether a node passes, whoever is on it; None: all do."""
+        own, added = pod.spec.node_affinity, self.args.required
+        if own.required is None and own.node_selector is None:
+            return None if added is None else lambda node: added.matches(node.labels, node.name)
+        if added is None:
+            return lambda node: own.matches(node.labels, node.name)
+        return lambda node: added.matches(node.labels, node.name) and own.matches(node.labels, node.name)
 
 
 def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
+from policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.scheduling.node_info import NodeInfo
 
@@ -19,11 +21,24 @@ class NodeDeclaredFeatures(Plugin):
     """Rejects nodes whose `status.declaredFeatures` lack what the pod needs."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
+    needs_pre_filter: ClassVar[str] = f'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: {NOT_FOUND}'
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
         """Upstream `PreFilter`."""
-        return PreFilterResult(status=None if pod.spec.required_features else SKIP)
+        state.data[self.name] = required = self._needed(pod)
+        return PreFilterResult(status=None if required else SKIP)
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`."""
-        return None if pod.spec.required_features <= node_info.node.declared_features else REASON
+        required: frozenset[str] = state.data[self.name]
+        return None if required <= node_info.node.declared_features else REASON
+
+    def static_filter(self, pod: Pod) -> Callable[[Node], bool] | None:
+        """Whether a node passes, whoever is on it; None: all do."""
+        needed = self._needed(pod)
+        return (lambda node: needed <= node.declared_features) if needed else None
+
+    def _needed(self, pod: Pod) -> frozenset[str]:
+        if not self.semantics.declared_features_are_checked:
+            return frozenset()
+        return pod.spec.required_features & self.semantics.schedulable_features

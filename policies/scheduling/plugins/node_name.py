@@ -21,3 +21,6 @@ class NodeName(Plugin):
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`."""
         return None if not pod.node_name or pod.node_name == node_info.name else REASON
+
+    def static_filter(self, pod: Pod) -> None:
+        """Every node passes: a pod that names its node is none for columns."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import numpy as np
+
 from policies.metering import charge
+from policies.scheduling.fast.problem import Constraint, NodeFitProblem, NotValid
 from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unschedulable
+from policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -23,6 +27,7 @@ class NodePorts(Plugin):
     """Rejects nodes where a port of the host that the pod wants is taken."""
 
     name: ClassVar[str] = "NodePorts"
+    needs_pre_filter: ClassVar[str] = f'reading "PreFilterNodePorts" from cycleState: {NOT_FOUND}'
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
         """Upstream `PreFilter`."""
@@ -35,6 +40,22 @@ class NodePorts(Plugin):
         """Upstream `Filter`."""
         wanted: WantedPorts = state.data[self.name]
         return REASON if wanted.conflicts(node_info.used_ports) else None
+
+    def in_columns(self, problem: NodeFitProblem) -> None:
+        """Not where two pods of a node have one port: the first that goes frees it upstream."""
+        spec = problem.pod.spec
+        if not spec.host_ports:
+            return
+        wanted = WantedPorts(spec.host_ports)
+        tables = problem.tables
+        per_kind = tables.kept(("ports", id(spec)), spec, lambda other: wanted.conflicts(set(other.spec.host_ports)))
+        present = tables.present(per_kind)
+        for row in np.flatnonzero(present > 1).tolist():
+            if wanted.conflicts(problem.snapshot.node_infos[row].used_ports) != present[row]:
+                raise NotValid
+        everywhere, none = np.ones(len(present), np.bool_), np.zeros(len(present), np.int64)
+        here = np.arange(len(present))
+        problem.add(Constraint(per_kind, everywhere, np.flatnonzero(present), present, none, domains=here))
 
 
 class WantedPorts:

@@ -4,46 +4,100 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from policies.metering import FEW, charge
-from policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, as_resource
-from policies.scheduling.framework import MAX_NODE_SCORE, Code, CycleState, Plugin, Status
+from policies.objects.resources import NON_ZERO_DEFAULTS
+from policies.scheduling.fast.problem import MOST, Demand, NodeFitProblem, NotValid
+from policies.scheduling.framework import Code, CycleState, Plugin, PreFilterResult, Status
+from policies.scheduling.plugins.resource_allocation import amounts_on, requests_of, scorer
+from policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from policies.objects.pod import Pod
+    from policies.scheduling.arguments import NodeResourcesFitArgs
     from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.plugin import PluginHandle
 
 
 class NodeResourcesFit(Plugin):
-    """Rejects nodes without room; scores those with the most room left highest (LeastAllocated over cpu and memory)."""
+    """Rejects nodes without room; scores them by what is free, or what is used, of the resources in its arguments."""
 
     name: ClassVar[str] = "NodeResourcesFit"
+    needs_pre_filter: ClassVar[str] = f'error reading "PreFilterNodeResourcesFit" from cycleState: {NOT_FOUND}'
+    args: NodeResourcesFitArgs
+
+    def __init__(self, handle: PluginHandle, args: NodeResourcesFitArgs) -> None:
+        super().__init__(handle, args)
+        self._score = scorer(args.strategy, args.shape)
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
+        """Upstream `PreFilter`: what the pod requests is known already."""
+        return PreFilterResult()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`: all that is lacking; unresolvable when one request exceeds what the node has at all."""
-        lacking = list(insufficient_resources(pod, node_info))
+        lacking = list(insufficient_resources(pod, node_info, self.ignored(pod)))
         if not lacking:
             return None
         unresolvable = any(never for _, never in lacking)
         code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE
         return Status(code, tuple(reason for reason, _ in lacking))
 
+    def ignored(self, pod: Pod) -> Collection[str]:
+        """The extended resources that the pod requests and the filter leaves out."""
+        names, groups = self.args.ignored_resources, self.args.ignored_resource_groups
+        if not names and not groups:
+            return ()
+        return {
+            name
+            for name in pod.spec.request.scalars
+            if _is_extended(name) and (name in names or name.split("/", 1)[0] in groups)
+        }
+
+    def in_columns(self, problem: NodeFitProblem) -> None:
+        """What is not requested is not looked at; a request above what a node has puts the node out of the question."""
+        request, ignored = problem.pod.spec.request, self.ignored(problem.pod)
+        wanted = {
+            "cpu": request.milli_cpu,
+            "memory": request.memory,
+            "ephemeral-storage": request.ephemeral_storage,
+            "pods": 1,
+            **request.scalars,
+        }
+        columns = problem.snapshot.columns
+        for resource, amount in wanted.items():
+            charge(1 + problem.row)
+            if amount >= MOST:
+                raise NotValid
+            if not amount or resource in ignored:
+                continue
+            if resource not in columns.resources:
+                problem.resolvable = np.zeros_like(problem.possible)
+                continue
+            index = columns.resources.index(resource)
+            present = problem.with_nominated(columns.requested[index], resource)
+            limit = columns.allocatable[index] - amount
+            if resource != "pods":
+                problem.resolvable = problem.resolvable & (limit >= 0)
+            problem.demands.append(Demand(present, limit, resource))
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
         """Upstream `PreScore`. Its scorer knows nothing of pod-level resources (they are never switched on in it)."""
         amounts = pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
-        state.data[self.name] = as_resource({name: amounts.get(name, 0) for name in (CPU, MEMORY)})
+        state.data[self.name] = requests_of(amounts, self.args.resources)
 
-    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """Upstream `leastResourceScorer`."""
-        request, allocatable = state.data[self.name], node_info.node.allocatable
-        return least_allocated(
-            (node_info.non_zero_cpu + request.milli_cpu, allocatable.milli_cpu),
-            (node_info.non_zero_memory + request.memory, allocatable.memory),
-        )
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
+        """Upstream `Score`."""
+        if self.name not in state.data:
+            self.pre_score(state, pod, ())
+        requests = state.data[self.name]
+        return self._score(amounts_on(node_info, requests, self.args.resources, non_zero=True))
 
 
-def insufficient_resources(pod: Pod, node_info: NodeInfo) -> Iterator[tuple[str, bool]]:
+def insufficient_resources(pod: Pod, node_info: NodeInfo, ignored: Collection[str] = ()) -> Iterator[tuple[str, bool]]:
     """(reason, whether it would be lacking on the empty node too). Source: upstream `fitsRequest`."""
     request, allocatable = pod.spec.request, node_info.node.allocatable
     if len(node_info.pods) + 1 > allocatable.allowed_pod_number:
@@ -58,15 +112,10 @@ def insufficient_resources(pod: Pod, node_info: NodeInfo) -> Iterator[tuple[str,
         charge(len(request.scalars) // 2)
     for name, amount in request.scalars.items():
         has = allocatable.scalars.get(name, 0)
-        if 0 < amount > has - node_info.scalars.get(name, 0):
+        if name not in ignored and 0 < amount > has - node_info.scalars.get(name, 0):
             yield f"Insufficient {name}", amount > has
 
 
-def least_allocated(*resources: tuple[int, int]) -> int:
-    """Of (requested, allocatable) pairs: the mean of what stays free, in percent; what nodes lack does not count."""
-    scores = [
-        0 if requested > allocatable else (allocatable - requested) * MAX_NODE_SCORE // allocatable
-        for requested, allocatable in resources
-        if allocatable
-    ]
-    return sum(scores) // len(scores) if scores else 0
+def _is_extended(name: str) -> bool:
+    """Upstream `IsExtendedResourceName`, of names that a pod may request."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

@@ -8,6 +8,9 @@ from policies.objects.taints import NO_SCHEDULE, Taint, tolerations_tolerate_tai
 from policies.scheduling.framework import CycleState, Plugin, Status, unresolvable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.scheduling.node_info import NodeInfo
 
@@ -25,3 +28,8 @@ class NodeUnschedulable(Plugin):
         if not node_info.node.unschedulable or tolerations_tolerate_taint(pod.spec.tolerations, UNSCHEDULABLE_TAINT):
             return None
         return REASON
+
+    def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
+        """Whether a node passes, whoever is on it."""
+        tolerations = pod.spec.tolerations
+        return lambda node: not node.unschedulable or tolerations_tolerate_taint(tolerations, UNSCHEDULABLE_TAINT)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from policies.metering import each
-from policies.objects.csi_migration import driver_of_provisioner
+from policies.objects.csi_migration import PORTWORX, driver_of_provisioner
 from policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from policies.objects.pod import Pod
+    from policies.objects.pod_spec import PodSpec
     from policies.objects.storage import CSINode, PersistentVolumeClaim
     from policies.scheduling.node_info import NodeInfo
 
@@ -56,6 +57,8 @@ class NodeVolumeLimits(Plugin):
         csi_node = self.snapshot.objects.csi_nodes.get(("", node_info.name))
         try:
             new = self._attachable(pod, csi_node, new_pod=True)
+            if self.semantics.missing_drivers_reject:
+                self._check_drivers(new, csi_node)
             limits = csi_node.limits if csi_node else {}
             if not new or not limits:
                 return None
@@ -69,6 +72,20 @@ class NodeVolumeLimits(Plugin):
         wanted = Counter(driver for volume, driver in new.items() if volume not in attached)
         return REASON if _exceeded(limits, current, wanted) else None
 
+    @staticmethod
+    def beyond_columns(spec: PodSpec) -> bool:
+        """Columns are for pods without volumes that are attached."""
+        return any(v.claim_name is not None or v.ephemeral or v.migrated for v in spec.volumes)
+
+    def _check_drivers(self, new: Attached, csi_node: CSINode | None) -> None:
+        """Upstream `checkCSIDriverOnNode`; of several missing ones upstream names any."""
+        for name in dict.fromkeys(new.values()):
+            driver = self.snapshot.objects.csi_drivers.get(("", name))
+            installed = csi_node is not None and name in csi_node.drivers
+            asks = driver is not None and (driver.prevents_scheduling_if_missing or not self.semantics.drivers_opt_in)
+            if asks and not installed:
+                raise _Rejected(unschedulable(f"{name} CSI driver is not installed on the node"))
+
     def _attachable(self, pod: Pod, csi_node: CSINode | None, *, new_pod: bool) -> Attached:
         """Upstream `filterAttachableVolumes`."""
         found: Attached = {}
@@ -76,7 +93,7 @@ class NodeVolumeLimits(Plugin):
             name = volume.claim_of(pod.name)
             if name is None:
                 # An inline volume of a kind that has become a CSI driver's.
-                if volume.migrated and csi_node:
+                if volume.migrated and self._migration_on(volume.migrated.plugin, csi_node):
                     if not volume.migrated.handle:
                         raise _Rejected(failed(f"converting volume({volume.name}) from inline to csi"))
                     found[volume.migrated.driver, volume.migrated.handle] = volume.migrated.driver
@@ -100,7 +117,7 @@ class NodeVolumeLimits(Plugin):
         """(driver, handle) of a claim. Source: upstream `getCSIDriverInfo`, `getCSIDriverInfoFromSC`."""
         volume = self.snapshot.objects.volumes.get(("", claim.volume_name))
         if volume is not None:
-            if volume.csi is None and volume.migrated and csi_node:
+            if volume.csi is None and volume.migrated and self._migration_on(volume.migrated.plugin, csi_node):
                 return volume.migrated.driver, volume.migrated.handle
             return volume.csi
         storage_class = self.snapshot.objects.storage_classes.get(("", claim.storage_class))
@@ -109,9 +126,16 @@ class NodeVolumeLimits(Plugin):
         driver = driver_of_provisioner(storage_class.provisioner)
         if driver is None:
             driver = storage_class.provisioner
-        elif csi_node is None:
+        elif not self._migration_on(storage_class.provisioner, csi_node):
             return None
         return driver, f"unbound/{claim.namespace}/{claim.name}"
+
+    def _migration_on(self, plugin: str, csi_node: CSINode | None) -> bool:
+        """Upstream `isCSIMigrationOn`."""
+        if csi_node is None:
+            return False
+        asks = plugin == PORTWORX and self.semantics.portworx_needs_the_annotation
+        return not asks or plugin in csi_node.migrated_plugins
 
     def _attachments(self, node_name: str) -> Attached:
         """Upstream `getNodeVolumeAttachmentInfo`."""

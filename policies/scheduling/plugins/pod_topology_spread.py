@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from policies.metering import charge, each, meter
 from policies.objects.taints import untolerated_taint
 from policies.objects.topology_spread import TopologySpreadConstraint
+from policies.scheduling.arguments import SYSTEM_DEFAULTING
+from policies.scheduling.fast.problem import NodeFitProblem, NotValid
 from policies.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
@@ -21,6 +23,8 @@ from policies.scheduling.framework import (
     unschedulable,
 )
 from policies.scheduling.plugins.default_selector import default_selector
+from policies.scheduling.plugins.pod_topology_spread_columns import spread
+from policies.scheduling.status import NOT_FOUND
 from policies.selectors import with_label_keys
 
 if TYPE_CHECKING:
@@ -28,12 +32,15 @@ if TYPE_CHECKING:
 
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.scheduling.arguments import PodTopologySpreadArgs
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.objects import Objects
 
 NOT_MATCHED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
 LABEL_MISSING: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
 HOSTNAME: Final = "kubernetes.io/hostname"
+DO_NOT_SCHEDULE: Final = "DoNotSchedule"
+SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
 SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(3, HOSTNAME, "ScheduleAnyway"),
     TopologySpreadConstraint(5, "topology.kubernetes.io/zone", "ScheduleAnyway"),
@@ -118,12 +125,15 @@ class PodTopologySpread(Plugin):
     """
 
     name: ClassVar[str] = "PodTopologySpread"
+    needs_pre_filter: ClassVar[str] = f'reading "PreFilterPodTopologySpread" from cycleState: {NOT_FOUND}'
+    needs_pre_score: ClassVar[str] = f'error reading "PreScorePodTopologySpread" from cycleState: {NOT_FOUND}'
+    args: PodTopologySpreadArgs
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:
         """Upstream `PreFilter`. The system's defaults only score."""
-        if any(c.error and c.when_unsatisfiable == "DoNotSchedule" for c in pod.spec.topology_spread):
+        if any(c.error and c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod.spec.topology_spread):
             return PreFilterResult(status=failed("get constraints from pod: its label selector cannot be read"))
-        constraints = do_not_schedule(pod)
+        constraints = self._of(pod, DO_NOT_SCHEDULE)
         if not constraints:
             return PreFilterResult(status=SKIP)
         counts: list[dict[str, int]] = [{} for _ in constraints]
@@ -169,8 +179,8 @@ class PodTopologySpread(Plugin):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
         """Upstream `PreScore`."""
-        own = bool(pod.spec.topology_spread)
-        constraints = _constraints(pod.spec.topology_spread, pod, "ScheduleAnyway") if own else self._defaults(pod)
+        own = bool(pod.spec.topology_spread) or self.args.defaulting_type != SYSTEM_DEFAULTING
+        constraints = self._of(pod, SCHEDULE_ANYWAY)
         if not constraints:
             return SKIP
         ignored = frozenset(n.name for n in nodes if own and not _has_all_keys(n.node, constraints))
@@ -213,8 +223,25 @@ class PodTopologySpread(Plugin):
             else:
                 scores[name] = MAX_NODE_SCORE * (most + least - score) // most if most else MAX_NODE_SCORE
 
-    def _defaults(self, pod: Pod) -> Constraints:
-        return default_constraints(pod, self.snapshot.objects)
+    def in_columns(self, problem: NodeFitProblem) -> None:
+        """Where the skew is one that preemption can mend."""
+        pod = problem.pod
+        if any(c.error and c.when_unsatisfiable == DO_NOT_SCHEDULE for c in pod.spec.topology_spread):
+            raise NotValid
+        for constraint in spread(problem, self._of(pod, DO_NOT_SCHEDULE)):
+            problem.add(constraint)
+
+    def _of(self, pod: Pod, action: str) -> Constraints:
+        """The pod's own constraints, else the default ones. Source: upstream `getConstraints`."""
+        if pod.spec.topology_spread:
+            return _constraints(pod.spec.topology_spread, pod, action)
+        system = self.args.defaulting_type == SYSTEM_DEFAULTING
+        defaults = SYSTEM_DEFAULTS if system else self.args.default_constraints
+        wanted = [constraint for constraint in defaults if constraint.when_unsatisfiable == action]
+        if not wanted:
+            return ()
+        selector = default_selector(pod, self.snapshot.objects)
+        return () if selector.empty else tuple(replace(constraint, selector=selector) for constraint in wanted)
 
     def _count(self, constraints: Constraints, counts: list[dict[str, int]], pod: Pod, *, own: bool) -> None:
         """Count pods of every node in the domains of the feasible ones."""
@@ -251,8 +278,8 @@ def default_constraints(pod: Pod, objects: Objects) -> Constraints:
 
 
 def do_not_schedule(pod: Pod) -> Constraints:
-    """The pod's constraints that its place must meet."""
-    return _constraints(pod.spec.topology_spread, pod, "DoNotSchedule")
+    """The pod's own constraints that its place must meet."""
+    return _constraints(pod.spec.topology_spread, pod, DO_NOT_SCHEDULE)
 
 
 def _constraints(constraints: Constraints, pod: Pod, action: str) -> Constraints:

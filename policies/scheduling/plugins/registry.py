@@ -1,15 +1,13 @@
-"""The default profile: which plugins, in which order, and what their scores weigh.
-
-Source: kubernetes `pkg/scheduler/apis/config/v1/default_plugins.go`.
-"""
+"""The plugins that kube-scheduler is built of. Source: kubernetes `pkg/scheduler/framework/plugins/registry.go`."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from policies.scheduling.framework import Registered
+from policies.scheduling.plugins.default_binder import DefaultBinder
 from policies.scheduling.plugins.default_preemption import DefaultPreemption
 from policies.scheduling.plugins.dynamic_resources import DynamicResources
+from policies.scheduling.plugins.gang_scheduling import GangScheduling, PodGroupPodsCount, TopologyPlacement
 from policies.scheduling.plugins.image_locality import ImageLocality
 from policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from policies.scheduling.plugins.node_affinity import NodeAffinity
@@ -21,27 +19,40 @@ from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from policies.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from policies.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from policies.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from policies.scheduling.plugins.priority_sort import PrioritySort
+from policies.scheduling.plugins.scheduling_gates import SchedulingGates
 from policies.scheduling.plugins.taint_toleration import TaintToleration
 from policies.scheduling.plugins.volume_binding import VolumeBinding
 from policies.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from policies.scheduling.plugins.volume_zone import VolumeZone
 
-DEFAULT_PROFILE: Final = (
-    Registered(NodeUnschedulable),
-    Registered(NodeName),
-    Registered(TaintToleration, weight=3),
-    Registered(NodeAffinity, weight=2),
-    Registered(NodePorts),
-    Registered(NodeResourcesFit, weight=1),
-    Registered(VolumeRestrictions),
-    Registered(NodeVolumeLimits),
-    Registered(VolumeBinding),
-    Registered(VolumeZone),
-    Registered(PodTopologySpread, weight=2),
-    Registered(InterPodAffinity, weight=2),
-    Registered(DynamicResources, weight=2),
-    Registered(DefaultPreemption),
-    Registered(NodeResourcesBalancedAllocation, weight=1),
-    Registered(ImageLocality, weight=1),
-    Registered(NodeDeclaredFeatures),
+if TYPE_CHECKING:
+    from policies.scheduling.framework import Plugin
+
+_PLUGINS: Final[tuple[type[Plugin], ...]] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+    DynamicResources,
+    DefaultPreemption,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    DefaultBinder,
+    NodeDeclaredFeatures,
+    GangScheduling,
+    TopologyPlacement,
+    PodGroupPodsCount,
 )
+IN_TREE: Final = {plugin.name: plugin for plugin in _PLUGINS}
+"""Name -> class, of every plugin that can be named without anything being added to the scheduler."""

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
 from policies.scheduling.framework import CycleState, Plugin, Status, default_normalize_score, unresolvable
+from policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.scheduling.node_info import NodeInfo
 
@@ -20,11 +22,17 @@ class TaintToleration(Plugin):
     """Rejects nodes for NoSchedule and NoExecute taints; the fewer untolerated PreferNoSchedule taints, the better."""
 
     name: ClassVar[str] = "TaintToleration"
+    needs_pre_score: ClassVar[str] = f'failed to read "PreScoreTaintToleration" from cycleState: {NOT_FOUND}'
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`."""
         taints = node_info.node.taints
         return REASON if taints and untolerated_taint(taints, pod.spec.tolerations) else None
+
+    def static_filter(self, pod: Pod) -> Callable[[Node], bool]:
+        """Whether a node passes, whoever is on it."""
+        tolerations = pod.spec.tolerations
+        return lambda node: not node.taints or untolerated_taint(node.taints, tolerations) is None
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
         """Upstream `PreScore`."""

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from policies.metering import each
 from policies.objects.storage import NO_PROVISIONER
-from policies.quantity import NANO
-from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, failed, unresolvable
+from policies.scheduling.arguments import MAX_CUSTOM_PRIORITY_SCORE
+from policies.scheduling.framework import (
+    MAX_NODE_SCORE,
+    SKIP,
+    CycleState,
+    Plugin,
+    PreFilterResult,
+    Status,
+    failed,
+    unresolvable,
+)
 from policies.scheduling.plugins.node_volume_limits import not_created_for
+from policies.scheduling.plugins.storage_score import (
+    NO_VOLUMES,
+    Binding,
+    PodVolumes,
+    bytes_of,
+    storage_score,
+)
+from policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.objects.pod import Pod
-    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+    from policies.objects.pod_spec import PodSpec
+    from policies.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
+    from policies.scheduling.arguments import VolumeBindingArgs
     from policies.scheduling.node_info import NodeInfo
 
+_SCALE: Final = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
 BIND_CONFLICT: Final = "node(s) didn't find available persistent volumes to bind"
 NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
 NOT_ENOUGH_SPACE: Final = "node(s) did not have enough free storage"
@@ -27,10 +47,11 @@ UNBOUND_IMMEDIATE: Final = unresolvable("pod has unbound immediate PersistentVol
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The pod's claims: bound, and to be bound once a node is chosen."""
+    """The pod's claims: bound, and to be bound once a node is chosen; `found`: what for, by node that passed."""
 
-    bound: tuple[PersistentVolumeClaim, ...]
-    delayed: tuple[PersistentVolumeClaim, ...]
+    bound: tuple[PersistentVolumeClaim, ...] = ()
+    delayed: tuple[PersistentVolumeClaim, ...] = ()
+    found: dict[str, PodVolumes] = field(default_factory=dict)
 
 
 class _Failed(Exception):
@@ -41,6 +62,12 @@ class VolumeBinding(Plugin):
     """Rejects nodes that cannot mount the pod's volumes, or have none to bind; preemption never helps."""
 
     name: ClassVar[str] = "VolumeBinding"
+    needs_pre_filter: ClassVar[str] = NOT_FOUND
+    args: VolumeBindingArgs
+
+    @property
+    def _shape(self) -> tuple[tuple[int, int], ...]:
+        return tuple((point.utilization, point.score * _SCALE) for point in self.args.shape)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
         """Upstream `PreFilter`."""
@@ -55,6 +82,7 @@ class VolumeBinding(Plugin):
                 return PreFilterResult(status=unresolvable(problem))
             claims.append(claim)
         if not claims:
+            state.data[self.name] = _State()
             return PreFilterResult(status=SKIP)
         unbound = [claim for claim in claims if not claim.fully_bound]
         # A claim that waits for its first consumer is bound by the scheduler, any other one should have been bound.
@@ -70,15 +98,53 @@ class VolumeBinding(Plugin):
         matched, exist = self._check_bound_claims(claims.bound, node_info)
         if not matched:
             reasons.append(NODE_CONFLICT)
+        volumes = PodVolumes()
         try:
-            problem = self._check_delayed_claims(claims.delayed, node_info)
+            problem = self._check_delayed_claims(claims.delayed, node_info, volumes)
         except _Failed as error:
             return failed(str(error))
         if problem:
             reasons.append(problem)
         if not exist:
             reasons.append(VOLUME_NOT_EXIST)
-        return unresolvable(*reasons) if reasons else None
+        if reasons:
+            return unresolvable(*reasons)
+        claims.found[node_info.name] = volumes
+        return None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
+        """Upstream `PreScore`: without the gate there is no score."""
+        if not self.semantics.storage_capacity_is_scored:
+            return SKIP
+        return None if self.name in self.handle.framework.profile.at("preFilter") else failed(NOT_FOUND)
+
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
+        """Upstream `Score`."""
+        if not self.semantics.storage_capacity_is_scored:
+            return 0
+        claims: _State = state.data.get(self.name) or _State()
+        return storage_score(claims.found.get(node_info.name, NO_VOLUMES), self._shape)
+
+    @staticmethod
+    def beyond_columns(spec: PodSpec) -> bool:
+        """Columns are for pods without claims."""
+        return any(v.claim_name is not None or v.ephemeral for v in spec.volumes)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
+        """Upstream `Reserve`: the filter has found volumes for the node, or will have them made there."""
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Upstream `Unreserve`: nothing was changed."""
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
+        """Upstream `PreBindPreFlight`: nothing to wait for where all claims are bound."""
+        claims: _State | None = state.data.get(self.name)
+        return SKIP if claims is None or not claims.delayed else None
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
+        """Upstream `PreBind`, when the volumes have been bound in time."""
+        return None
 
     def _waits(self, claim: PersistentVolumeClaim) -> bool:
         """Source: component-helpers `IsDelayBindingMode`."""
@@ -97,8 +163,10 @@ class VolumeBinding(Plugin):
                 return False, True
         return True, True
 
-    def _check_delayed_claims(self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo) -> str:
-        """Why they cannot be bound here, empty if they can. Source: upstream `FindPodVolumes`."""
+    def _check_delayed_claims(
+        self, claims: tuple[PersistentVolumeClaim, ...], node_info: NodeInfo, found: PodVolumes
+    ) -> str:
+        """Why they cannot be bound here, empty if they can; then to what is `found`. Source: `FindPodVolumes`."""
         to_match, to_provision = [], []
         for claim in each(claims, 1):
             if claim.selected_node is None:
@@ -114,9 +182,10 @@ class VolumeBinding(Plugin):
                 to_provision.append(claim)
             else:
                 chosen.add(volume.name)
-        return self._check_provisions(to_provision, node_info)
+                found.bindings.append(Binding(volume.storage_class, bytes_of(claim.request), bytes_of(volume.capacity)))
+        return self._check_provisions(to_provision, node_info, found)
 
-    def _check_provisions(self, claims: list[PersistentVolumeClaim], node_info: NodeInfo) -> str:
+    def _check_provisions(self, claims: list[PersistentVolumeClaim], node_info: NodeInfo, found: PodVolumes) -> str:
         """Source: upstream `checkVolumeProvisions`."""
         for claim in each(claims, 1):
             if not claim.storage_class:
@@ -126,25 +195,30 @@ class VolumeBinding(Plugin):
                 raise _Failed(f'failed to find storage class "{claim.storage_class}"')
             if storage_class.provisioner in ("", NO_PROVISIONER) or not storage_class.allows(node_info.node.labels):
                 return BIND_CONFLICT
-            if not self._has_enough_capacity(storage_class, claim, node_info):
+            driver = self.snapshot.objects.csi_drivers.get(("", storage_class.provisioner))
+            if claim.request is None or driver is None or not driver.storage_capacity:
+                continue
+            capacity = self._enough_capacity(storage_class, claim, node_info)
+            if capacity is None:
                 return NOT_ENOUGH_SPACE
+            provision = Binding(claim.storage_class, bytes_of(claim.request), bytes_of(capacity.capacity))
+            found.provisions.append(provision)
         return ""
 
-    def _has_enough_capacity(
+    def _enough_capacity(
         self, storage_class: StorageClass, claim: PersistentVolumeClaim, node_info: NodeInfo
-    ) -> bool:
-        """Source: upstream `hasEnoughCapacity`."""
-        driver = self.snapshot.objects.csi_drivers.get(("", storage_class.provisioner))
-        if claim.request is None or driver is None or not driver.storage_capacity:
-            return True
-        return any(
-            capacity.storage_class == storage_class.name
-            and capacity.limit is not None
-            and -(-capacity.limit // NANO) >= -(-claim.request // NANO)
-            and capacity.nodes is not None
-            and capacity.nodes.matches(node_info.node.labels)
-            for capacity in each(tuple(self.snapshot.objects.storage_capacities.values()))
-        )
+    ) -> CSIStorageCapacity | None:
+        """Source: upstream `hasEnoughCapacity`, which takes any where several would do."""
+        for capacity in each(tuple(self.snapshot.objects.storage_capacities.values())):
+            if (
+                capacity.storage_class == storage_class.name
+                and capacity.limit is not None
+                and bytes_of(capacity.limit) >= bytes_of(claim.request)
+                and capacity.nodes is not None
+                and capacity.nodes.matches(node_info.node.labels)
+            ):
+                return capacity
+        return None
 
     def _find_matching_volume(
         self, claim: PersistentVolumeClaim, chosen: set[str], node_info: NodeInfo

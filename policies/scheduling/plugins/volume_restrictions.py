@@ -12,6 +12,7 @@ from policies.scheduling.framework import (
     Plugin,
     PreFilterResult,
     Status,
+    failed,
     unresolvable,
     unschedulable,
 )
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.objects.pod import Pod
+    from policies.objects.pod_spec import PodSpec
     from policies.scheduling.node_info import NodeInfo
 
 DISK_CONFLICT: Final = unschedulable("node(s) had no available disk")
@@ -81,4 +83,12 @@ class VolumeRestrictions(Plugin):
                 for volume in each(other.spec.volumes, len(disks)):
                     if volume.disk and any(disk.conflicts(volume.disk) for disk in disks):
                         return DISK_CONFLICT
-        return CLAIM_CONFLICT if state.data[self.name].conflicts > 0 else None
+        found: _State | None = state.data.get(self.name)
+        if found is None:
+            return failed('cannot read "PreFilterVolumeRestrictions" from cycleState')
+        return CLAIM_CONFLICT if found.conflicts > 0 else None
+
+    @staticmethod
+    def beyond_columns(spec: PodSpec) -> bool:
+        """Columns are for pods without claims and disks."""
+        return any(v.claim_name is not None or v.disk for v in spec.volumes)

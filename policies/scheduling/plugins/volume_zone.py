@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.objects.pod import Pod
+    from policies.objects.pod_spec import PodSpec
     from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from policies.scheduling.node_info import NodeInfo
 
@@ -34,7 +35,22 @@ class VolumeZone(Plugin):
     name: ClassVar[str] = "VolumeZone"
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter`, `getPVbyPod`."""
+        """Upstream `PreFilter`."""
+        topologies, problem = self._of_pod(pod)
+        if problem:
+            return PreFilterResult(status=unresolvable(problem))
+        if not topologies:
+            return PreFilterResult(status=SKIP)
+        state.data[self.name] = topologies
+        return PreFilterResult()
+
+    @staticmethod
+    def beyond_columns(spec: PodSpec) -> bool:
+        """Columns are for pods without claims."""
+        return any(v.claim_name is not None for v in spec.volumes)
+
+    def _of_pod(self, pod: Pod) -> tuple[tuple[_Topology, ...], str]:
+        """(the topologies of the pod's volumes, why they cannot be told). Source: upstream `getPVbyPod`."""
         topologies: list[_Topology] = []
         for volume in pod.spec.volumes:
             if volume.claim_name is None:
@@ -42,14 +58,11 @@ class VolumeZone(Plugin):
             claim = self.snapshot.objects.claims.get((pod.namespace, volume.claim_name))
             problem = self._problem(claim, volume.claim_name)
             if problem:
-                return PreFilterResult(status=unresolvable(problem))
+                return (), problem
             bound = self.snapshot.objects.volumes.get(("", claim.volume_name)) if claim else None
             if bound:
                 topologies += _topologies(bound)
-        if not topologies:
-            return PreFilterResult(status=SKIP)
-        state.data[self.name] = tuple(topologies)
-        return PreFilterResult()
+        return tuple(topologies), ""
 
     def _problem(self, claim: PersistentVolumeClaim | None, name: str) -> str:
         """Why the claim does not tell its zone, empty if it does or need not."""
@@ -65,12 +78,19 @@ class VolumeZone(Plugin):
             return f'storageclass.storage.k8s.io "{claim.storage_class}" not found'
         return "" if storage_class.binding_mode == "WaitForFirstConsumer" else "PersistentVolume had no name"
 
-    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
         """Upstream `Filter`; a node without any such label takes every volume."""
+        if not pod.spec.volumes:
+            return None
+        topologies = state.data.get(self.name)
+        if topologies is None:
+            topologies, problem = self._of_pod(pod)
+            if problem:
+                return unresolvable(problem)
         labels = node_info.node.labels
         if not any(label in labels for label in GA_LABELS):
             return None
-        for key, values in state.data[self.name]:
+        for key, values in topologies:
             if labels.get(key, labels.get(GA_LABELS[key])) not in values:
                 return REASON
         return None

@@ -15,16 +15,18 @@ import numpy as np
 from policies.metering import charge
 from policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, as_resource
 from policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
+from policies.scheduling.configuration import configuration_of
 from policies.scheduling.fast.answer import Question
-from policies.scheduling.fast.constraints import NotValid, included_nodes, matching_kinds
+from policies.scheduling.fast.problem import NotValid
 from policies.scheduling.fast.tables import Tables, tables_of
-from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Handle
+from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Framework
 from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
 from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
 from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes
 from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT, NodeUnschedulable
 from policies.scheduling.plugins.pod_topology_spread import HOSTNAME, default_constraints
+from policies.scheduling.plugins.pod_topology_spread_columns import included_nodes, matching_kinds
 from policies.scheduling.plugins.taint_toleration import TaintToleration
 
 if TYPE_CHECKING:
@@ -68,7 +70,14 @@ class Cycle:
         """Raises NotValid: the plugins must be asked one by one."""
         self.snapshot, self.pod = snapshot, pod
         self.tables: Tables = tables_of(snapshot)
-        self.question = Question(snapshot, pod, self.tables)
+        semantics = snapshot.semantics
+        if semantics.scheduler is not None or not semantics.balanced_allocation_scores_the_change:
+            raise NotValid  # scores are those of the default profile, since 1.36
+        profile = configuration_of(semantics).profile(pod.spec.scheduler_name)
+        if profile is None:
+            raise NotValid
+        self.framework = Framework(snapshot, profile)
+        self.question = Question(snapshot, pod, self.tables, self.framework)
         self.feasible: NDArray[np.bool_] = self.question.feasible
 
     def fits_on(self, name: str) -> bool:
@@ -118,7 +127,7 @@ class Cycle:
             left[[self.snapshot.rows[name] for name in names if name in self.snapshot.rows]] = True
             plugins.add(NodeAffinity.name)
             reasons[NOT_NAMED] += len(infos) - int(left.sum())
-        for row in np.flatnonzero(left & ~self.tables.nodes.static(spec)).tolist():
+        for row in np.flatnonzero(left & ~self.question.static).tolist():
             left[row] = False
             plugin, status = _first(spec, infos[row].node)
             plugins.add(plugin)
@@ -153,7 +162,8 @@ class Cycle:
         names = [*spec.images, *(volume.image for volume in spec.volumes if volume.image)]
         wanted = frozenset(map(normalized_image_name, names))
         found = np.zeros(len(rows), np.int64)
-        plugin, state = ImageLocality(Handle(self.snapshot, ())), CycleState()
+        plugin: ImageLocality = self.framework.plugin(ImageLocality.name)
+        state = CycleState()
         for place, row in enumerate(rows.tolist()):
             info = infos[row]
             if not wanted.isdisjoint(info.node.images):

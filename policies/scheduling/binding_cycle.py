@@ -1,0 +1,230 @@
+"""The binding cycle of one pod, as a value: what was reserved, what it waits for, how it ended.
+
+Nothing waits here: whoever has a clock takes step after step. Source: kubernetes `pkg/scheduler/schedule_one.go`
+(`prepareForBindingCycle`, `bindingCycle`), `framework/runtime/framework.go`, `framework/runtime/waiting_pods_map.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from policies.scheduling.extension_points import MAX_PERMIT_TIMEOUT
+from policies.scheduling.status import SKIP, Code, CycleState, Status, failed, unschedulable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.objects.pod import Pod
+    from policies.scheduling.framework import Framework
+
+
+class Stage(StrEnum):
+    """What comes next; BOUND and FAILED are the end."""
+
+    RESERVE = "Reserve"
+    PERMIT = "Permit"
+    PRE_BIND_PRE_FLIGHT = "PreBindPreFlight"
+    WAIT_ON_PERMIT = "WaitOnPermit"
+    PRE_BIND = "PreBind"
+    BIND = "Bind"
+    POST_BIND = "PostBind"
+    BOUND = "bound"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class BindingCycle:
+    """A pod that is assumed to be on its node. Each step is another value.
+
+    `waits`: plugin -> for how many seconds it holds the pod, from when PERMIT was taken, unless it allows it before.
+    `announced`: the API server is told of the node (`nominatedNodeName`), because there is something to wait for.
+    `status`, `failed_at`: why it failed, and where.
+    """
+
+    pod: Pod
+    node_name: str
+    stage: Stage = Stage.RESERVE
+    waits: Mapping[str, float] = field(default_factory=dict)
+    announced: bool = False
+    status: Status | None = None
+    failed_at: Stage | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no step left."""
+        return self.stage in (Stage.BOUND, Stage.FAILED)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether Permit plugins hold it: it goes on when all have allowed it."""
+        return self.stage is Stage.WAIT_ON_PERMIT and bool(self.waits)
+
+    @property
+    def unschedulable(self) -> bool:
+        """Whether it was rejected up to Permit: it waits for an event then, others are tried again after back-off."""
+        if self.status is None or not self.status.rejected:
+            return False
+        return self.failed_at not in (Stage.PRE_BIND, Stage.BIND)
+
+    def step(self, framework: Framework, state: CycleState) -> BindingCycle:
+        """Run the plugins of the stage. A pod that waits stays as it is. What fails gives back what was reserved."""
+        if self.ended or self.waiting:
+            return self
+        taken, status = _TAKE[self.stage](self, framework, state)
+        if status is None:
+            return replace(taken, stage=_NEXT[self.stage])
+        return taken.fail(status, framework, state)
+
+    def fail(self, status: Status, framework: Framework, state: CycleState) -> BindingCycle:
+        """End it, and give back what was reserved. Source: upstream `handleBindingCycleError`."""
+        run_unreserve_plugins(framework, state, self.pod, self.node_name)
+        return replace(self, stage=Stage.FAILED, status=status, failed_at=self.stage)
+
+    def allow(self, plugin: str) -> BindingCycle:
+        """A plugin lets the pod go. Source: upstream `waitingPod.Allow`."""
+        return replace(self, waits={name: seconds for name, seconds in self.waits.items() if name != plugin})
+
+    def reject(self, plugin: str, message: str, framework: Framework, state: CycleState) -> BindingCycle:
+        """A plugin says no to a pod that waits. Source: upstream `waitingPod.Reject`."""
+        return self.fail(unschedulable(message).of(plugin), framework, state)
+
+    def time_out(self, waited: float, framework: Framework, state: CycleState) -> BindingCycle:
+        """Rejected where a plugin has held it for as long as it may. `waited`: seconds since PERMIT."""
+        late = min(((seconds, name) for name, seconds in self.waits.items() if seconds <= waited), default=None)
+        if not self.waiting or late is None:
+            return self
+        text = f"rejected due to timeout after waiting {late[0]:g}s at plugin {late[1]}"
+        return self.reject(late[1], text, framework, state)
+
+
+_Taken = tuple[BindingCycle, "Status | None"]
+
+
+def _reserve(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
+    return cycle, run_reserve_plugins(framework, state, cycle.pod, cycle.node_name)
+
+
+def _permit(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
+    waits, status = run_permit_plugins(framework, state, cycle.pod, cycle.node_name)
+    waiting = status is not None and status.code is Code.WAIT
+    return replace(cycle, waits=waits), None if waiting else status
+
+
+def _pre_flight(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
+    status = run_pre_bind_pre_flights(framework, state, cycle.pod, cycle.node_name)
+    skipped = status is not None and status.code is Code.SKIP
+    return replace(cycle, announced=status is None or bool(cycle.waits)), None if skipped else status
+
+
+def _pre_bind(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
+    return cycle, run_pre_bind_plugins(framework, state, cycle.pod, cycle.node_name)
+
+
+def _bind(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
+    return cycle, run_bind_plugins(framework, state, cycle.pod, cycle.node_name)
+
+
+def _post_bind(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
+    run_post_bind_plugins(framework, state, cycle.pod, cycle.node_name)
+    return cycle, None
+
+
+_TAKE: Final[dict[Stage, Callable[[BindingCycle, Framework, CycleState], _Taken]]] = {
+    Stage.RESERVE: _reserve,
+    Stage.PERMIT: _permit,
+    Stage.PRE_BIND_PRE_FLIGHT: _pre_flight,
+    Stage.WAIT_ON_PERMIT: lambda cycle, framework, state: (cycle, None),  # noqa: ARG005
+    Stage.PRE_BIND: _pre_bind,
+    Stage.BIND: _bind,
+    Stage.POST_BIND: _post_bind,
+}
+_NEXT: Final = dict(zip(_TAKE, (*list(_TAKE)[1:], Stage.BOUND), strict=True))
+
+
+def run_reserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    """The first that cannot ends it; who calls then gives all back. Source: upstream `RunReservePluginsReserve`."""
+    for plugin in framework.reserves:
+        status = plugin.reserve(state, pod, node_name)
+        if status is not None:
+            return _of_binding(status, "Reserve", plugin.name)
+    return None
+
+
+def run_unreserve_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
+    """Every Reserve plugin, in reverse. Source: upstream `RunReservePluginsUnreserve`."""
+    for plugin in reversed(framework.reserves):
+        plugin.unreserve(state, pod, node_name)
+
+
+def run_permit_plugins(
+    framework: Framework, state: CycleState, pod: Pod, node_name: str
+) -> tuple[dict[str, float], Status | None]:
+    """(plugin -> for how many seconds it makes the pod wait, status). Source: upstream `RunPermitPlugins`."""
+    waits: dict[str, float] = {}
+    waiting: Status | None = None
+    for plugin in framework.permits:
+        status, timeout = plugin.permit(state, pod, node_name)
+        if status is None:
+            continue
+        if status.code is not Code.WAIT:
+            return {}, _of_binding(status, "Permit", plugin.name)
+        waits[plugin.name] = min(timeout, MAX_PERMIT_TIMEOUT)
+        waiting = status
+    if waiting is None:
+        return {}, None
+    told = "one or more plugins asked to wait and no plugin rejected pod"
+    return waits, Status(Code.WAIT, (*waiting.reasons, told))
+
+
+def run_pre_bind_pre_flights(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    """SKIP where no PreBind plugin has anything to do. Source: upstream `RunPreBindPreFlights`."""
+    found: Status | None = SKIP
+    for plugin in framework.pre_binds:
+        status = plugin.pre_bind_pre_flight(state, pod, node_name)
+        if status is None:
+            found = None
+        elif status.code is Code.SKIP:
+            state.skip_pre_bind.add(plugin.name)
+        elif status.code is Code.ERROR:
+            return status.while_running(f'running PreBindPreFlight "{plugin.name}"', plugin.name)
+        else:
+            return failed(
+                f'PreBindPreFlight {plugin.name} returned "{status.code}", which is unsupported. It is supposed to '
+                "return Success, Skip, or Error status"
+            )
+    return found
+
+
+def run_pre_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    """Source: upstream `RunPreBindPlugins`; that some may run at the same time makes no difference here."""
+    for plugin in framework.pre_binds:
+        status = None if plugin.name in state.skip_pre_bind else plugin.pre_bind(state, pod, node_name)
+        if status is not None:
+            return _of_binding(status, "PreBind", plugin.name)
+    return None
+
+
+def run_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+    """The first that does not skip binds the pod, or does not. Source: upstream `RunBindPlugins`."""
+    status: Status | None = SKIP
+    for plugin in framework.binds:
+        status = plugin.bind(state, pod, node_name)
+        if status is None:
+            return None
+        if status.code is not Code.SKIP:
+            return _of_binding(status, "Bind", plugin.name)
+    return status
+
+
+def run_post_bind_plugins(framework: Framework, state: CycleState, pod: Pod, node_name: str) -> None:
+    """Source: upstream `RunPostBindPlugins`."""
+    for plugin in framework.post_binds:
+        plugin.post_bind(state, pod, node_name)
+
+
+def _of_binding(status: Status, point: str, plugin: str) -> Status:
+    if status.rejected:
+        return status.of(plugin)
+    return status.while_running(f'running {point} plugin "{plugin}"', plugin)

@@ -1,0 +1,103 @@
+"""What a prediction rests on, or cannot know, in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.scheduling.binding_cycle import BindingCycle
+from policies.scheduling.framework import CycleState, Framework, PluginFault
+from policies.scheduling.plugin import foreign_at
+from policies.scheduling.preemption import Candidate, Preemption, importance, potential_victims
+
+if TYPE_CHECKING:
+    from policies.objects.pod import Pod
+    from policies.profiles import Extender
+    from policies.scheduling.snapshot import Snapshot
+
+
+class Facts(NamedTuple):
+    """What caveats go by, of one prediction. `looked_for`: after so many feasible nodes the scheduler stops looking;
+    `not_scored`: why it is not known which of them is the best."""
+
+    pod: Pod
+    framework: Framework
+    feasible: list[str]
+    selected: list[str]
+    node: str
+    looked_for: int
+    not_scored: str
+
+
+def named(extender: Extender) -> str:
+    """How an extender is spoken of."""
+    return f'the extender "{extender.url_prefix}"'
+
+
+def of_placement(facts: Facts) -> list[str]:
+    """Of a pod that fits."""
+    standing = []
+    feasible, own = facts.feasible, facts.pod.nominated_node_name
+    if own in feasible:
+        standing.append(f"the pod is nominated to {own}, which passes: the scheduler tries that node first")
+    if len(feasible) > facts.looked_for:
+        standing.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
+    standing += _of_binding(facts)
+    if facts.not_scored:
+        standing.append(f"which of {len(feasible)} nodes is not predicted: {facts.not_scored}")
+    elif len(facts.selected) > 1:
+        standing.append(f"{len(facts.selected)} nodes tie for the best score: any of them may be chosen")
+    return standing
+
+
+def _of_binding(facts: Facts) -> list[str]:
+    """What plugins that are not kube-scheduler's own make of a pod that has a node."""
+    framework = facts.framework
+    if not any(foreign_at(framework.profile, point) for point in ("reserve", "permit", "preBind", "bind")):
+        return []
+    cycle, state = BindingCycle(facts.pod, facts.node), CycleState()
+    try:
+        while not cycle.ended and not cycle.waiting:
+            cycle = cycle.step(framework, state)
+    except PluginFault as fault:
+        return [f"whether it is bound to {cycle.node_name} is not predicted: {fault}"]
+    if cycle.waiting:
+        held = ", ".join(f"{name} (up to {seconds:g} s)" for name, seconds in sorted(cycle.waits.items()))
+        return [f"before it is bound to {cycle.node_name} it waits for {held}"]
+    if cycle.status is None:
+        return []
+    why = ", ".join(cycle.status.reasons)
+    return [f"plugin {cycle.status.plugin} keeps it from {cycle.node_name} at {cycle.failed_at}: {why}"]
+
+
+def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[str]:
+    """Of a pod that fits nowhere."""
+    standing = []
+    if preemption.potential_nodes > preemption.num_candidates and preemption.candidates:
+        standing.append(
+            f"preemption may help on {preemption.potential_nodes} nodes: the scheduler tries a random part of them"
+        )
+    if len(preemption.selected) > 1:
+        standing.append(f"{len(preemption.selected)} nodes tie: any of them may be nominated")
+    if any(_victims_tie(candidate, snapshot) for candidate in preemption.selected):
+        standing.append("victims tie with other pods in priority and start time: which of them go may differ")
+    if any(victim.start_time is None for candidate in preemption.selected for victim in candidate.victims):
+        standing.append("a victim has no start time: it counts as started now")
+    stale = {
+        f"{budget.namespace}/{budget.name}"
+        for candidate in preemption.selected
+        for other in potential_victims(pod, snapshot.node_infos[snapshot.rows[candidate.node_name]])
+        for budget in snapshot.budgets.get(other.namespace, ())
+        if budget.stale and budget.matches(other.namespace, other.labels)
+    }
+    standing += [f"the status of the disruption budget {name} is older than its spec" for name in sorted(stale)]
+    return standing
+
+
+def _victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
+    """Whether another pod on the node might be in a victim's place."""
+    node_info = snapshot.get(candidate.node_name)
+    if node_info is None:
+        return False
+    victims = {victim.identity for victim in candidate.victims}
+    ranks = {importance(victim) for victim in candidate.victims}
+    return any(importance(pod) in ranks and pod.identity not in victims for pod in node_info.pods)

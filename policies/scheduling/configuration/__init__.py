@@ -1,0 +1,157 @@
+"""KubeSchedulerConfiguration v1: read as strictly as kube-scheduler reads it, and worked out to profiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.apis.field_errors import aggregate
+from policies.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
+from policies.scheduling.configuration.decoding import decoding_faults
+from policies.scheduling.configuration.expansion import Expansion
+from policies.scheduling.configuration.plugin_arguments import READERS
+from policies.scheduling.configuration.plugin_sets import PluginSet, plugin_sets
+from policies.scheduling.configuration.schema import API_VERSION, KIND, MULTI_POINT, POINTS
+from policies.scheduling.configuration.validation import GONE, backoff, validate
+from policies.scheduling.plugins.registry import IN_TREE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from policies.apis.field_errors import FieldError
+    from policies.objects.fields import ApiObject
+    from policies.semantics import Semantics
+
+_ANYWHERE: Final = frozenset(POINTS) - {"queueSort", "bind"}
+"""Where a plugin at multiPoint may have a part: of these two a profile has its own."""
+_KNOWN: Final = 64
+"""Releases, with their gates, whose default profile is kept."""
+
+
+class InvalidConfiguration(Exception):
+    """kube-scheduler would not start with it. `faults`: each with the path to what is wrong."""
+
+    def __init__(self, faults: Sequence[FieldError]) -> None:
+        super().__init__(aggregate(faults))
+        self.faults = tuple(faults)
+
+
+def scheduler_configuration(
+    config: Any,
+    semantics: Semantics,
+    plugins: Mapping[str, Any] = IN_TREE,
+    source: str = "",
+    unknown: Callable[[str, frozenset[str]], Any] | None = None,
+) -> SchedulerConfiguration:
+    """A KubeSchedulerConfiguration as it comes out in this release. `plugins`: those that the scheduler is built of.
+
+    `unknown`: makes a plugin that is not among them, for the points where it may have a part; without, it is a fault.
+    Raises InvalidConfiguration.
+    """
+    _raise(decoding_faults(config))
+    given = [profile or {} for profile in config.get("profiles") or ()] or [{}]
+    if len(given) == 1 and given[0].get("schedulerName") is None:
+        given[0] = {**given[0], "schedulerName": DEFAULT_SCHEDULER}
+    sets = [plugin_sets(profile.get("plugins") or {}, semantics) for profile in given]
+    faults = list(validate(config, given, sets))
+    if unknown is not None:
+        plugins = {**_unknown(sets, plugins, unknown), **plugins}
+    args = [_arguments(profile, number, sets[number], semantics, faults) for number, profile in enumerate(given)]
+    _raise(faults)
+    extenders = tuple(sorted(map(_extender, config.get("extenders") or ()), key=lambda e: e.ignorable))
+    profiles: dict[str, Profile] = {}
+    for number, profile in enumerate(given):
+        made = _profile(profile, number, sets[number], args[number], plugins, semantics, faults)
+        profiles[made.scheduler_name] = _without_ignored(made, extenders)
+    _raise(faults)
+    initial, most = backoff(config)
+    percentage = config.get("percentageOfNodesToScore") or 0
+    return SchedulerConfiguration(profiles, extenders, percentage, initial, most, source)
+
+
+def configuration_of(semantics: Semantics) -> SchedulerConfiguration:
+    """The scheduler of a cluster: the one that was given, or the release's own with its default profile."""
+    return semantics.scheduler or _default(semantics)
+
+
+@lru_cache(_KNOWN)
+def _default(semantics: Semantics) -> SchedulerConfiguration:
+    return scheduler_configuration({"apiVersion": API_VERSION, "kind": KIND}, semantics)
+
+
+def _raise(faults: Sequence[FieldError]) -> None:
+    if faults:
+        raise InvalidConfiguration(faults)
+
+
+def _arguments(
+    profile: ApiObject, number: int, sets: Mapping[str, PluginSet], semantics: Semantics, faults: list[FieldError]
+) -> dict[str, Any]:
+    """Plugin -> its arguments. As upstream, those of NodeResourcesFit are checked only where the plugin is there."""
+    enabled = {name for plugins in sets.values() for name, _ in plugins.enabled}
+    found: dict[str, Any] = {name: READERS[name]({}, (), [], semantics) for name in READERS if name in enabled}
+    for index, plugin in enumerate(profile.get("pluginConfig") or ()):
+        name, args = (plugin or {}).get("name") or "", (plugin or {}).get("args")
+        if name not in READERS:
+            found[name] = {} if args is None else args
+            continue
+        checked = faults if name in enabled or name != "NodeResourcesFit" else []
+        path = ("profiles", number, "pluginConfig", index, "args")
+        found[name] = READERS[name](args or {}, path, checked, semantics)
+    return found
+
+
+def _profile(
+    profile: ApiObject,
+    number: int,
+    sets: Mapping[str, PluginSet],
+    args: Mapping[str, Any],
+    plugins: Mapping[str, Any],
+    semantics: Semantics,
+    faults: list[FieldError],
+) -> Profile:
+    name = profile.get("schedulerName") or ""
+    expansion = Expansion(name, sets, plugins, semantics, ("profiles", number))
+    faults += expansion.faults
+    points = {point: names for point, names in expansion.points.items() if names}
+    used = {name: plugins[name] for names in points.values() for name in names if name in plugins}
+    return Profile(name, points, expansion.weights(), args, used, profile.get("percentageOfNodesToScore"))
+
+
+def _unknown(
+    sets: Sequence[Mapping[str, PluginSet]],
+    plugins: Mapping[str, Any],
+    make: Callable[[str, frozenset[str]], Any],
+) -> dict[str, Any]:
+    """The plugins that are named and not known: at the points that name them, at multiPoint wherever one may be."""
+    at: dict[str, set[str]] = {}
+    for point, plugin_set in (entry for profile in sets for entry in profile.items()):
+        points = _ANYWHERE if point == MULTI_POINT else {point}
+        for name, _ in plugin_set.enabled:
+            if name not in plugins and name not in GONE:
+                at.setdefault(name, set()).update(points)
+    return {name: make(name, frozenset(points)) for name, points in at.items()}
+
+
+def _extender(given: ApiObject | None) -> Extender:
+    given = given or {}
+    managed = [resource or {} for resource in given.get("managedResources") or ()]
+    verbs = {verb: given.get(f"{verb}Verb") or "" for verb in ("filter", "prioritize", "preempt", "bind")}
+    return Extender(
+        url_prefix=given.get("urlPrefix") or "",
+        **{f"{verb}_verb": text for verb, text in verbs.items()},
+        weight=given.get("weight") or 0,
+        ignorable=bool(given.get("ignorable")),
+        managed_resources=frozenset(r.get("name") or "" for r in managed),
+        ignored_resources=frozenset(r.get("name") or "" for r in managed if r.get("ignoredByScheduler")),
+    )
+
+
+def _without_ignored(profile: Profile, extenders: Sequence[Extender]) -> Profile:
+    """Resources that extenders look after take the place of `ignoredResources`. Source: upstream `buildExtenders`."""
+    ignored = frozenset(name for extender in extenders for name in extender.ignored_resources)
+    args = profile.args.get("NodeResourcesFit")
+    if not ignored or args is None:
+        return profile
+    return replace(profile, args={**profile.args, "NodeResourcesFit": replace(args, ignored_resources=ignored)})

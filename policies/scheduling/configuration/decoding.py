@@ -1,0 +1,87 @@
+"""Strict decoding: types as Go has them, no unknown fields, arguments of the right kind.
+
+Source: kubernetes `cmd/kube-scheduler/app/options/configfile.go`, kube-scheduler `config/v1/types.go`
+(`DecodeNestedObjects`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.apis.decode import decode_fault
+from policies.apis.field_errors import FieldError
+from policies.apis.schema import ListOf, Struct, Type
+from policies.findings import cut
+from policies.metering import each
+from policies.objects.fields import json_type
+from policies.scheduling.configuration.schema import API_VERSION, ARGUMENTS, CONFIGURATION, KIND, OPAQUE
+
+if TYPE_CHECKING:
+    from policies.findings import Path
+    from policies.objects.fields import ApiObject
+
+_NAMED: Final = 64
+"""Characters of a name in a message."""
+
+
+def decoding_faults(config: Any) -> list[FieldError]:
+    """What keeps kube-scheduler from reading a configuration at all."""
+    if not isinstance(config, Mapping):
+        return [FieldError((), f"a configuration is an object, not {json_type(config)}")]
+    faults = _of_struct(config, CONFIGURATION, ()) + _of_header(config, (), KIND, must_be_given=True)
+    if faults:
+        return faults
+    for number, profile in enumerate(config.get("profiles") or ()):
+        for place, plugin in enumerate((profile or {}).get("pluginConfig") or ()):
+            path: Path = ("profiles", number, "pluginConfig", place, "args")
+            faults += _of_arguments((plugin or {}).get("name") or "", (plugin or {}).get("args"), path)
+    return faults
+
+
+def _of_arguments(name: str, args: Any, path: Path) -> list[FieldError]:
+    """Arguments of a plugin that is not known may be anything: it reads them itself."""
+    if args is None or name not in ARGUMENTS:
+        return []
+    if not isinstance(args, Mapping):
+        return [FieldError(path, f"must be an object, not {json_type(args)}")]
+    return _of_struct(args, ARGUMENTS[name], path) + _of_header(args, path, f"{name}Args")
+
+
+def _of_struct(obj: ApiObject, struct: Struct, path: Path) -> list[FieldError]:
+    wrong = decode_fault(obj, struct)
+    if wrong is not None:
+        return [FieldError((*path, *wrong.path), wrong.text)]
+    return list(_unknown(obj, struct, path))
+
+
+def _unknown(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
+    """Fields that there are not."""
+    if isinstance(kind, ListOf):
+        for index, item in enumerate(each(value or (), 1)):
+            yield from _unknown(item, kind.item, (*path, index))
+    elif isinstance(kind, Struct):
+        opaque = OPAQUE.get(kind.name, ())
+        for key, entry in (value or {}).items():
+            if key in kind.fields:
+                yield from _unknown(entry, kind.fields[key], (*path, key))
+            elif key not in opaque:
+                known = (*kind.fields, *opaque)
+                yield FieldError((*path, key), f'unknown field "{cut(str(key), _NAMED)}"{_nearest(str(key), known)}')
+
+
+def _nearest(key: str, known: tuple[str, ...]) -> str:
+    found = get_close_matches(key[:_NAMED], known, 1)
+    return f' (did you mean "{found[0]}"?)' if found else ""
+
+
+def _of_header(obj: ApiObject, path: Path, kind: str, *, must_be_given: bool = False) -> list[FieldError]:
+    """`apiVersion` and `kind`; those of arguments may be left out."""
+    faults = []
+    for key, wanted in (("apiVersion", API_VERSION), ("kind", kind)):
+        given = obj.get(key) or ""
+        if (given or must_be_given) and given != wanted:
+            said = f', not "{cut(str(given), _NAMED)}"' if given else ": it is missing"
+            faults.append(FieldError((*path, key), f'must be "{wanted}"{said}'))
+    return faults

@@ -1,0 +1,258 @@
+"""The extension points of the scheduling framework: what a plugin may implement, and whether it does so rightly.
+
+Source: kube-scheduler `framework/interface.go`. A plugin is a class with a `name`; which points it extends is told by
+its methods. A method with a name that is nearly one of these, or that cannot be called as it will be, is an error.
+"""
+
+from __future__ import annotations
+
+import inspect
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.objects.pod import Pod
+    from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.status import (
+        CycleState,
+        NodeToStatus,
+        PermitResult,
+        PostFilterResult,
+        PreFilterResult,
+        Status,
+    )
+    from policies.semantics import Semantics
+
+MAX_PERMIT_TIMEOUT: Final = 15 * 60.0
+"""Seconds that a pod waits at Permit at most. Source: upstream `maxTimeout`."""
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Protocol):
+    """Whether a pod may enter the queue at all."""
+
+    name: ClassVar[str]
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """None: it may."""
+
+
+@runtime_checkable
+class QueueSortPlugin(Protocol):
+    """The order of the queue; a profile has exactly one."""
+
+    name: ClassVar[str]
+
+    def less(self, first: Any, second: Any) -> bool:
+        """Whether the first queued pod is popped before the second. Each has `pod` and `timestamp`."""
+
+
+@runtime_checkable
+class PreFilterPlugin(Protocol):
+    """Looks at the pod, and at all nodes, before the nodes are filtered."""
+
+    name: ClassVar[str]
+
+    def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:
+        """SKIP: its Filter has nothing to do in this cycle."""
+
+
+@runtime_checkable
+class PreFilterExtensions(Protocol):
+    """Keeps PreFilter's state true while pods are added and removed on trial."""
+
+    name: ClassVar[str]
+
+    def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:
+        """`added` is on the node now."""
+
+    def remove_pod(self, state: CycleState, pod: Pod, removed: Pod, node_info: NodeInfo) -> None:
+        """`removed` is no longer on the node."""
+
+
+@runtime_checkable
+class FilterPlugin(Protocol):
+    """Whether a node can run the pod."""
+
+    name: ClassVar[str]
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
+        """None: it can."""
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    """What can be done when no node can run the pod."""
+
+    name: ClassVar[str]
+
+    def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:
+        """What it would do."""
+
+
+@runtime_checkable
+class PreScorePlugin(Protocol):
+    """Looks at the nodes that passed, before they are scored."""
+
+    name: ClassVar[str]
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
+        """SKIP: its Score has nothing to do in this cycle."""
+
+
+@runtime_checkable
+class ScorePlugin(Protocol):
+    """How good a node is for the pod."""
+
+    name: ClassVar[str]
+
+    def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:
+        """Higher is better; 0 to 100 after NormalizeScore."""
+
+
+@runtime_checkable
+class NormalizeScorePlugin(Protocol):
+    """Brings scores of all nodes to 0…100."""
+
+    name: ClassVar[str]
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
+        """Changes `scores` (by node name) in place."""
+
+
+@runtime_checkable
+class ReservePlugin(Protocol):
+    """Sets something aside for a pod whose node is chosen, and gives it back when the pod does not get there."""
+
+    name: ClassVar[str]
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """None: it is set aside."""
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Give it back; called for a pod for which `reserve` was never called, too."""
+
+
+@runtime_checkable
+class PermitPlugin(Protocol):
+    """Whether a pod may be bound: yes, no, or not yet."""
+
+    name: ClassVar[str]
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> PermitResult:
+        """WAIT holds the pod on its node until somebody allows or rejects it, or time is up."""
+
+
+@runtime_checkable
+class PreBindPlugin(Protocol):
+    """What must be done before a pod is bound."""
+
+    name: ClassVar[str]
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """SKIP: there is nothing to do for this pod. It must be quick, and change nothing."""
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """None: it is done."""
+
+
+@runtime_checkable
+class BindPlugin(Protocol):
+    """Binds the pod."""
+
+    name: ClassVar[str]
+
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """SKIP: the next plugin shall."""
+
+
+@runtime_checkable
+class PostBindPlugin(Protocol):
+    """Is told of a pod that was bound."""
+
+    name: ClassVar[str]
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Nothing comes of it."""
+
+
+EXTENSION_POINTS: Final[dict[str, type]] = {
+    "preEnqueue": PreEnqueuePlugin,
+    "queueSort": QueueSortPlugin,
+    "preFilter": PreFilterPlugin,
+    "filter": FilterPlugin,
+    "postFilter": PostFilterPlugin,
+    "preScore": PreScorePlugin,
+    "score": ScorePlugin,
+    "reserve": ReservePlugin,
+    "permit": PermitPlugin,
+    "preBind": PreBindPlugin,
+    "bind": BindPlugin,
+    "postBind": PostBindPlugin,
+}
+"""Extension point, as a configuration names it -> what a plugin there implements."""
+_BESIDE: Final = (PreFilterExtensions, NormalizeScorePlugin)
+"""What goes with PreFilter and with Score."""
+_OWN: Final = ("in_columns", "static_filter", "beyond_columns", "not_in")
+"""Methods of a plugin beside those of its extension points."""
+
+
+def _methods(protocol: type) -> tuple[str, ...]:
+    return tuple(name for name, value in vars(protocol).items() if inspect.isfunction(value) and name[0] != "_")
+
+
+METHODS: Final = {point: _methods(protocol) for point, protocol in EXTENSION_POINTS.items()}
+"""Extension point -> the methods that make it up."""
+_KNOWN: Final = {
+    name: getattr(protocol, name) for protocol in (*EXTENSION_POINTS.values(), *_BESIDE) for name in _methods(protocol)
+}
+
+
+class InvalidPlugin(Exception):
+    """A class that cannot be a plugin: which, and what is wrong with it."""
+
+
+def extends(plugin: Any, point: str, semantics: Semantics) -> bool:
+    """Whether a plugin's class extends an extension point in this release."""
+    return all(hasattr(plugin, method) for method in METHODS[point]) and point not in plugin.not_in(semantics)
+
+
+def check_plugin(plugin: Any) -> None:
+    """Raises InvalidPlugin: a class without a name, with a misspelt or half an extension point, or none at all."""
+    where = f"plugin {getattr(plugin, '__qualname__', plugin)!s}"
+    name = getattr(plugin, "name", None)
+    if not isinstance(plugin, type) or not isinstance(name, str) or not name:
+        raise InvalidPlugin(f"{where}: must be a class with a `name`")
+    public = [name for name in dir(plugin) if name[0] != "_" and callable(getattr(plugin, name))]
+    for method in public:
+        if method in _KNOWN:
+            _check_signature(f"{where}: {method}", getattr(plugin, method), _KNOWN[method])
+        elif method not in _OWN and (near := _nearest(method)):
+            raise InvalidPlugin(
+                f"{where}: {method} is no method of an extension point (did you mean {near}? "
+                "The name of a method of your own starts with an underscore)"
+            )
+    for protocol in (*EXTENSION_POINTS.values(), *_BESIDE):
+        methods = _methods(protocol)
+        missing = [name for name in methods if name not in public]
+        if missing and len(missing) < len(methods):
+            raise InvalidPlugin(f"{where}: has {', '.join(set(methods) - set(missing))} without {', '.join(missing)}")
+    if not any(name in public for names in METHODS.values() for name in names):
+        raise InvalidPlugin(f"{where}: extends nothing: it has none of {', '.join(_KNOWN)}")
+
+
+def _nearest(method: str) -> str:
+    plain = {name.replace("_", ""): name for name in _KNOWN}
+    found = get_close_matches(method.replace("_", "").lower(), plain, 1, 0.85)
+    return plain[found[0]] if found else ""
+
+
+def _check_signature(what: str, method: Any, protocol: Any) -> None:
+    wanted = list(inspect.signature(protocol).parameters)[1:]
+    try:
+        inspect.signature(method).bind(*([None] * (len(wanted) + 1)))
+    except (TypeError, ValueError):
+        text = f"{what} must take ({', '.join(['self', *wanted])})"
+        raise InvalidPlugin(text) from None

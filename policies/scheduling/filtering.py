@@ -1,0 +1,79 @@
+"""Which nodes can run a pod, plugin by plugin on every node. Source: kubernetes `pkg/scheduler/schedule_one.go`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.metering import meter
+from policies.scheduling.framework import FILTERS, Code, CycleState, Framework, NodeToStatus, Status, unresolvable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.objects.pod import Pod
+    from policies.profiles import Profile, SchedulerConfiguration
+    from policies.scheduling.node_info import NodeInfo
+
+MIN_FEASIBLE_NODES: Final = 100
+"""So many feasible nodes the scheduler looks for in any case. Source: minFeasibleNodesToFind."""
+
+
+class Rejection(NamedTuple):
+    """Which plugins rejected a pod, each node's status (PreFilter's alone where it rejected it), and the error that
+    ended the cycle, empty where none did. Source: kube-scheduler `Diagnosis`."""
+
+    plugins: tuple[str, ...] = ()
+    statuses: tuple[Status, ...] = ()
+    error: str = ""
+
+
+class Filtered:
+    """What the filters leave: nodes that pass, why the others do not, and why none was looked at (`rejected`).
+
+    `restricting`: the plugins whose PreFilter left some nodes only.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[NodeInfo],
+        statuses: NodeToStatus,
+        rejected: Status | None = None,
+        restricting: Sequence[str] = (),
+    ) -> None:
+        self.nodes, self.statuses, self.rejected, self.restricting = nodes, statuses, rejected, restricting
+
+    @property
+    def error(self) -> bool:
+        """Whether upstream would end the cycle with an error."""
+        rejected = self.rejected is not None and self.rejected.code is Code.ERROR
+        return rejected or any(status.code is Code.ERROR for status in self.statuses.by_node.values())
+
+
+def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -> Filtered:
+    """PreFilter, then Filter on every node it leaves. Source: upstream `findNodesThatFitPod`, with every node."""
+    node_infos = framework.snapshot.node_infos
+    result, plugins = framework.run_pre_filter_plugins(state, pod)
+    if result.status is not None:
+        return Filtered((), NodeToStatus(result.status), result.status, plugins)
+    statuses = NodeToStatus()
+    if result.names is not None:
+        statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]")
+        rows, names = framework.snapshot.rows, result.names
+        node_infos = [node_infos[row] for row in sorted(rows[name] for name in names if name in rows)]
+    feasible, work = [], meter()
+    for node_info in node_infos:
+        work.charge(FILTERS)
+        status = framework.run_filter_plugins_with_nominated_pods(state, pod, node_info)
+        if status is None:
+            feasible.append(node_info)
+        else:
+            statuses.by_node[node_info.name] = status
+    if any(status.code is Code.ERROR for status in statuses.by_node.values()):
+        feasible = []
+    return Filtered(feasible, statuses, restricting=plugins)
+
+
+def num_feasible_nodes_to_find(configuration: SchedulerConfiguration, profile: Profile, nodes: int) -> int:
+    """After so many feasible nodes the scheduler stops looking. Source: upstream `numFeasibleNodesToFind`."""
+    percentage = configuration.percentage(profile) or max(50 - nodes // 125, 5)
+    return nodes if nodes < MIN_FEASIBLE_NODES else min(nodes, max(nodes * percentage // 100, MIN_FEASIBLE_NODES))

@@ -1,0 +1,168 @@
+"""Plugins that are not kube-scheduler's own: written in Python, or only named.
+
+One that raises, is still at it when time is up, or answers nonsense ends in a PluginFault, which names it: what rests
+on its answer is not predicted. One that is only named in a profile does so as soon as it is asked. Other distributions
+bring plugins by the entry-point group `forewarn.scheduler_plugins`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, wraps
+from typing import Any, Final
+
+from policies.findings import cut
+from policies.metering import CutShort, look
+from policies.scheduling.extension_points import METHODS, InvalidPlugin, check_plugin
+from policies.scheduling.fast.problem import NotValid
+from policies.scheduling.plugin import MAX_NODE_SCORE, Plugin, PluginFault
+from policies.scheduling.plugins.registry import IN_TREE
+from policies.scheduling.status import PermitResult, PostFilterResult, PreFilterResult, Status
+
+GROUP: Final = "forewarn.scheduler_plugins"
+_TOLD: Final = 200
+"""Characters of what a plugin says of itself."""
+UNKNOWN: Final = "is not one of kube-scheduler's own, and no Python plugin of that name is given"
+
+
+def with_installed() -> dict[str, type]:
+    """Name -> class of every plugin there is: kube-scheduler's own, and those that are installed beside.
+
+    Raises InvalidPlugin.
+    """
+    from importlib.metadata import entry_points
+
+    found: dict[str, type] = dict(IN_TREE)
+    for entry_point in entry_points(group=GROUP):
+        try:
+            plugin = entry_point.load()
+        except Exception as error:
+            raise InvalidPlugin(f"{entry_point.value}: {type(error).__name__}: {cut(str(error), _TOLD)}") from None
+        made = guarded(plugin)
+        if made.name in found:
+            raise InvalidPlugin(f"{entry_point.value}: there is a plugin {made.name} already")
+        found[made.name] = made
+    return found
+
+
+def guarded(plugin: Any) -> Any:
+    """The class with every method watched over. Raises InvalidPlugin."""
+    check_plugin(plugin)
+    checks = {name: check for name, check in _CHECKS.items() if hasattr(plugin, name)}
+    body: dict[str, Any] = {
+        name: _watched(getattr(plugin, name), plugin.name, name, check) for name, check in checks.items()
+    }
+    if hasattr(plugin, "static_filter"):
+        body["static_filter"] = _static_filter(body.pop("static_filter"), plugin.name)
+    body["__init__"] = _watched(plugin.__init__, plugin.name, "__init__", None)
+    body["foreign"] = True
+    if not hasattr(plugin, "not_in"):
+        body["not_in"] = classmethod(lambda cls, semantics: frozenset())  # noqa: ARG005
+    return type(plugin.__name__, (plugin,), body)
+
+
+@lru_cache(256)
+def named_only(name: str, points: frozenset[str]) -> Any:
+    """A plugin of which nothing is known but that a profile has it at these points."""
+
+    def refuse(self: Any, *_: Any) -> Any:  # noqa: ARG001
+        raise PluginFault(name, UNKNOWN)
+
+    methods = (method for point in points for method in METHODS[point])
+    body: dict[str, Any] = dict.fromkeys(methods, refuse)
+    return type("NamedOnly", (Plugin,), {**body, "name": name, "foreign": True})
+
+
+def _watched(
+    method: Callable[..., Any], name: str, what: str, check: Callable[[Any, tuple[Any, ...]], str] | None
+) -> Any:
+    """The method; raises PluginFault for whatever is not an answer."""
+
+    @wraps(method)
+    def run(self: Any, *args: Any) -> Any:
+        try:
+            answer = method(self, *args)
+        except (CutShort, PluginFault, NotValid):
+            raise
+        except Exception as error:
+            text = cut(str(error), _TOLD)
+            raise PluginFault(name, f"raised {type(error).__name__}{': ' + text if text else ''}") from error
+        try:
+            look()
+        except CutShort:
+            raise PluginFault(name, "was still at it when time was up") from None
+        wrong = check(answer, args) if check else ""
+        if wrong:
+            raise PluginFault(name, f"answered nonsense: {what} {wrong}")
+        return answer
+
+    return run
+
+
+def _static_filter(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """What it gives is called later, node by node."""
+
+    def run(self: Any, pod: Any) -> Any:
+        passes = method(self, pod)
+        return passes and (
+            lambda node: _watched(lambda _, given: passes(given), name, "static_filter", None)(None, node)
+        )
+
+    return run
+
+
+def _is(*kinds: type) -> Callable[[Any, tuple[Any, ...]], str]:
+    def check(answer: Any, _: tuple[Any, ...]) -> str:
+        if isinstance(answer, kinds):
+            return ""
+        wanted = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+        return f"must give {wanted}, not {type(answer).__name__}"
+
+    return check
+
+
+def _pre_filter(answer: Any, _: tuple[Any, ...]) -> str:
+    if not isinstance(answer, PreFilterResult):
+        return f"must give PreFilterResult, not {type(answer).__name__}"
+    names_fit = answer.names is None or _are_texts(answer.names)
+    status_fits = answer.status is None or isinstance(answer.status, Status)
+    return "" if names_fit and status_fits else "must give names of nodes or None, and a Status or None"
+
+
+def _score(answer: Any, _: tuple[Any, ...]) -> str:
+    fits = isinstance(answer, int) and not isinstance(answer, bool) and -(2**63) <= answer < 2**63
+    return "" if fits else f"must give a whole number, not {cut(repr(answer), 40)}"
+
+
+def _normalized(_: Any, args: tuple[Any, ...]) -> str:
+    wrong = [value for value in args[2].values() if _score(value, ()) or not 0 <= value <= MAX_NODE_SCORE]
+    return f"must leave scores from 0 to {MAX_NODE_SCORE}, not {cut(repr(wrong[0]), 40)}" if wrong else ""
+
+
+def _are_texts(names: Any) -> bool:
+    return isinstance(names, Iterable) and not isinstance(names, str) and all(isinstance(name, str) for name in names)
+
+
+_STATUS: Final = _is(Status, type(None))
+_NOTHING: Final = _is(type(None))
+_CHECKS: Final[Mapping[str, Callable[[Any, tuple[Any, ...]], str]]] = {
+    "pre_enqueue": _STATUS,
+    "less": _is(bool),
+    "pre_filter": _pre_filter,
+    "add_pod": _NOTHING,
+    "remove_pod": _NOTHING,
+    "filter": _STATUS,
+    "post_filter": _is(PostFilterResult),
+    "pre_score": _STATUS,
+    "score": _score,
+    "normalize_score": _normalized,
+    "reserve": _STATUS,
+    "unreserve": _NOTHING,
+    "permit": _is(PermitResult),
+    "pre_bind_pre_flight": _STATUS,
+    "pre_bind": _STATUS,
+    "bind": _STATUS,
+    "post_bind": _NOTHING,
+    "in_columns": _NOTHING,
+    "static_filter": lambda answer, _: "" if answer is None or callable(answer) else "must give a function or None",
+}

@@ -1,0 +1,114 @@
+"""What every plugin has, and how a profile of plugins looks in columns."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.objects.pod_spec import PodSpec
+    from policies.profiles import Profile
+    from policies.scheduling.snapshot import Snapshot
+    from policies.semantics import Semantics
+
+MAX_NODE_SCORE: Final = 100
+
+
+class PluginFault(Exception):
+    """A plugin cannot answer, or not in a way that makes sense: what rests on it cannot be predicted."""
+
+    def __init__(self, plugin: str, why: str) -> None:
+        super().__init__(f"plugin {plugin} {why}")
+        self.plugin, self.why = plugin, why
+
+
+class PluginHandle(Protocol):
+    """What plugins see of the world: the snapshot, and the framework that runs them."""
+
+    snapshot: Snapshot
+    framework: Any
+
+
+class Plugin:
+    """A plugin of a profile; which extension points it has is told by its methods.
+
+    `args`: its arguments in the profile. `needs_pre_filter`, `needs_pre_score`: what upstream says at Filter and at
+    Score of a profile that leaves its PreFilter or PreScore out; empty where it does without.
+    """
+
+    name: ClassVar[str]
+    needs_pre_filter: ClassVar[str] = ""
+    needs_pre_score: ClassVar[str] = ""
+    foreign: ClassVar[bool] = False
+    """Whether it is not one of kube-scheduler's own."""
+    makes_room_in_columns: ClassVar[bool | None] = None
+    """Of a PostFilter: whether columns work out what it does, or it does nothing for the pods that they are for; None:
+    neither."""
+
+    def __init__(self, handle: PluginHandle, args: Any = None) -> None:
+        self.handle, self.args = handle, args
+        self.snapshot = handle.snapshot
+        self.semantics = handle.snapshot.semantics
+
+    @classmethod
+    def not_in(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
+        """The extension points that it has methods for, and does not extend in this release."""
+        return frozenset()
+
+
+def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
+    """Bring scores from 0…max to 0…100, or 100…0. Source: upstream `helper.DefaultNormalizeScore`."""
+    largest = max(scores.values(), default=0)
+    for name, score in scores.items():
+        scaled = MAX_NODE_SCORE * score // largest if largest > 0 else 0
+        scores[name] = MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+class ProfileInColumns(NamedTuple):
+    """How a profile looks in columns: which plugins say how (`late`: static ones behind others), or which does not.
+
+    `beyond`: whether columns are not for a pod with this spec.
+    """
+
+    without: str = ""
+    plugins: tuple[str, ...] = ()
+    beyond: tuple[Callable[[PodSpec], bool], ...] = ()
+    static: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+    preempts: bool = False
+
+
+@lru_cache(64)
+def foreign_at(profile: Profile, point: str) -> tuple[str, ...]:
+    """The plugins of an extension point that are not kube-scheduler's own."""
+    return tuple(name for name in profile.at(point) if getattr(profile.plugins[name], "foreign", False))
+
+
+@lru_cache(64)
+def columns_of(profile: Profile) -> ProfileInColumns:
+    """Worked out once for a profile. One whose plugins are not at all of their points has none: they are told apart
+    there."""
+    plugins, static, late = list[str](), list[str](), list[str]()
+    beyond = []
+    before, filters = profile.at("preFilter"), profile.at("filter")
+    for name in dict.fromkeys((*filters, *before)):
+        plugin = profile.plugins[name]
+        halved = (hasattr(plugin, "pre_filter") and name not in before) or name not in filters
+        if halved or not any(hasattr(plugin, way) for way in ("in_columns", "static_filter", "beyond_columns")):
+            return ProfileInColumns(name)
+        if hasattr(plugin, "beyond_columns"):
+            beyond.append(plugin.beyond_columns)
+        if hasattr(plugin, "in_columns"):
+            plugins.append(name)
+        if hasattr(plugin, "static_filter"):
+            static.append(name)
+            late += [name] if plugins else []
+    preempts = False
+    for name in profile.at("postFilter"):
+        makes_room: bool | None = getattr(profile.plugins[name], "makes_room_in_columns", None)
+        if makes_room is None:
+            return ProfileInColumns(name)
+        preempts = preempts or makes_room
+    return ProfileInColumns("", tuple(plugins), tuple(beyond), tuple(static), tuple(late), preempts)

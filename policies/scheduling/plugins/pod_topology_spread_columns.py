@@ -1,0 +1,108 @@
+"""DoNotSchedule constraints in columns, the pod's or the profile's. Source: upstream `podtopologyspread`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from policies.objects.taints import untolerated_taint
+from policies.scheduling.fast.problem import Constraint, NodeFitProblem, NotValid, Skew
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.objects.topology_spread import TopologySpreadConstraint
+    from policies.scheduling.fast.tables import Tables
+
+_MAX_INT32: Final = 2**31 - 1
+
+
+def spread(problem: NodeFitProblem, constraints: Sequence[TopologySpreadConstraint]) -> Iterator[Constraint]:
+    """The constraints that a place must meet, with their selectors. Raises NotValid."""
+    pod, tables = problem.pod, problem.tables
+    possible = None
+    for number, constraint in enumerate(constraints):
+        if constraint.max_skew < 1:
+            raise NotValid
+        if possible is None:
+            possible = np.logical_and.reduce([tables.nodes.topology(c.topology_key).present for c in constraints])
+        yield _spread_constraint(pod, tables, number, constraint, possible)
+
+
+def _spread_constraint(
+    pod: Pod, tables: Tables, number: int, constraint: TopologySpreadConstraint, possible: NDArray[np.bool_]
+) -> Constraint:
+    """Upstream's count leaves out terminating pods and empty selectors; its AddPod and RemovePod do not."""
+    empty = constraint.selector is None or constraint.selector.empty
+
+    def changes(other: Pod) -> int:
+        return other.namespace == pod.namespace and constraint.matches(other.labels)
+
+    def counted(other: Pod) -> int:
+        return not empty and not other.terminating and changes(other)
+
+    of_default = () if pod.spec.topology_spread else (constraint,)
+    about = pod.namespace, id(pod.labels), id(pod.spec), number, *of_default
+    keep = pod.labels, pod.spec
+    per_kind = tables.kept(("spread", *about), keep, changes)
+    included = possible & _included(constraint, pod, tables)
+    of_counted = tables.kept(("counted", *about), keep, counted)
+    changing = tables.present(per_kind)
+    same = np.array_equal(per_kind[: len(tables.kinds)], of_counted[: len(tables.kinds)])
+    topology = tables.nodes.topology(constraint.topology_key)
+    present = topology.sums(np.where(included, changing if same else tables.present(of_counted), 0))
+    others, domains = _least_elsewhere(topology.values, included, present, len(topology))
+    least = others if domains >= constraint.min_domains else np.zeros(len(present), np.int64)
+    limit = least + (constraint.max_skew - constraint.matches(pod.labels))
+    # What an empty selector matches is never counted, but moves a count that is there.
+    skew = None if empty else Skew(constraint.max_skew, domains < constraint.min_domains, topology.values)
+    counts = np.flatnonzero(included & (changing > 0))
+    return Constraint(per_kind, included, counts, present, limit, possible, skew=skew)
+
+
+def matching_kinds(pod: Pod, constraint: TopologySpreadConstraint, tables: Tables) -> NDArray[np.int64]:
+    """Of every kind whether its pods count for the defaults of a pod that spreads by its controller's selector."""
+
+    def counted(other: Pod) -> int:
+        return other.namespace == pod.namespace and not other.terminating and constraint.matches(other.labels)
+
+    return tables.kept(("defaults", pod.namespace, constraint.selector), constraint.selector, counted)
+
+
+def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, tables: Tables) -> NDArray[np.bool_]:
+    """The nodes that a constraint looks at."""
+    return _included(constraint, pod, tables)
+
+
+def _included(constraint: TopologySpreadConstraint, pod: Pod, tables: Tables) -> NDArray[np.bool_]:
+    """Source: upstream `matchNodeInclusionPolicies`."""
+    spec = pod.spec
+
+    def included(node: Node) -> bool:
+        if constraint.node_affinity_policy == "Honor" and not spec.node_affinity.matches(node.labels, node.name):
+            return False
+        return constraint.node_taints_policy != "Honor" or untolerated_taint(node.taints, spec.tolerations) is None
+
+    policies = f"{constraint.node_affinity_policy} {constraint.node_taints_policy}"
+    return tables.nodes.mask(policies, spec, included)
+
+
+def _least_elsewhere(
+    domain: NDArray[np.int64], included: NDArray[np.bool_], present: NDArray[np.int64], values: int
+) -> tuple[NDArray[np.int64], int]:
+    """(for every node the least count of the other domains, the number of domains)."""
+    by_value = np.full(values + 1, _MAX_INT32, np.int64)
+    by_value[domain[included]] = present[included]
+    domains = int(np.count_nonzero(by_value != _MAX_INT32))
+    if not domains:
+        return np.full(len(domain), _MAX_INT32, np.int64), 0
+    first, next_one = np.argpartition(by_value, 1)[:2]
+    if by_value[next_one] < by_value[first]:
+        first, next_one = next_one, first
+    second = by_value[next_one]
+    return np.where(domain == first, second, by_value[first]), domains

@@ -1,0 +1,18 @@
+"""PrioritySort: the order of the queue. Source: upstream `plugins/queuesort/priority_sort.go`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from policies.scheduling.framework import Plugin
+
+
+class PrioritySort(Plugin):
+    """Higher priorities first, then who came first."""
+
+    name: ClassVar[str] = "PrioritySort"
+
+    def less(self, first: Any, second: Any) -> bool:
+        """Upstream `Less`."""
+        mine, other = first.pod.effective_priority, second.pod.effective_priority
+        return bool(mine > other or (mine == other and first.timestamp < second.timestamp))

@@ -1,0 +1,134 @@
+"""What nodes have and would have allocated, of the resources that a profile scores them by.
+
+Source: upstream `plugins/noderesources/resource_allocation.go`, `least_allocated.go`, `most_allocated.go`,
+`requested_to_capacity_ratio.go`, `plugins/helper/shape_score.go`.
+"""
+
+from __future__ import annotations
+
+from math import floor
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, as_resource
+from policies.scheduling.arguments import (
+    LEAST_ALLOCATED,
+    MAX_CUSTOM_PRIORITY_SCORE,
+    MOST_ALLOCATED,
+    REQUESTED_TO_CAPACITY_RATIO,
+)
+from policies.scheduling.framework import MAX_NODE_SCORE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from policies.objects.resources import ResourceList
+    from policies.scheduling.arguments import ResourceWeight, ShapePoint
+    from policies.scheduling.node_info import NodeInfo
+
+_FULL: Final = 100
+
+
+class Amount(NamedTuple):
+    """Of one resource on one node: what is allocated, what would be with the pod, what there is; and its weight."""
+
+    allocated: int
+    requested: int
+    allocatable: int
+    weight: int
+
+
+def requests_of(amounts: ResourceList, resources: Sequence[ResourceWeight]) -> dict[str, int]:
+    """Resource -> what a pod requests of it, in the scheduler's units. Upstream `calculatePodResourceRequestList`."""
+    found = as_resource({resource.name: amounts.get(resource.name, 0) for resource in resources})
+    base = {CPU: found.milli_cpu, MEMORY: found.memory, EPHEMERAL_STORAGE: found.ephemeral_storage}
+    return {r.name: base[r.name] if r.name in base else found.scalars.get(r.name, 0) for r in resources}
+
+
+def amounts_on(
+    node_info: NodeInfo,
+    requests: Mapping[str, int],
+    resources: Sequence[ResourceWeight],
+    *,
+    non_zero: bool,
+) -> list[Amount]:
+    """The resources that count on a node: those that it has, and of extended ones those that the pod requests.
+
+    `non_zero`: pods without requests of cpu and memory count as if they had some. Source: upstream
+    `calculateNodeAllocatableRequest`.
+    """
+    found = []
+    has = node_info.node.allocatable
+    for name, weight in resources:
+        requested = requests[name]
+        if name == CPU:
+            allocatable, allocated = has.milli_cpu, node_info.non_zero_cpu if non_zero else node_info.milli_cpu
+        elif name == MEMORY:
+            allocatable, allocated = has.memory, node_info.non_zero_memory if non_zero else node_info.memory
+        elif name == EPHEMERAL_STORAGE:
+            allocatable, allocated = has.ephemeral_storage, node_info.ephemeral_storage
+        elif not requested:
+            continue
+        else:
+            allocatable, allocated = has.scalars.get(name, 0), node_info.scalars.get(name, 0)
+        if allocatable:
+            found.append(Amount(allocated, allocated + requested, allocatable, weight))
+    return found
+
+
+def least_allocated(amounts: Sequence[Amount]) -> int:
+    """The weighted mean of what stays free, in percent."""
+    return _mean(
+        amounts,
+        [
+            0 if a.requested > a.allocatable else (a.allocatable - a.requested) * MAX_NODE_SCORE // a.allocatable
+            for a in amounts
+        ],
+    )
+
+
+def most_allocated(amounts: Sequence[Amount]) -> int:
+    """The weighted mean of what is used, in percent."""
+    return _mean(amounts, [min(a.requested, a.allocatable) * MAX_NODE_SCORE // a.allocatable for a in amounts])
+
+
+def _mean(amounts: Sequence[Amount], scores: Sequence[int]) -> int:
+    weights = sum(amount.weight for amount in amounts)
+    return sum(score * a.weight for score, a in zip(scores, amounts, strict=True)) // weights if weights else 0
+
+
+def requested_to_capacity_ratio(shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
+    """The weighted mean of a function of what is used; resources that it gives nothing do not count."""
+    points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE)) for point in shape]
+
+    def score(amounts: Sequence[Amount]) -> int:
+        total = weights = 0
+        for _, requested, allocatable, weight in amounts:
+            used = _FULL if requested > allocatable else requested * _FULL // allocatable
+            value = broken_linear(points, used)
+            if value > 0:
+                total, weights = total + value * weight, weights + weight
+        return floor(total / weights + 0.5) if weights else 0
+
+    return score
+
+
+def broken_linear(points: Sequence[tuple[int, int]], x: int) -> int:
+    """A function of straight segments between points; level before the first and after the last.
+
+    Whole numbers, rounded towards zero as Go does.
+    """
+    for index, (right, value) in enumerate(points):
+        if x <= right:
+            if index == 0:
+                return value
+            left, before = points[index - 1]
+            rise, run = (value - before) * (x - left), right - left
+            return before + (rise // run if rise >= 0 else -(-rise // run))
+    return points[-1][1]
+
+
+def scorer(strategy: str, shape: Sequence[ShapePoint]) -> Callable[[Sequence[Amount]], int]:
+    """What a scoring strategy makes of the amounts on a node."""
+    if strategy == REQUESTED_TO_CAPACITY_RATIO:
+        return requested_to_capacity_ratio(shape)
+    return {LEAST_ALLOCATED: least_allocated, MOST_ALLOCATED: most_allocated}[strategy]

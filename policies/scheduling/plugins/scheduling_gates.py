@@ -1,0 +1,20 @@
+"""SchedulingGates: pods that wait for somebody to let them go. Source: upstream `plugins/schedulinggates`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from policies.scheduling.framework import Plugin, Status, unresolvable
+
+if TYPE_CHECKING:
+    from policies.objects.pod import Pod
+
+
+class SchedulingGates(Plugin):
+    """Keeps pods with scheduling gates out of the queue."""
+
+    name: ClassVar[str] = "SchedulingGates"
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Upstream `PreEnqueue`; upstream's text names the gates."""
+        return unresolvable("waiting for scheduling gates") if pod.spec.gated else None

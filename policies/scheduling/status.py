@@ -1,0 +1,128 @@
+"""What plugins answer, and what they keep for one cycle. Source: kube-scheduler `framework/interface.go`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.scheduling.node_info import NodeInfo
+
+NOT_FOUND: Final = "not found"
+"""What upstream's CycleState says of what nobody wrote."""
+
+
+class Code(StrEnum):
+    """What a plugin says of a pod, or of a pod on a node; success is no Status at all (None)."""
+
+    ERROR = "Error"
+    UNSCHEDULABLE = "Unschedulable"
+    UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    WAIT = "Wait"
+    SKIP = "Skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Anything but success: why, and which plugin says so."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def rejected(self) -> bool:
+        """Whether it says no, which is not the same as a fault. Source: upstream `IsRejected`."""
+        return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+    def of(self, plugin: str) -> Status:
+        """The same, said by this plugin."""
+        return replace(self, plugin=plugin)
+
+    def while_running(self, what: str, plugin: str) -> Status:
+        """A fault as the framework reports it: `running "X" filter plugin: …`."""
+        return Status(Code.ERROR, (f"{what}: {', '.join(self.reasons)}",), plugin)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As recorded answers have it."""
+        plugin = {"plugin": self.plugin} if self.plugin else {}
+        return {"code": str(self.code), **plugin, "reasons": list(self.reasons)}
+
+
+SKIP: Final = Status(Code.SKIP)
+
+
+def unschedulable(*reasons: str) -> Status:
+    """Not now: preemption may help."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """Not here, whatever pods go."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+def failed(*reasons: str) -> Status:
+    """The cycle cannot be finished (upstream: an error, retried later)."""
+    return Status(Code.ERROR, reasons)
+
+
+class CycleState:
+    """What plugins keep for one cycle, by plugin name, and which of them have nothing to do in it."""
+
+    __slots__ = ("data", "skip_filter", "skip_pre_bind", "skip_score")
+
+    def __init__(self) -> None:
+        self.data: dict[str, Any] = {}
+        self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
+        self.skip_pre_bind: set[str] = set()
+
+    def clone(self) -> CycleState:
+        """A copy: what has `clone` is copied, the rest is shared."""
+        copy = CycleState()
+        copy.data = {key: value.clone() if hasattr(value, "clone") else value for key, value in self.data.items()}
+        copy.skip_filter, copy.skip_score = self.skip_filter, self.skip_score
+        copy.skip_pre_bind = self.skip_pre_bind
+        return copy
+
+
+class PreFilterResult(NamedTuple):
+    """What PreFilter found: `names`, the only nodes worth a look (None: all of them)."""
+
+    names: frozenset[str] | None = None
+    status: Status | None = None
+
+
+class PostFilterResult(NamedTuple):
+    """What PostFilter did: `status` None, it made room on the node that it nominates; `details` for who asks."""
+
+    status: Status | None = None
+    nominated_node_name: str = ""
+    details: Any = None
+
+
+class PermitResult(NamedTuple):
+    """What Permit says: None, the pod may be bound; WAIT: it waits for so many seconds, at most 15 minutes."""
+
+    status: Status | None = None
+    timeout: float = 0.0
+
+
+class NodeToStatus:
+    """Why nodes were rejected; nodes that are not in it have one status in common."""
+
+    def __init__(self, absent: Status | None = None) -> None:
+        self.by_node: dict[str, Status] = {}
+        self.absent = absent or unresolvable()
+
+    def get(self, name: str) -> Status:
+        """The status of a node."""
+        return self.by_node.get(name, self.absent)
+
+    def nodes_with(self, code: Code, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
+        """The nodes with this code (upstream `NodesForStatusCode`)."""
+        return [node for node in nodes if self.get(node.name).code is code]
