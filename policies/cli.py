@@ -36,6 +36,12 @@ COMMANDS: Final[dict[str, Command]] = {
     "dry-run": Command("policies.commands.dry_run", "what kube-apiserver itself would answer, offline"),
     "preempt": Command("policies.commands.preempt", "whom a pod would push out, and from which node"),
     "simulate": Command("policies.commands.simulate", "what becomes of a cluster, one event after the other"),
+    "scheduler-config": Command(
+        "policies.commands.scheduler_config", "which plugins decide where, by a scheduler's configuration"
+    ),
+    "versions": Command(
+        "policies.commands.versions", "for which Kubernetes releases predictions hold, and what differs"
+    ),
     "review": Command("webhook.commands.review", "answer an AdmissionReview as the webhook would"),
     "serve": Command("webhook.commands.serve", "run the admission webhook"),
     "ca-injector": Command("webhook.commands.ca_injector", "issue the webhook's certificate and write caBundle"),

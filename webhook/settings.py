@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.config import Config, load_config, load_limited_resources
+from policies.commands.release import KNOWN, feature_gates, release_minor
+from policies.config import Config, ConfigError, load_config, load_limited_resources
+from policies.config.scheduler import scheduler_source
+from policies.releases import BadGates, Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +44,9 @@ class Settings:
     cluster: tuple[str, ...]
     config: Path | None
     admission_config: Path | None
+    kubernetes_version: int | None
+    feature_gates: Mapping[str, bool]
+    scheduler_config: str
     namespace: str
     identity: str
     max_cache_age: float
@@ -48,6 +54,18 @@ class Settings:
     prediction_processes: int
     keep_alive: int
     drain: float
+
+    @property
+    def release(self) -> Release:
+        """What was asked for of the cluster's release, and of its scheduler. Raises ConfigError."""
+        scheduler = scheduler_source(self.scheduler_config) if self.scheduler_config else None
+        return Release(self.kubernetes_version, self.feature_gates, scheduler)
+
+    @property
+    def scheduler_file(self) -> Path | None:
+        """The file that the scheduler's configuration is in; None: it is in none."""
+        path = Path(self.scheduler_config)
+        return path if self.scheduler_config and path.exists() else None
 
 
 class _Flag(NamedTuple):
@@ -133,6 +151,21 @@ FLAGS: Final = (
     ),
     _Flag("config", Path, None, "FILE", "configuration, read again when it changes"),
     _Flag("admission-config", Path, None, "FILE", "kube-apiserver's AdmissionConfiguration, read again likewise"),
+    _Flag(
+        "kubernetes-version",
+        release_minor,
+        None,
+        KNOWN,
+        "the release whose scheduler decides; without it what the API server says, asked again now and then",
+    ),
+    _Flag("feature-gates", feature_gates, "", "A=true,B=false", "of the cluster's components, as they take them"),
+    _Flag(
+        "scheduler-config",
+        str,
+        "",
+        "FILE|PRESET",
+        "the KubeSchedulerConfiguration of the cluster's scheduler, read again when it changes, or a preset",
+    ),
     _Flag("namespace", str, "", "NAME", "where forewarn's Secret and Lease are; without it they are not asked for"),
     _Flag("identity", str, "", "NAME", "of this replica among the others; without it the host's name"),
     _Flag(
@@ -178,6 +211,12 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
             given[flag.key] = _from_environment(flag, environment, parser)
     cluster, names = (tuple(given.pop(name) or _listed(name, environment)) for name in ("cluster", "client_name"))
     settings = Settings(**given, cluster=cluster, client_names=names)
+    try:
+        settings.release.semantics()
+    except BadGates as fault:
+        parser.error(f"--feature-gates: {fault}")
+    except ConfigError as fault:
+        parser.error(f"--scheduler-config: {fault}")
     if (settings.tls_cert is None) != (settings.tls_key is None):
         parser.error("--tls-cert and --tls-key belong together: give both, or neither for a self-signed certificate")
     if settings.write_ca and settings.tls_cert:

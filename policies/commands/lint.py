@@ -6,6 +6,7 @@ import argparse
 import gc
 import json
 import os
+import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands import lint_output
 from policies.commands.lint_input import Input, as_update, as_updates, read_input
+from policies.commands.release import add_release_options, release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 from policies.evaluator import Phase, count_open, evaluate
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from policies.commands.lint_output import Target
     from policies.groups import Grouping
     from policies.objects.subject import Subject
+    from policies.releases import Release
 
 __all__ = ["as_update", "main", "read_input"]
 
@@ -37,10 +40,12 @@ FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do the job."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     if options.list_rules:
         _list_rules()
         return OK
+    release = release_of(options, parser)
     try:
         outputs = lint_output.targets(options.output, os.environ)
         config = _config(options)
@@ -50,12 +55,18 @@ def main(arguments: Sequence[str]) -> int:
     if options.list_files:
         return _list_files(options, config)
     with _no_collector():
-        return _lint(options, outputs, config, baseline)
+        return _lint(options, outputs, config, baseline, release)
 
 
-def _lint(options: argparse.Namespace, outputs: list[Target], config: Config, baseline: dict[str, Any] | None) -> int:
+def _lint(
+    options: argparse.Namespace,
+    outputs: list[Target],
+    config: Config,
+    baseline: dict[str, Any] | None,
+    release: Release,
+) -> int:
     try:
-        cluster = _cluster(options.cluster, config)
+        cluster = _cluster(options.cluster, config, release)
     except SourceError as fault:
         return _complain(fault, FAILED)
     given = read_input(
@@ -181,6 +192,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--allow-empty", action="store_true", help="an input without objects is clean")
     add("-n", "--namespace", help="namespace of objects without one (default: default)")
     add("--stdin-filename", default="", metavar="NAME", help="what standard input is called")
+    add_release_options(add)
     add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
     add("--select", action="append", default=[], metavar="RULE", help="only these rules (repeatable, or with commas)")
@@ -198,12 +210,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _cluster(sources: list[str], config: Config) -> ClusterSnapshot | None:
+def _cluster(sources: list[str], config: Config, release: Release) -> ClusterSnapshot | None:
     if not sources:
         return None
     from policies.sources import load_cluster
 
-    return load_cluster(*sources, templates=config.options.pod_template_paths).snapshot()
+    cluster = settle(load_cluster(*sources, templates=config.options.pod_template_paths), release).snapshot()
+    if cluster.semantics.unknown:
+        print(f"forewarn lint: no prediction: {cluster.semantics.unknown}", file=sys.stderr)  # noqa: T201
+    return cluster
 
 
 def _config(options: argparse.Namespace) -> Config:

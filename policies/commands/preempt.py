@@ -10,8 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.batch import run_batch
+from policies.commands.release import add_release_options, release_of, settle
 from policies.kinds import CLAIM, LIMIT_RANGE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.objects.fields import InvalidObject, group_kind, json_type, mapping
+from policies.semantics import DEFAULT, RECORDED_MINOR
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
     from policies.objects.subject import Subject
+    from policies.releases import Release
     from policies.replicas import Placement
+    from policies.semantics import Semantics
 
 OK, FOUND, USAGE, FAILED = range(4)
 OUTCOMES: Final = {"preemption": "preempts", "pending": "pending"}
@@ -58,31 +62,50 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--batch brings its clusters along: leave out --cluster")
     if not options.batch and not options.cluster:
         parser.error("--cluster is missing: name a dump of the cluster, or live")
+    release = release_of(options, parser)
     try:
         if options.batch:
-            return run_batch(options.batch, partial(answer_case, count_nominated=options.nominated == "count"))
-        return _predict(options)
+            semantics = release.semantics(RECORDED_MINOR)
+            count = options.nominated == "count"
+            return run_batch(options.batch, partial(answer_case, count_nominated=count, semantics=semantics))
+        return _predict(options, release)
     except (SourceError, InvalidObject) as fault:
         return complain("preempt", fault, FAILED)
 
 
-def answer_case(case: ApiObject, *, count_nominated: bool) -> ApiObject:
-    """The answer to one case: lists of objects, and the pod. Raises InvalidObject and ValueError."""
+def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> ApiObject:
+    """The answer to one case: lists of objects, the pod, and the scheduler's configuration where there is one.
+
+    Raises InvalidObject and ValueError.
+    """
     from policies.cluster import Cache, predict
+    from policies.scheduling.configuration import InvalidConfiguration
 
     pod = case.get("pod")
     if not isinstance(pod, dict):
         raise ValueError(f"pod must be an object, not {json_type(pod)}")
-    cache = Cache()
+    try:
+        cache = Cache(semantics=_semantics(case, semantics))
+    except InvalidConfiguration as refused:
+        return {"configError": str(refused)}
     for key, objects in case.items():
         if isinstance(objects, list):
             for obj in objects:
                 typed = _typed(obj, key)
                 if key != "pods" or count_nominated or _bound(typed):
                     cache.add(typed)
-        elif key not in ("id", "pod") and objects is not None:
+        elif key not in ("id", "pod", "config") and objects is not None:
             raise ValueError(f"{key} must be a list, not {json_type(objects)}")
-    return predict(cache.snapshot(), _typed(pod, "pods")).to_dict()
+    return predict(cache.snapshot(), _typed(pod, "pods"), reasons=True).to_dict()
+
+
+def _semantics(case: ApiObject, semantics: Semantics) -> Semantics:
+    """With the case's own profiles, where it brings some. Raises InvalidConfiguration."""
+    from policies.scheduling.configuration import scheduler_configuration
+
+    if case.get("config") is None:
+        return semantics
+    return replace(semantics, scheduler=scheduler_configuration(case["config"], semantics))
 
 
 def _typed(obj: Any, key: str) -> ApiObject:
@@ -99,9 +122,9 @@ def _bound(pod: ApiObject) -> bool:
     return not isinstance(spec, dict) or bool(spec.get("nodeName"))
 
 
-def _predict(options: argparse.Namespace) -> int:
+def _predict(options: argparse.Namespace, release: Release) -> int:
     """Predict what a file or a pending pod comes to, and print it."""
-    cluster = load_cluster(*options.cluster).snapshot()
+    cluster = settle(load_cluster(*options.cluster), release).snapshot()
     answered = list(_placements(options, cluster))
     placements = [placed for placed in answered if not isinstance(placed, InvalidObject)]
     faults = [placed for placed in answered if isinstance(placed, InvalidObject)]
@@ -206,6 +229,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-f", "--filename", metavar="FILE", help="a pod or a workload (- for standard input)")
     add("--pod", metavar="NAMESPACE/NAME", help="a pod of the cluster that is pending")
     add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_release_options(add)
     add("--replicas", type=_number, metavar="N", help="as if spec.replicas were N")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("-o", "--output", choices=("text", "json"), default="text", help="default: text")

@@ -30,6 +30,7 @@ from policies.quantity import InvalidQuantity, parse_quantity
 from policies.replicas import place
 from policies.rules.names import nearest
 from policies.scheduling.fast.kinds import PodKinds
+from policies.semantics import DEFAULT
 from tests.builders import Made, cluster, make_node, make_pod
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -189,7 +190,7 @@ def test_a_hundred_large_pods_leave_little_behind() -> None:
 
 
 def test_large_kinds_of_pods_are_let_go_sooner() -> None:
-    kinds = PodKinds()
+    kinds = PodKinds(DEFAULT)
     for number, size in enumerate((0, 100, 64 * 1024)):
         pod = Pod("team", f"p{number}", spec=replace(NO_SPEC, size=size), labels={})
         kinds.number(pod)

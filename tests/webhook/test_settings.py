@@ -10,6 +10,7 @@ import pytest
 
 from policies.config import Config, ConfigError
 from policies.findings import Action
+from policies.releases import Release
 from webhook.asgi import Limits
 from webhook.settings import FLAGS, LEAST_KEEP_ALIVE, configuration, parse_settings, unknown_variables
 
@@ -25,6 +26,8 @@ def test_defaults() -> None:
 def test_every_flag_may_come_from_the_environment() -> None:
     values = {"tls-min-version": "1.2", "port": "1", "health-port": "2", "max-in-flight": "3", "keep-alive": "100"}
     values |= {"drain": "0.5", "write-ca": "", "max-cache-age": "7", "prediction-processes": "4"}
+    values |= {"kubernetes-version": "v1.35.8", "feature-gates": "DRAExtendedResource=true"}
+    values |= {"scheduler-config": "openshift-no-scoring"}
     environment = {flag.variable: values.get(flag.name, f"/{flag.name}") for flag in FLAGS}
     environment |= {"FOREWARN_CLUSTER": "a.json,b.yaml.gz", "FOREWARN_CLIENT_NAME": "kube-apiserver,x.example"}
     settings = parse_settings([], environment)
@@ -33,6 +36,8 @@ def test_every_flag_may_come_from_the_environment() -> None:
     assert (settings.port, settings.health_port, settings.max_in_flight) == (1, 2, 3)
     assert (settings.keep_alive, settings.drain, settings.max_cache_age) == (100, 0.5, 7)
     assert settings.prediction_processes == 4
+    assert settings.release._replace(scheduler=None) == Release(35, {"DRAExtendedResource": True})
+    assert settings.release.scheduler is not None
     assert settings.tls_min_version is ssl.TLSVersion.TLSv1_2
     assert (settings.host, settings.config) == ("/host", Path("/config"))
     assert (settings.tls_cert, settings.tls_key, settings.write_ca) == (Path("/tls-cert"), Path("/tls-key"), None)

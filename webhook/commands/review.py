@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from policies.commands.release import add_release_options, release_of, settle
 from policies.config import ConfigError
 from policies.disclosure import Disclose
 from policies.objects.fields import InvalidObject, mapping
@@ -30,14 +31,18 @@ ALLOWED, DENIED, USAGE, FAILED = range(4)
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    release = release_of(options, parser)
     try:
         config = configuration(options.config, options.admission_config)
     except ConfigError as fault:
         return _complain(fault, USAGE)
     try:
         paths = config.options.pod_template_paths
-        cluster = load_cluster(*options.cluster, templates=paths).snapshot() if options.cluster else None
+        cluster = None
+        if options.cluster:
+            cluster = settle(load_cluster(*options.cluster, templates=paths), release).snapshot()
         body = read_file(options.file)
         # Whoever runs this has the dump of the cluster: there is nothing to withhold.
         decisions = answers(body, options.phase, cluster, config._replace(disclose=Disclose.NAMES))
@@ -89,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-f", "--file", required=True, metavar="REVIEW.json", help="the AdmissionReview, or - for standard input")
     add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_release_options(add)
     both = "one of the two (default: mutate, apply the patch, validate)"
     add("--phase", type=Hook, choices=list(Hook), metavar="mutate|validate", help=both)
     add("-c", "--config", metavar="FILE", type=Path, help="configuration (default: the built-in one)")

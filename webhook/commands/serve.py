@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from socket import socket
 
+    from policies.releases import Release
     from webhook.access import AccessReviews
     from webhook.callers import Tokens
     from webhook.certificates import Certificate
@@ -133,7 +134,14 @@ def _run(settings: Settings) -> int:
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
         )
-        stack.callback(check_regularly([look_at_config, look_at_certificate, look_at_tokens, accuracy.settle]).set)
+        looks = [
+            look_at_config,
+            look_at_certificate,
+            look_at_tokens,
+            accuracy.settle,
+            _scheduler(settings, state, metrics),
+        ]
+        stack.callback(check_regularly(looks).set)
         told = accuracy if state.api else None
         stack.callback(serve_health(plain, create_health_app(health, metrics, told)))
         _announce("https", secure.getsockname(), "listening")
@@ -158,10 +166,29 @@ def _state(settings: Settings, metrics: Metrics, accuracy: Accuracy, templates: 
         raise CannotStart(fault, USAGE) from None
     try:
         if context is None:
-            return from_files(settings.cluster, metrics, templates)
-        return from_watches(context, settings.max_cache_age, metrics, accuracy, templates)
+            return from_files(settings.cluster, metrics, settings.release, templates)
+        return from_watches(context, settings.max_cache_age, metrics, accuracy, settings.release, templates)
     except (SourceError, OSError) as fault:
         raise CannotStart(fault, FAILED) from None
+
+
+def _scheduler(settings: Settings, state: State, metrics: Metrics) -> Callable[[], object]:
+    """What looks whether the scheduler's configuration has changed."""
+    if settings.scheduler_file is None:
+        return lambda: None
+
+    def load() -> Release:
+        release = settings.release
+        release.semantics()
+        return release
+
+    reloaded = Reloaded("scheduler-config", [settings.scheduler_file], load, metrics)
+
+    def look() -> None:
+        if reloaded.check():
+            state.use(reloaded.get())
+
+    return look
 
 
 def _reviews(state: State) -> AccessReviews | None:

@@ -9,6 +9,7 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.commands.release import settle
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.sources import load_cluster
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 
     from policies.cluster import ClusterSnapshot
+    from policies.releases import Release
     from webhook.accuracy import Accuracy
     from webhook.admission import Confirm
     from webhook.apiserver import ApiServer
@@ -33,7 +35,8 @@ def _nothing() -> str:
 class State(NamedTuple):
     """Cluster state: what it is now, and what is to be said of it. `fault`: why no request may be sent here.
 
-    Where it is watched, `api` is the API server, and `listen` adds who is told of each change.
+    Where it is watched, `api` is the API server, and `listen` adds who is told of each change. `use` tells of another
+    release, or another configuration of its scheduler.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -43,6 +46,7 @@ class State(NamedTuple):
     stop: Callable[[], None] = lambda: None
     api: ApiServer | None = None
     listen: Callable[[Callable[[Changed], None]], None] = lambda _: None
+    use: Callable[[Release], None] = lambda _: None
 
 
 def context_of(sources: Sequence[str]) -> str | None:
@@ -60,17 +64,25 @@ def context_of(sources: Sequence[str]) -> str | None:
     return watched[0].partition(":")[2]
 
 
-def from_files(sources: Sequence[str], metrics: Metrics, templates: Collection[str] = POD_TEMPLATE_PATHS) -> State:
-    """Cluster state that never changes; `templates`: what is a workload. Raises SourceError."""
-    snapshot = load_cluster(*sources, templates=templates).snapshot()
-    if snapshot.objects.nodes:
-        snapshot.prepare()
+def from_files(
+    sources: Sequence[str], metrics: Metrics, release: Release, templates: Collection[str] = POD_TEMPLATE_PATHS
+) -> State:
+    """Cluster state that never changes, save what holds for it; `templates`: what is a workload. Raises SourceError."""
+    cache = settle(load_cluster(*sources, templates=templates), release)
+    latest = cache.snapshot()
+    if latest.objects.nodes:
+        latest.prepare()
     gc.collect()
     gc.freeze()  # what stays need not be looked at again: forked processes share it
     loaded = monotonic()
     metrics.cache_age.set_function(lambda: monotonic() - loaded)
-    _count(metrics, lambda: snapshot)
-    return State(lambda: snapshot)
+    _count(metrics, lambda: latest)
+
+    def use(other: Release) -> None:
+        nonlocal latest
+        latest = settle(cache, other).snapshot()
+
+    return State(lambda: latest, use=use)
 
 
 def from_watches(
@@ -78,6 +90,7 @@ def from_watches(
     max_age: float,
     metrics: Metrics,
     accuracy: Accuracy,
+    release: Release,
     templates: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS,
 ) -> State:
     """Cluster state that follows an API server; it comes in after the call. Raises ApiError.
@@ -97,6 +110,8 @@ def from_watches(
         trouble=lambda resource, word: metrics.count(metrics.watch_failures, resource.name, word),
         refused=lambda resource: metrics.count(metrics.cache_refused, resource.name),
         replaced=accuracy.changed,
+        release=release,
+        version=lambda: str(api.get("/version").get("gitVersion") or ""),
         templates=templates,
     )
     listeners: list[Callable[[Changed], None]] = []
@@ -132,6 +147,7 @@ def from_watches(
         stop=stop,
         api=api,
         listen=listeners.append,
+        use=informer.use,
     )
 
 

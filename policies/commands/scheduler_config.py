@@ -1,0 +1,189 @@
+"""`forewarn scheduler-config`: a scheduler's profiles as they come out of its configuration."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, is_dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.commands.release import KNOWN, feature_gates, release_minor
+from policies.config.model import ConfigError
+from policies.releases import BadGates, Release
+from policies.terminal import columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.profiles import Extender, Profile, SchedulerConfiguration
+
+OK, _, USAGE = range(3)
+_ROLES: Final = {
+    "preEnqueue": "may keep a pod from the queue",
+    "queueSort": "who is scheduled first",
+    "preFilter": "before the nodes are looked at",
+    "filter": "which nodes can run the pod",
+    "postFilter": "what is done where none can",
+    "preScore": "before nodes are scored",
+    "score": "which of several nodes is the best",
+    "reserve": "sets something aside on the node",
+    "permit": "may reject the pod, or let it wait",
+    "preBind": "before the pod is bound",
+    "bind": "binds it",
+    "postBind": "is told of it",
+}
+"""Extension point -> what it is for, in the order in which they are asked."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status: 0, or 2 where kube-scheduler would not start with it."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.presets:
+        return _print_presets()
+    from policies.config.scheduler import scheduler_source
+
+    try:
+        release = Release(options.kubernetes_version, options.feature_gates, scheduler_source(options.file))
+        semantics = release.semantics()
+    except (ConfigError, BadGates) as fault:
+        print(f"forewarn scheduler-config: {fault}", file=sys.stderr)  # noqa: T201
+        return USAGE
+    configuration = semantics.scheduler
+    assert configuration is not None
+    if options.output == "json":
+        print(json.dumps(_entry(configuration, semantics.release)))  # noqa: T201
+    else:
+        for line in _lines(configuration, semantics.release):
+            print(line)  # noqa: T201
+    return OK
+
+
+def _print_presets() -> int:
+    from policies.scheduling.configuration.presets import PRESETS
+
+    for name in PRESETS:
+        print(name)  # noqa: T201
+    return OK
+
+
+def _lines(configuration: SchedulerConfiguration, release: str) -> Iterator[str]:
+    yield f"{configuration.source}, as kube-scheduler {release} understands it"
+    initial, most = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+    yield f"pods that do not fit are tried again after {initial} s, doubled up to {most} s"
+    for profile in configuration.profiles.values():
+        yield ""
+        yield from _of_profile(profile, configuration)
+    for extender in configuration.extenders:
+        yield ""
+        yield from _of_extender(extender)
+
+
+def _of_profile(profile: Profile, configuration: SchedulerConfiguration) -> Iterator[str]:
+    from policies.scheduling.plugin import columns_of
+
+    yield f"profile {profile.scheduler_name}: pods with spec.schedulerName {profile.scheduler_name}"
+    share = configuration.percentage(profile)
+    part = f"{share} %" if share else "50 % less 1 % per 125 nodes"
+    yield f"  feasible nodes that are looked for: {part}, at least 100"
+    for point, role in _ROLES.items():
+        names = [_named(name, point, profile) for name in profile.at(point)]
+        yield f"  {point} ({role}): {', '.join(names) or 'nothing'}"
+    for name in sorted(set(profile.plugin_names) & set(profile.args)):
+        yield f"  {name}: {_args(profile.args[name])}"
+    without = columns_of(profile).without
+    yield f"  worked out {f'plugin by plugin on every node: {without} has no columns' if without else 'in columns'}"
+
+
+def _named(name: str, point: str, profile: Profile) -> str:
+    weight = f" x{profile.weights[name]}" if point == "score" else ""
+    strange = " (not known: not predicted where it decides)" if _is_only_named(profile.plugins[name]) else ""
+    return f"{name}{weight}{strange}"
+
+
+def _is_only_named(plugin: Any) -> bool:
+    return bool(plugin.__name__ == "NamedOnly")
+
+
+def _args(args: Any) -> str:
+    said = {key: value for key, value in _plain(args).items() if value not in (None, [], "", False)}
+    return ", ".join(f"{key} {json.dumps(value)}" for key, value in said.items()) or "as it is by default"
+
+
+def _plain(value: Any) -> Any:
+    """Arguments as JSON has them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {_camel(key): _plain(entry) for key, entry in asdict(value).items()}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)
+
+
+def _of_extender(extender: Extender) -> Iterator[str]:
+    verbs = [verb for verb in ("filter", "prioritize", "preempt", "bind") if getattr(extender, f"{verb}_verb")]
+    pods = (
+        f"pods that request {', '.join(sorted(extender.managed_resources))}"
+        if extender.managed_resources
+        else "all pods"
+    )
+    yield f"extender {extender.url_prefix}: asked to {', '.join(verbs) or 'do nothing'}, of {pods}"
+    yield "  cannot be asked here: what it may decide is not predicted"
+
+
+def _entry(configuration: SchedulerConfiguration, release: str) -> dict[str, object]:
+    return {
+        "source": configuration.source,
+        "release": release,
+        "podInitialBackoffSeconds": configuration.pod_initial_backoff_seconds,
+        "podMaxBackoffSeconds": configuration.pod_max_backoff_seconds,
+        "profiles": [_profile_entry(profile, configuration) for profile in configuration.profiles.values()],
+        "extenders": [_plain(extender) for extender in configuration.extenders],
+    }
+
+
+def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> Mapping[str, object]:
+    from policies.scheduling.plugin import columns_of
+
+    points = {
+        point: [
+            {"name": name, **({"weight": profile.weights[name]} if point == "score" else {})}
+            for name in profile.at(point)
+        ]
+        for point in _ROLES
+    }
+    return {
+        "schedulerName": profile.scheduler_name,
+        "percentageOfNodesToScore": configuration.percentage(profile),
+        "plugins": points,
+        "pluginConfig": {name: _plain(profile.args[name]) for name in profile.plugin_names if name in profile.args},
+        "notKnown": [name for name in profile.plugin_names if _is_only_named(profile.plugins[name])],
+        "withoutColumns": columns_of(profile).without,
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn scheduler-config",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Print a scheduler's profiles as they come out of its KubeSchedulerConfiguration: the plugins of "
+        "every extension point in their order, with weights and arguments.",
+        epilog="Exit status: 0, 2 where kube-scheduler would not start with it.",
+    )
+    add = parser.add_argument
+    add("file", nargs="?", default="default", metavar="FILE|PRESET", help="(default: the release's own profile)")
+    add("--presets", action="store_true", help="list the presets")
+    add("--kubernetes-version", type=release_minor, metavar=KNOWN, help="the release (default: the newest)")
+    add("--feature-gates", type=feature_gates, default={}, metavar="A=true,B=false", help="of the scheduler")
+    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    return parser

@@ -1,0 +1,131 @@
+"""`--scheduler-config`: a KubeSchedulerConfiguration out of a file, or a preset by its name.
+
+What is wrong with it is told with file, line and column. Unlike kube-scheduler itself it may name plugins that are not
+known here: those have a part where they are named, and nothing is predicted that they may decide.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.config.document import Entry, parse
+from policies.config.model import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.apis.field_errors import FieldError
+    from policies.findings import Path as FieldPath
+    from policies.profiles import SchedulerConfiguration
+    from policies.semantics import Semantics
+
+_SHOWN: Final = 10
+"""Faults that are told."""
+_LARGEST: Final = 1024 * 1024
+"""Bytes of a file."""
+
+
+class SchedulerSource:
+    """A scheduler's configuration as it was given; what it comes to depends on the release."""
+
+    def __init__(self, name: str, config: Any, entry: Entry | None = None) -> None:
+        self.name, self._config, self._entry = name, config, entry
+        self._made: dict[Semantics, SchedulerConfiguration] = {}
+
+    def __call__(self, semantics: Semantics) -> SchedulerConfiguration:
+        """What it comes to in a release; the same value for the same release. Raises ConfigError."""
+        made = self._made.get(semantics)
+        if made is None:
+            made = self._made[semantics] = self._make(semantics)
+        return made
+
+    def _make(self, semantics: Semantics) -> SchedulerConfiguration:
+        from policies.scheduling.configuration import InvalidConfiguration, scheduler_configuration
+        from policies.scheduling.extension_points import InvalidPlugin
+        from policies.scheduling.foreign_plugins import named_only, with_installed
+
+        try:
+            return scheduler_configuration(self._config, semantics, with_installed(), self.name, named_only)
+        except InvalidPlugin as error:
+            raise ConfigError(str(error)) from None
+        except InvalidConfiguration as error:
+            raise ConfigError("\n".join(self._told(error.faults))) from None
+
+    def _told(self, faults: Iterable[FieldError]) -> list[str]:
+        found = [self._located(fault) for fault in faults]
+        more = [f"and {len(found) - _SHOWN} more faults"] if len(found) > _SHOWN else []
+        return found[:_SHOWN] + more
+
+    def _located(self, fault: FieldError) -> str:
+        if self._entry is None:
+            return f"{self.name}: {fault}"
+        return str(_at(self._entry, fault.path).fault(fault.text))
+
+
+def scheduler_source(given: str) -> SchedulerSource:
+    """A file (FILE, or anything with a dot or slash), or a preset. Raises ConfigError."""
+    from policies.scheduling.configuration.presets import PRESETS
+
+    if given in PRESETS:
+        return SchedulerSource(given, PRESETS[given])
+    path = Path(given)
+    if "/" not in given and "." not in given and not path.exists():
+        near = get_close_matches(given, PRESETS, 1)
+        hint = f'; did you mean "{near[0]}"?' if near else f"; presets are {', '.join(PRESETS)}"
+        raise ConfigError(f"{given}: no such file, and no preset{hint}")
+    return read_scheduler(_bytes(path), given)
+
+
+def read_scheduler(text: bytes, file: str) -> SchedulerSource:
+    """The configuration that a text holds. Raises ConfigError where it is no YAML, or says a thing twice."""
+    entry = parse(text, file)
+    _check_keys(entry)
+    return SchedulerSource(file, None if entry.is_empty else entry.plain(), entry)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    if len(text) > _LARGEST:
+        raise ConfigError(f"{path}: more than {_LARGEST} bytes: no scheduler's configuration")
+    return text
+
+
+def _check_keys(entry: Entry) -> None:
+    """Raises ConfigError for a key that is there twice."""
+    for inner in _inside(entry):
+        _check_keys(inner)
+
+
+def _inside(entry: Entry) -> list[Entry]:
+    kind = type(entry.node).__name__
+    if kind == "MappingNode":
+        return [value for _, value in entry.items()]
+    return list(entry.elements()) if kind == "SequenceNode" else []
+
+
+def _at(entry: Entry, path: FieldPath) -> Entry:
+    """The entry at a path, or the innermost one on the way that is there."""
+    for part in path:
+        kind = type(entry.node).__name__
+        if isinstance(part, int) and kind == "SequenceNode":
+            inner = list(entry.elements())[part : part + 1]
+        elif kind == "MappingNode":
+            inner = [value for key, value in entry.items() if key == part]
+        else:
+            inner = []
+        if not inner:
+            return Entry(entry.file, entry.node, _joined(path))
+        entry = inner[0]
+    return entry
+
+
+def _joined(path: FieldPath) -> str:
+    from policies.findings import field_path
+
+    return field_path(path)

@@ -1,0 +1,71 @@
+"""The scheduler's configuration is read again while the webhook runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.config.scheduler import scheduler_source
+from policies.releases import Release
+from tests.webhook.scripted_api import BY_NAME
+from webhook.commands.serve import _scheduler
+from webhook.commands.state import State, from_files
+from webhook.informer.news import Asked, ListBegins, ListEnds, Runs
+from webhook.informer.state import ClusterState
+from webhook.metrics import Metrics
+from webhook.settings import parse_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from policies.cluster import ClusterSnapshot
+
+CLASSES = BY_NAME["priorityclasses"]
+CONFIG = (
+    "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: {}\n"
+)
+PACKED = Release(scheduler=scheduler_source("openshift-high-node-utilization"))
+
+
+def strategy(cluster: ClusterSnapshot | None) -> str:
+    assert cluster is not None
+    scheduler = cluster.semantics.scheduler
+    found = scheduler.profiles["default-scheduler"].args["NodeResourcesFit"].strategy if scheduler else "the release's"
+    return str(found)
+
+
+def test_a_cluster_that_is_watched() -> None:
+    state = ClusterState([CLASSES], release=Release())
+    for news in (Runs("v1.35.8"), ListBegins(CLASSES), ListEnds(CLASSES, 0.0)):
+        state.take(news)
+    assert state.publish()
+    assert strategy(state.latest) == "the release's"
+    state.take(Asked(PACKED))
+    assert state.publish()
+    assert strategy(state.latest) == "MostAllocated"
+    assert state.latest is not None
+    assert state.latest.semantics.minor == 35, "of the release that the API server told"
+
+
+def test_a_cluster_out_of_files(tmp_path: Path) -> None:
+    state = from_files(["webhook/sample/cluster.yaml"], Metrics(), Release())
+    state.use(PACKED)
+    assert strategy(state.cluster()) == "MostAllocated"
+
+
+def test_a_file_that_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "scheduler.yaml"
+    path.write_text(CONFIG.format("first"))
+    settings = parse_settings(["--scheduler-config", str(path)], {})
+    told: list[frozenset[str]] = []
+    state = State(lambda: None, use=lambda release: told.append(release.semantics().scheduler_names))
+    look = _scheduler(settings, state, Metrics())
+    look()
+    assert told == []
+    path.write_text(CONFIG.format("second"))
+    look()
+    assert told == [frozenset({"second"})]
+    path.write_text("kind: [")
+    look()
+    assert told == [frozenset({"second"})], "what cannot be read is refused, and the old one stays"
