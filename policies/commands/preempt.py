@@ -20,7 +20,7 @@ from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.cluster import ClusterSnapshot
+    from policies.cluster import Cache, ClusterSnapshot
     from policies.objects.fields import ApiObject
     from policies.objects.subject import Subject
     from policies.releases import Release
@@ -58,6 +58,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("give one of -f, --pod and --batch")
     if options.replicas is not None and not options.filename:
         parser.error("--replicas goes with -f")
+    if options.aftermath and (not options.filename or options.replicas is not None or options.output == "json"):
+        parser.error("--aftermath goes with -f, without --replicas and -o json")
     if options.batch and options.cluster:
         parser.error("--batch brings its clusters along: leave out --cluster")
     if not options.batch and not options.cluster:
@@ -69,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
             count = options.nominated == "count"
             return run_batch(options.batch, partial(answer_case, count_nominated=count, semantics=semantics))
         return _predict(options, release)
-    except (SourceError, InvalidObject) as fault:
+    except (SourceError, InvalidObject, ValueError) as fault:
         return complain("preempt", fault, FAILED)
 
 
@@ -124,7 +126,8 @@ def _bound(pod: ApiObject) -> bool:
 
 def _predict(options: argparse.Namespace, release: Release) -> int:
     """Predict what a file or a pending pod comes to, and print it."""
-    cluster = settle(load_cluster(*options.cluster), release).snapshot()
+    cache = settle(_loaded(options), release)
+    cluster = cache.snapshot()
     answered = list(_placements(options, cluster))
     placements = [placed for placed in answered if not isinstance(placed, InvalidObject)]
     faults = [placed for placed in answered if isinstance(placed, InvalidObject)]
@@ -142,10 +145,23 @@ def _predict(options: argparse.Namespace, release: Release) -> int:
         color = wants_color(options.color, sys.stdout)
         for placement in placements:
             sys.stdout.writelines(clean(line, color) + "\n" for line in render(placement, cluster, painter(color)))
+        if options.aftermath:
+            from policies.commands.simulate import aftermath
+
+            told = aftermath(cache, [options.filename], options.namespace)  # type: ignore[arg-type]
+            sys.stdout.writelines(clean(line, color) + "\n" for line in told)
     outcomes = {prediction.outcome for placement in placements for prediction in placement.predictions}
     if faults:
         return FAILED
     return FOUND if any(OUTCOMES[name] in outcomes for name in options.fail_on) else OK
+
+
+def _loaded(options: argparse.Namespace) -> Cache:
+    if not options.aftermath:
+        return load_cluster(*options.cluster)
+    from policies.simulation.dump import DumpCache
+
+    return load_cluster(*options.cluster, into=DumpCache())
 
 
 def _placements(options: argparse.Namespace, cluster: ClusterSnapshot) -> Iterator[Placement | InvalidObject]:
@@ -230,6 +246,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--pod", metavar="NAMESPACE/NAME", help="a pod of the cluster that is pending")
     add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
     add_release_options(add)
+    add("--aftermath", action="store_true", help="with -f: also say what comes of it, as forewarn simulate does")
     add("--replicas", type=_number, metavar="N", help="as if spec.replicas were N")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("-o", "--output", choices=("text", "json"), default="text", help="default: text")

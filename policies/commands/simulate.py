@@ -12,13 +12,14 @@ from policies.commands.batch import run_batch
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, group_kind, mapping
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import COLOR_CHOICES, columns, painter, wants_color
+from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from policies.objects.fields import ApiObject
-    from policies.simulation.scenario import Arrival
+    from policies.simulation.dump import DumpCache
+    from policies.simulation.scenario import Arrival, World
     from policies.simulation.simulation import Simulation
     from policies.simulation.summary import Summary
 
@@ -27,6 +28,8 @@ BUDGET: Final = "policy/PodDisruptionBudget"
 AT_ONCE: Final = ("scheduling.k8s.io/PriorityClass", "/Namespace", "/LimitRange")
 """What counts from time 0 on, whenever it comes: admission asks for it."""
 MOST_RUNS: Final = 1000
+DEFAULT_UNTIL: Final = 3600.0
+"""Seconds."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,29 +47,22 @@ def main(arguments: Sequence[str]) -> int:
         if options.batch:
             return run_batch(options.batch, partial(answer_case, runs=options.runs, seed=options.seed))
         return _simulate(options)
-    except (SourceError, InvalidObject) as fault:
-        print(f"forewarn simulate: {fault}", file=sys.stderr)  # noqa: T201
-        return FAILED
-    except ValueError as fault:
-        print(f"forewarn simulate: {fault}", file=sys.stderr)  # noqa: T201
-        return FAILED
+    except (SourceError, InvalidObject, ValueError) as fault:
+        return complain("simulate", fault, FAILED)
 
 
 def _simulate(options: argparse.Namespace) -> int:
     """Simulate what files bring to a cluster, and print it."""
     from policies.render.simulation import render
-    from policies.simulation.dump import DumpCache, not_simulated, world_of
+    from policies.simulation.dump import DumpCache, not_simulated
     from policies.simulation.outcomes import explore
     from policies.simulation.simulation import Simulation
     from policies.simulation.summary import summarize
 
     cache = DumpCache()
     load_cluster(*options.cluster, into=cache)
-    arrivals = [*_applied(options.filename, options.namespace), *_events(options.events)]
-    for arrival in arrivals:
-        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create":
-            cache.add(arrival.object)
-    world = world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=options.until)
+    arrivals = [*applied(options.filename, options.namespace), *_events(options.events)]
+    world = world_with(cache, arrivals, options.until)
     outcomes = explore(partial(Simulation, world, progress=_progress()), options.runs, options.seed)
     told = [(outcome, summarize(outcome.simulation)) for outcome in outcomes]
     if options.output == "json":
@@ -74,12 +70,35 @@ def _simulate(options: argparse.Namespace) -> int:
         entries = [{**outcome.to_dict(), "summary": summary.to_dict()} for outcome, summary in told]
         print(json.dumps({"runs": options.runs, "distinctFinals": len(finals), "outcomes": entries}))  # noqa: T201
     else:
-        paint = painter(wants_color(options.color, sys.stdout))
-        sys.stdout.writelines(line + "\n" for line in render(told, paint))
+        color = wants_color(options.color, sys.stdout)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in render(told, painter(color)))
         notes = [*not_simulated(cache.snapshot()), *_unread(outcomes[0].simulation)]
-        sys.stdout.writelines(f"  note: {note}\n" for note in notes)
+        sys.stdout.writelines(clean(f"  note: {note}", color) + "\n" for note in notes)
     happens = {name for _, summary in told for name in _happens(summary)}
     return FOUND if happens & set(options.fail_on) else OK
+
+
+def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
+    """The world of a dump with what arrives in it. Raises InvalidObject."""
+    from policies.simulation.dump import world_of
+
+    for arrival in arrivals:
+        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create":
+            cache.add(arrival.object)
+    return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
+
+
+def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str) -> Iterator[str]:
+    """What comes of it when these files are applied, line by line. Raises SourceError, InvalidObject and ValueError."""
+    from policies.render.simulation import ending, settled
+    from policies.simulation.simulation import Simulation
+    from policies.simulation.summary import summarize
+
+    simulation = Simulation(world_with(cache, [*applied(paths, namespace)], DEFAULT_UNTIL))
+    simulation.run()
+    summary = summarize(simulation)
+    yield f"aftermath: {settled(summary)}"
+    yield from (f"  {line}" for line in ending(summary))
 
 
 def _happens(summary: Summary) -> Iterator[str]:
@@ -94,7 +113,7 @@ def _unread(simulation: Simulation) -> Iterator[str]:
         yield f"nothing is done for it: {problem}"
 
 
-def _applied(paths: Sequence[str], namespace: str) -> Iterator[Arrival]:
+def applied(paths: Sequence[str], namespace: str) -> Iterator[Arrival]:
     """The objects of files and directories, as one apply at time 0 brings them. Raises SourceError."""
     from policies.manifests import read
     from policies.simulation.scenario import Arrival
@@ -193,7 +212,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what happens when: a list of `{at, create|update|delete|scale|cordon|drain|lost}`",
     )
     add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
-    add("--until", type=_until, default=3600.0, metavar="DURATION", help="when to stop: 90s, 5m, 1h (default 1h)")
+    add("--until", type=_until, default=DEFAULT_UNTIL, metavar="DURATION", help="when to stop: 90s, 5m (default 1h)")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
     happenings = ("preemption", "pending")

@@ -38,13 +38,14 @@ def render(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, st
     """The first outcome's timeline and its end, then what others there are."""
     outcome, summary = outcomes[0]
     yield from timeline(outcome.simulation, paint)
-    yield paint(_settled(summary), "bold")
+    yield paint(settled(summary), "bold")
     yield from (f"  {line}" for line in ending(summary, paint))
     if len(outcomes) > 1:
         yield from _odds(outcomes, paint)
 
 
-def _settled(summary: Summary) -> str:
+def settled(summary: Summary) -> str:
+    """When all was over."""
     if not summary.settled:
         return f"not settled after {duration(summary.settled_at)}: longer with --until"
     return f"settled after {duration(summary.settled_at)}"

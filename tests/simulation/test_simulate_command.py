@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from policies.commands.preempt import main as preempt
 from policies.commands.simulate import main
 from policies.simulation.events_file import read_events, seconds
 from tests.builders import Made, make_node, make_pod
@@ -204,3 +205,20 @@ def test_an_unreadable_workload_of_the_dump_stops_nothing(simulate: Callable[...
     assert status == 0
     assert "the new pod has a node" in out
     assert "nothing is done for it" in out
+
+
+def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Path("docs/simulate")
+    cluster = ["--cluster", str(page / "cluster.yaml"), "--cluster", str(page / "default-class.yaml")]
+    assert preempt(["-f", str(page / "tenant.yaml"), *cluster, "--aftermath"]) == 0
+    told = capsys.readouterr().out
+    assert "1 pod would be pushed out" in told
+    assert "aftermath: settled after 8 min" in told
+    assert "pushed out: 4 pods in 4 levels" in told
+
+
+@pytest.mark.parametrize("options", [["--pod", "a"], ["-f", "x", "-o", "json"], ["-f", "x", "--replicas", "2"]])
+def test_an_aftermath_is_of_files_in_words(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        preempt([*options, "--cluster", "x", "--aftermath"])
+    assert "--aftermath goes with -f" in capsys.readouterr().err
