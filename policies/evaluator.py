@@ -123,7 +123,7 @@ def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:
         about = _about(subject, context)
         rules = () if about is None else tuple(_in_force(about, context.phase, config))
     except InvalidObject as fault:
-        about, rules, faults = None, (), [fault]
+        about, rules, faults = None, (), [fault.with_traceback(None)]
     for rule, severity, action in rules:
         try:
             problems = rule.check(subject, context)
@@ -131,7 +131,7 @@ def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:
                 problems = _bounded(problems)
             findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
         except InvalidObject as fault:
-            faults.append(fault)
+            faults.append(fault.with_traceback(None))  # its frames know this list: a circle
         except CutShort as why:
             findings.append(_finding(subject, Problem(_NOT_JUDGED.format(why)), rule.ID, severity, _softened(action)))
     named = {finding.path for finding in findings}

@@ -6,6 +6,7 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from weakref import proxy
 
 from policies.disclosure import Disclose
 from policies.findings import NOWHERE, Action, Location, Problem, Severity
@@ -155,7 +156,7 @@ class Context:
         So that what needs a context is not needed by it: `quota_use.quota_use_of`, `impact.predicted_of`.
         """
         if make not in self._made:
-            self._made[make] = make(self, *given)
+            self._made[make] = make(proxy(self), *given)  # a circle would keep the cluster state alive
         made: T = self._made[make]
         return made
 
@@ -167,7 +168,7 @@ class Context:
             try:
                 self._quotas[id(subject)] = read_quota(subject)
             except InvalidObject as fault:
-                self._quotas[id(subject)] = fault
+                self._quotas[id(subject)] = fault.with_traceback(None)
         found = self._quotas[id(subject)]
         if isinstance(found, InvalidObject):
             raise found

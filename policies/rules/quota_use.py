@@ -155,7 +155,7 @@ class QuotaUse:
                 quotas = current.get(namespace) or self.quotas_of(namespace)
                 found = self._use(subject, quotas) if quotas else None
             except (InvalidObject, TooManyQuotas) as fault:
-                uses[id(subject)] = fault
+                uses[id(subject)] = fault.with_traceback(None)
                 continue
             if found is not None:
                 uses[id(subject)], current[namespace] = found

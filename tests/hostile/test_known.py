@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 
 import pytest
@@ -41,3 +42,27 @@ def test_memory_does_not_grow_with_a_number(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Deployment of 2,000,000,000",
+        "maxSurge of a thousand digits",
+        "a quantity of a million zeros",
+        "a megabyte of nested lists",
+        "200 spread constraints and affinity",
+        "DaemonSet on every node",
+        "500 resources in a quota",
+    ],
+)
+def test_an_answer_leaves_nothing_for_the_collector(name: str) -> None:
+    """A circle keeps the request and the cluster state of its time alive, and a collection stops everybody."""
+    review = ATTACKS[name]()
+    gc.collect()
+    gc.disable()
+    try:
+        judge(review, SECONDS)
+        assert not gc.collect()
+    finally:
+        gc.enable()
