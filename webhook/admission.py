@@ -210,8 +210,21 @@ def decide(
     `recall` gives the annotation of an object that was annotated a moment ago, so that asking again changes nothing.
     `impacts` gives those that are known by this state already.
     """
-    if (passed := let_pass(request, cluster, config, time.now)) is not None:
-        return passed
+    passed = let_pass(request, cluster, config, time.now)
+    return look_at(request, hook, cluster, config, time, confirm, recall, impacts) if passed is None else passed
+
+
+def look_at(
+    request: Request,
+    hook: Hook,
+    cluster: ClusterSnapshot | None,
+    config: Config,
+    time: Time,
+    confirm: Confirm | None = None,
+    recall: Recall = worked_out,
+    impacts: Impacts | None = None,
+) -> Decision:
+    """The same, for one that is not let pass."""
     direction = row_of(request, config).direction
     if hook is Hook.MUTATE:
         decision = _patch(request, cluster, config, time, confirm, recall, impacts)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
+from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
@@ -76,7 +77,7 @@ class Routes:
     ) -> None:
         self._endpoint, self._health, self._limits = endpoint, health, limits
         self._rest = rest
-        self._intake = Intake(endpoint.gate, limits.room, limits.patience)
+        self._intake = Intake(endpoint.gate, limits.room, limits.patience, limits.body)
         self._workers = workers or Workers()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -134,7 +135,7 @@ class Routes:
     async def _body(self, receive: Receive, place: Place) -> bytes | Reply:
         """The body, or why it is not read."""
         try:
-            async with self._intake.coming(place, self._limits.body):
+            async with self._intake.coming(place):
                 body = await _read(receive, MAX_BODY, lambda size: self._intake.hold(place, size))
         except TimeoutError:
             return TOO_SLOW
@@ -179,7 +180,9 @@ async def _discard(receive: Receive, seconds: float) -> None:
             await _read(receive, 0)
 
 
+@lru_cache(maxsize=64)
 def _timeout(query: bytes) -> str:
+    """`?timeout=`. API servers ask with the same few again and again."""
     return dict(parse_qsl(query.decode("latin-1"))).get("timeout", "") if query else ""
 
 

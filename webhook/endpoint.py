@@ -19,7 +19,18 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.metering import CutShort, holding, metered
-from webhook.admission import Decision, Hook, Time, claim_of, decide, in_full, let_pass, may_stand, refuse_default
+from webhook.admission import (
+    Decision,
+    Hook,
+    Time,
+    claim_of,
+    decide,
+    in_full,
+    let_pass,
+    look_at,
+    may_stand,
+    refuse_default,
+)
 from webhook.answers import Answered, Answers, Key, key_of
 from webhook.callers import EVERYBODY, Callers
 from webhook.deadlines import Deadline, parse_timeout
@@ -384,7 +395,7 @@ class Endpoint:
         seconds = monotonic() - started
         kind = KINDS.get(request.kind.group_kind, OTHER)
         self.metrics.count(self.metrics.requests, hook.value, request.operation.value, kind, answered.verdict)
-        self.metrics.duration.labels(hook.value).observe(seconds)
+        self.metrics.took(hook.value, seconds)
         for rule, action in answered.findings:
             self.metrics.count(self.metrics.findings, rule, action)
         if LOGGER.isEnabledFor(logging.INFO):
@@ -456,7 +467,7 @@ class _State:
         endpoint = self.endpoint
         time = Time(datetime.now(UTC), expired, self.late, monotonic)
         confirm = partial(_given, self.classes) if self.confirmed else None
-        return decide(
+        return look_at(
             self.request,
             self.call.hook,
             self.cluster,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from webhook.endpoint import TOO_MANY
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from types import TracebackType
 
     from webhook.endpoint import Gate, Reply
 
@@ -29,17 +28,42 @@ class Place:
     given_away: bool = False
 
 
+class Coming:
+    """The time in which a body comes. Raises TimeoutError at its end, or as soon as it has to give way.
+
+    It is an asyncio.timeout whose end is looked at now and then: most bodies are there already, and a timer for each
+    costs more than to read it.
+    """
+
+    __slots__ = ("_intake", "_place", "_timeout")
+
+    def __init__(self, intake: Intake, place: Place) -> None:
+        self._intake, self._place, self._timeout = intake, place, asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        self._intake.wait_for(self._place, self._timeout)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._intake.no_longer(self._place)
+        await self._timeout.__aexit__(kind, error, traceback)
+
+
 class Intake:
     """Lets requests in up to the limits. Beyond them it gives up the request whose body has been arriving for longest,
     if that is longer than `patience` (seconds), else it refuses the new one. `room`: bytes of all bodies in flight.
+    `seconds`: how long one may take.
 
     One event loop alone calls it.
     """
 
-    def __init__(self, gate: Gate, room: int, patience: float) -> None:
-        self._gate, self._room, self._patience = gate, room, patience
+    def __init__(self, gate: Gate, room: int, patience: float, seconds: float) -> None:
+        self._gate, self._room, self._patience, self._seconds = gate, room, patience, seconds
         self._coming: dict[Place, asyncio.Timeout] = {}
         self._held = 0
+        self._is_looking = False
 
     def enter(self) -> Place | Reply:
         """A place, or why there is none. Whoever has one must leave."""
@@ -58,15 +82,31 @@ class Intake:
         if not place.given_away:
             self._gate.leave()
 
-    @asynccontextmanager
-    async def coming(self, place: Place, seconds: float) -> AsyncIterator[None]:
-        """While its body comes. Raises TimeoutError after so many seconds, or as soon as it has to give way."""
-        async with asyncio.timeout(seconds) as timeout:
-            self._coming[place] = timeout
-            try:
-                yield
-            finally:
-                self._coming.pop(place, None)
+    def coming(self, place: Place) -> Coming:
+        """While its body comes."""
+        return Coming(self, place)
+
+    def wait_for(self, place: Place, timeout: asyncio.Timeout) -> None:
+        """Its body is coming."""
+        self._coming[place] = timeout
+        if not self._is_looking:
+            self._is_looking = True
+            asyncio.get_running_loop().call_later(self._seconds, self._look)
+
+    def no_longer(self, place: Place) -> None:
+        """It has come, or is not waited for."""
+        self._coming.pop(place, None)
+
+    def _look(self) -> None:
+        """End the time of those that came so long ago, and look again when the next one's ends."""
+        self._is_looking = False
+        now, loop = monotonic(), asyncio.get_running_loop()
+        while (place := next(iter(self._coming), None)) is not None:  # they are in the order in which they came
+            if (left := place.came + self._seconds - now) > 0:
+                self._is_looking = True
+                loop.call_later(left, self._look)
+                return
+            self._end(place)
 
     def hold(self, place: Place, size: int) -> None:
         """So many more bytes of it have come. Raises NoRoom."""
@@ -80,13 +120,16 @@ class Intake:
         place.held += size
 
     def _cut_off_the_slowest(self) -> Place | None:
-        place = next(iter(self._coming), None)  # they are in the order in which they came
+        place = next(iter(self._coming), None)
         if place is None or monotonic() - place.came < self._patience:
             return None
+        self._end(place)
+        return place
+
+    def _end(self, place: Place) -> None:
         timeout = self._coming.pop(place)
         if not timeout.expired():
             timeout.reschedule(asyncio.get_running_loop().time())
-        return place
 
     def _release(self, place: Place) -> None:
         self._held -= place.held

@@ -93,6 +93,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         self._children: dict[tuple[Counter, tuple[str, ...]], Counter] = {}
+        self._durations: dict[str, Histogram] = {}
         _OwnProcess(registry=self._registry)
         build = self._make(
             Gauge,
@@ -106,7 +107,7 @@ class Metrics:
         self.requests = self._make(
             Counter, "admission_requests", "Requests, by how they came out.", "phase", "operation", "kind", "verdict"
         )
-        self.duration = Histogram(
+        self._duration = Histogram(
             "forewarn_admission_duration_seconds",
             "From the last byte of a request to its answer.",
             ["phase"],
@@ -211,6 +212,13 @@ class Metrics:
         if child is None:
             child = self._children[key] = counter.labels(*labels)
         child.inc()
+
+    def took(self, phase: str, seconds: float) -> None:
+        """Note how long an answer took."""
+        child = self._durations.get(phase)
+        if child is None:
+            child = self._durations[phase] = self._duration.labels(phase)
+        child.observe(seconds)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """The metrics in the format that the client accepts, and its content type."""

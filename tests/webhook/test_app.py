@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.webhook.builders import body, deployment, endpoint, patch_of, pod, priority_class
-from webhook.admission import Hook, decide
+from webhook.admission import Hook, look_at
 from webhook.app import create_app, create_health_app
 from webhook.asgi import Limits, Routes
 from webhook.endpoint import MAX_BODY, Call, Endpoint
@@ -82,9 +82,9 @@ def test_what_is_judged_is_never_judged_on_the_event_loop(monkeypatch: pytest.Mo
 
     def decided(*given: Any) -> Any:
         judged.append(current_thread().name)
-        return decide(*given)
+        return look_at(*given)
 
-    monkeypatch.setattr("webhook.endpoint.decide", decided)
+    monkeypatch.setattr("webhook.endpoint.look_at", decided)
     for data in (BODIES["a pod to patch"], body(deployment("nothing")), body(priority_class("a", 1))):
         by_asgi(endpoint(), "/validate", data, JSON)
     assert set(judged) == {"judge"}
