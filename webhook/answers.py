@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
-from policies.findings import Action, one_line
+from policies.findings import Action, cut, one_line
 from policies.kinds import POD
 from policies.objects.subject import Operation
+from webhook.logs import MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from webhook.review import Request
 
 _KEPT: Final = 1024
+_LARGEST: Final = 16 * 1024
+"""Bytes of an answer that is kept: with many warnings it may have some hundred thousand."""
 _SECONDS: Final = 1.0
 """How long an answer is given again, at most: what depends on the wall clock moves on."""
 _OF_THE_API_SERVER: Final = frozenset({"uid", "creationTimestamp", "managedFields", "generation"})
@@ -58,7 +61,7 @@ class Answered(NamedTuple):
             "operation": request.operation.value,
             "kind": request.kind.group_kind.removeprefix("/"),
             "namespace": request.namespace,
-            "name": request.name,
+            "name": cut(request.name, MAX_TEXT),  # it comes before the API server has looked at it
             "user": request.user.name,
             "verdict": self.verdict,
             "rules": dict(self.findings),
@@ -150,6 +153,8 @@ class Answers:
     def put(self, key: Key, state: tuple[object, object], answered: Answered) -> None:
         """Keep an answer. One that names its object is not kept for others."""
         if key.nameless and not answered.silent:
+            return
+        if len(answered.body) + sum(len(text) for _, text in answered.withheld) > _LARGEST:
             return
         if self._state[0] is not state[0] or self._state[1] is not state[1]:
             self._state, self._answers = state, OrderedDict()

@@ -42,7 +42,11 @@ PREDICTING: Final = frozenset(rule.ID for rule in RULES if rule.DEPENDS_ON.store
 _ADDED: Final = ("managedFields", "uid", "creationTimestamp", "generation")
 """What the API server writes into a new object between /mutate and /validate (rest.BeforeCreate)."""
 _REMEMBERED: Final = 512
+_CHARACTERS: Final = 8 * 1024 * 1024
+"""Of all annotations that are remembered."""
 _IMPACTS: Final = 64
+_PREDICTIONS: Final = 4_096
+"""In all impacts that are kept, some 2 kB each: a DaemonSet alone can bring thousands."""
 _SMALL: Final = 32 * 1024
 """Bytes of the review of a pod that is expected to be cheap."""
 
@@ -79,9 +83,13 @@ class Impacts:
         impact = work_out()
         if impact is None or impact.rest != "unknown":
             known[fingerprint] = impact
-            while len(known) > _IMPACTS:
+            while len(known) > _IMPACTS or sum(map(_weight, known.values())) > _PREDICTIONS:
                 known.popitem(last=False)
         return impact
+
+
+def _weight(impact: Impact | None) -> int:
+    return len(impact.predictions) if impact else 0
 
 
 def outcome_of(impact: Impact) -> str:
@@ -159,6 +167,7 @@ class Memory:
     def __init__(self, clock: Callable[[], float], seconds: float = 30.0) -> None:
         self._clock, self._seconds = clock, seconds
         self._written: OrderedDict[str, _Written] = OrderedDict()
+        self._characters = 0
         self._lock = Lock()
 
     def recall(self, subject: Subject, work_out: Callable[[], str | None]) -> str | None:
@@ -173,9 +182,11 @@ class Memory:
     def note(self, written: Written) -> None:
         """This is written now."""
         with self._lock:
+            before = self._written.pop(written.fingerprint, None)
             self._written[written.fingerprint] = _Written(written.text, self._clock() + self._seconds)
-            while len(self._written) > _REMEMBERED:
-                self._written.popitem(last=False)
+            self._characters += len(written.text) - (len(before.text) if before else 0)
+            while len(self._written) > _REMEMBERED or self._characters > _CHARACTERS:
+                self._characters -= len(self._written.popitem(last=False)[1].text)
 
     def _recently(self, subject: Subject) -> str | None:
         with self._lock:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
@@ -44,7 +45,8 @@ V = TypeVar("V")
 
 
 _MOST_RECENT: Final = 8 * 1024
-"""Characters of what is kept though nobody holds it: a thousand hostile texts of a megabyte would be a gigabyte."""
+_ALL_RECENT: Final = 1024 * 1024
+"""Characters of what is kept though nobody holds it, of one and of all: what is made of them takes ten times that."""
 MOST_TEXT: Final = 64 * 1024
 """Characters of what is read of a spec, where work is metered."""
 
@@ -55,7 +57,8 @@ class Shared(Generic[K, V]):
 
     def __init__(self, recent: int = 1024) -> None:
         self._values: WeakValueDictionary[K, V] = WeakValueDictionary()
-        self._recent: deque[V] = deque(maxlen=recent)
+        self._recent: deque[tuple[V, int]] = deque()
+        self._most, self._size, self._lock = recent, 0, Lock()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -66,8 +69,15 @@ class Shared(Generic[K, V]):
         if value is None:
             value = self._values[key] = make()
             if size <= _MOST_RECENT:
-                self._recent.append(value)
+                self._keep(value, size)
         return value
+
+    def _keep(self, value: V, size: int) -> None:
+        with self._lock:
+            self._recent.append((value, size))
+            self._size += size
+            while len(self._recent) > self._most or self._size > _ALL_RECENT:
+                self._size -= self._recent.popleft()[1]
 
 
 class Labels(dict[str, str]):

@@ -166,6 +166,9 @@ def test_of_large_texts_nothing_is_kept() -> None:
     shared.get("small", lambda: Labels(a="b"), 100)
     shared.get("large", lambda: Labels(a="c"), 10**6)
     assert len(shared) == 1
+    for number in range(1000):
+        shared.get(str(number), lambda: Labels(a="d"), 8000)
+    assert len(shared) <= 131, "a million characters of texts that nobody holds"
 
 
 def test_a_hundred_large_pods_leave_little_behind() -> None:
@@ -194,4 +197,4 @@ def test_large_kinds_of_pods_are_let_go_sooner() -> None:
     for number, size in enumerate((0, 100, 64 * 1024)):
         pod = Pod("team", f"p{number}", spec=replace(NO_SPEC, size=size), labels={})
         kinds.number(pod)
-    assert (len(kinds), kinds.weight) == (4, 8)
+    assert (len(kinds), kinds.weight) == (4, 36)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from itertools import chain, repeat
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,7 +14,10 @@ import pytest
 from policies.config import Config, read_config
 from policies.disclosure import Disclose
 from policies.objects.fields import at
-from policies.rules.impact import Forecast
+from policies.objects.pod import Pod
+from policies.objects.subject import Subject
+from policies.rules.impact import Forecast, Impact
+from policies.scheduling.schedule_one import Prediction
 from tests.webhook import builders
 from tests.webhook.builders import NOW, cluster, deployment, endpoint, patch_of, pod, review
 from tests.webhook.running import running
@@ -28,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.cluster import ClusterSnapshot
-    from policies.objects.subject import Subject
-    from policies.rules.impact import Impact
     from webhook.admission import Decision
 
 NODE = {
@@ -483,3 +485,36 @@ def test_pods_that_are_alike_share_a_prediction(other: dict[str, Any], shared: b
     for obj in (one, two):
         impacts.of(parse_review(json.dumps(review(obj, name="")).encode()).subject, STATE, work_out)
     assert len(asked) == 2 - shared
+
+
+def test_what_is_remembered_is_bounded_by_its_size() -> None:
+    memory = Memory(lambda: 0.0)
+    subjects = [_named(f"w{number}") for number in range(200)]
+    for subject in subjects:
+        memory.note(written_on(subject, "x" * 100_000))
+        memory.note(written_on(subject, "x" * 100_000))
+    kept = [memory.recent(_carrying(subject, "x" * 100_000)) is not None for subject in subjects]
+    assert sum(kept) == 83
+    assert all(kept[-83:])
+
+
+def _named(name: str) -> Subject:
+    return Subject({**deployment("web"), "metadata": {"name": name, "namespace": "shop"}})
+
+
+def _carrying(subject: Subject, text: str) -> Subject:
+    metadata = {**subject.object["metadata"], "annotations": {ANNOTATION: text}}
+    return subject._replace(object={**subject.object, "metadata": metadata})
+
+
+def test_few_impacts_of_many_predictions_are_kept() -> None:
+    impacts, asked = Impacts(), list[str]()
+
+    def work_out(name: str) -> Impact:
+        asked.append(name)
+        return Impact((Prediction(STATE.scheduling, Pod.from_api(pod())),) * 2000, 2000, 0)
+
+    names = ["a", "b", "c", "c", "b", "a"]
+    for name in names:
+        impacts.of(_named(name), STATE, partial(work_out, name))
+    assert asked == ["a", "b", "c", "a"]

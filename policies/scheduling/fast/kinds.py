@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.semantics import Semantics
 
 
-_LARGE: Final = 16 * 1024
+_LARGE: Final = 2 * 1024
 """Characters of a spec that count as one more kind."""
 _SOME: Final = 64
 """Kinds of which a number is worked out at a time."""
