@@ -78,6 +78,7 @@ class Search:
         Seconds over, and how long the answer was worked on without asking for the time.
         """
         self.count += 1
+        gc.collect()  # the answer's own garbage is collected on its time, and not what hypothesis has left
         most = permitted(review, SECONDS) + self._more
         cost = judge(review, SECONDS)
         for _ in range(3):
