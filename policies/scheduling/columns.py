@@ -22,7 +22,8 @@ _INT64: Final = 2**63 - 1
 class Columns:
     """What nodes have and what their pods request, as int64 arrays: a row per resource, a column per node.
 
-    Resources: cpu (thousandths), memory and ephemeral-storage (bytes), pods (number), then all others there are.
+    Resources: cpu (thousandths), memory and ephemeral-storage (bytes), pods (number), then all others that a node has:
+    what pods request beside these, by names that anybody may make up, fits nowhere or is nothing.
     `serials`: of the NodeInfos that the columns are made of.
     """
 
@@ -42,7 +43,7 @@ class Columns:
     @classmethod
     def build(cls, node_infos: Sequence[NodeInfo]) -> Columns:
         """The columns of these nodes."""
-        scalars = {name for info in node_infos for name in (*info.node.allocatable.scalars, *info.scalars)}
+        scalars = {name for info in node_infos for name in info.node.allocatable.scalars}
         resources = (*BASE_RESOURCES, *sorted(scalars))
         shape = (len(resources), len(node_infos))
         columns = cls(resources, np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape[1], np.int64))
@@ -51,14 +52,14 @@ class Columns:
         return columns
 
     def updated(self, changed: Iterable[tuple[int, NodeInfo]]) -> Columns | None:
-        """With other nodes in some places; None where they bring resources that have no row yet."""
+        """With other nodes in some places; None where they have resources that have no row yet."""
         known = set(self.resources)
         columns = Columns(self.resources, self.allocatable.copy(), self.requested.copy(), self.serials.copy())
         work = meter()
         work.charge(self.requested.size // VECTOR)
         for index, info in changed:
             work.charge(6 + len(known) // 4)
-            if not known.issuperset(info.scalars) or not known.issuperset(info.node.allocatable.scalars):
+            if not known.issuperset(info.node.allocatable.scalars):
                 return None
             columns._set(index, info)
         return columns

@@ -208,6 +208,9 @@ ATTACKS: Final[Mapping[str, Callable[[], Obj]]] = {
         workload(replicas=HUGE, strategy={"rollingUpdate": {"maxSurge": "9" * 5000 + "%"}})
     ),
     "DaemonSet on every node": lambda: review(workload("DaemonSet")),
+    "DaemonSet that asks for nothing of 60 resources": lambda: review(
+        workload("DaemonSet", asking({**resources(60, "0"), "cpu": "6", "memory": "24Gi"}))
+    ),
     "DaemonSet with status": lambda: review(
         {**workload("DaemonSet"), "status": {"currentNumberScheduled": HUGE}},
         "UPDATE",
