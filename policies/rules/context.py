@@ -153,7 +153,8 @@ class Context:
     def once(self, make: Callable[..., T], *given: object) -> T:
         """What is worked out of this context and kept with it: `make(context, *given)`, of the first call.
 
-        So that what needs a context is not needed by it: `quota_use.quota_use_of`, `impact.predicted_of`.
+        So that what needs a context is not needed by it: `quota_use.quota_use_of`, `impact.predicted_of`. What is made
+        does not keep the context alive: whoever evaluates holds it.
         """
         if make not in self._made:
             self._made[make] = make(proxy(self), *given)  # a circle would keep the cluster state alive

@@ -248,7 +248,8 @@ def test_the_linter_counts_with_limit_ranges_and_the_webhook_of_templates_alone(
     obj: Obj, phase: Phase, pushes: bool
 ) -> None:
     subject, state = Subject(obj), cluster(*NOBODY, HALF)
-    found = predicted_of(Context(Apply((subject,)), state, Options(), phase, NOW, lambda: False)).of(subject)
+    context = Context(Apply((subject,)), state, Options(), phase, NOW, lambda: False)
+    found = predicted_of(context).of(subject)
     assert found is not None
     assert bool(found.preempting) == pushes
 
