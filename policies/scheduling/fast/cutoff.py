@@ -27,6 +27,8 @@ KEPT: Final = 6
 """Priorities whose tables are kept: some 5 MB each at 5,000 nodes."""
 IN_BULK: Final = 400
 """From so many changed nodes on, they are ordered in bulk."""
+_TOGETHER: Final = 6
+"""From so many changed nodes on, numpy orders them sooner than Python does one by one."""
 _BULK: Final = 512
 """Nodes at a time: some milliseconds."""
 _NODE: Final = 40
@@ -84,6 +86,11 @@ class Cutoff:
         if len(changed) > IN_BULK:
             self._rebuild(tables, snapshot, changed)
             return
+        if len(changed) > _TOGETHER:
+            self._order(tables, snapshot, changed)
+            self._amount_to(tables, changed)
+            self.serials[changed] = tables.serials[changed]
+            return
         work = meter()
         for row in changed.tolist():
             work.charge(_NODE + 3 * len(snapshot.node_infos[row].pods))
@@ -106,20 +113,39 @@ class Cutoff:
         self._amounts, self._bounds = {}, {}
         for start in range(0, len(nodes), _BULK):
             some = nodes[start : start + _BULK]
-            charge(20 + _SORTING * len(tables.kind) * len(some) // VECTOR)
-            order = reprieve_order(tables, self.priority, self._budgets, some)
-            ranks = len(order.kind)
-            if ranks > len(self.kind):
-                self._grow(ranks)
-            for name in ("kind", "start", "place", "violates"):
-                table = getattr(self, name)
-                table[:ranks, some], table[ranks:, some] = getattr(order, name), 0
-            self.count[some] = np.count_nonzero(order.kind, axis=0)
-            self.violating[some] = np.count_nonzero(order.violates, axis=0)
-            for row in some[order.undecided].tolist():
-                charge(_NODE + 3 * len(snapshot.node_infos[row].pods))
-                self._set(row, snapshot.node_infos[row], tables)
+            self._order(tables, snapshot, some)
             self.serials[some] = tables.serials[some]
+
+    def _order(self, tables: Tables, snapshot: Snapshot, some: NDArray[np.intp]) -> None:
+        """Order the pods of some nodes."""
+        charge(20 + _SORTING * len(tables.kind) * len(some) // VECTOR)
+        order = reprieve_order(tables, self.priority, self._budgets, some)
+        ranks = len(order.kind)
+        if ranks > len(self.kind):
+            self._grow(ranks)
+        for name in ("kind", "start", "place", "violates"):
+            table = getattr(self, name)
+            table[:ranks, some], table[ranks:, some] = getattr(order, name), 0
+        self.count[some] = np.count_nonzero(order.kind, axis=0)
+        self.violating[some] = np.count_nonzero(order.violates, axis=0)
+        for row in some[order.undecided].tolist():
+            charge(_NODE + 3 * len(snapshot.node_infos[row].pods))
+            self._set(row, snapshot.node_infos[row], tables)
+
+    def _amount_to(self, tables: Tables, some: NDArray[np.intp]) -> None:
+        """What the pods of some nodes occupy, as they are ordered now."""
+        kind, violates = self.kind[:, some], self.violates[:, some]
+        priorities = tables.kinds.priority.values()[kind]
+        for resource, amounts in self._amounts.items():
+            charge(20 + kind.size // VECTOR)
+            by_rank = tables.kinds.amounts(resource)[kind]
+            amounts.by_rank[:, some], amounts.total[some] = by_rank, by_rank.sum(axis=0)
+            amounts.violating[some] = (by_rank * violates).sum(axis=0)
+            if resource in self._bounds:
+                bounds, others = self._bounds[resource], np.where(violates, 0, by_rank)
+                bounds.largest[some] = by_rank.max(axis=0, initial=0)
+                for number, level in enumerate(self.levels.tolist()):
+                    bounds.above[number, some] = np.where(priorities > level, others, 0).sum(axis=0)
 
     def _set(self, row: int, info: NodeInfo, tables: Tables) -> None:
         lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
