@@ -1,12 +1,16 @@
 """How long `forewarn lint` takes over a tree of manifests, beside what PyYAML needs merely to load it.
 
-`python tests/benchmarks/bench_lint.py [FILES] [RUNS]`. Every line is whole processes, start-up included, measured in
-turns so that a busy machine is equally busy for all; the ratio is to CSafeLoader in the same turn.
+`python tests/benchmarks/bench_lint.py [FILES] [RUNS]`: of a tree that is made for it. `--tree DIR [--vs COMMAND]`: of
+one that is there, beside another linter (`--vs "kube-linter lint"`). Every line is whole processes, start-up included,
+measured in turns so that a busy machine is equally busy for all; the ratio is to CSafeLoader in the same turn, or to
+the other linter.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -58,11 +62,28 @@ def _programs(tree: Path) -> dict[str, list[str]]:
     return programs
 
 
-def _seconds(command: list[str]) -> float:
+def _seconds(command: list[str], *, check: bool = True) -> float:
     start = time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run(command, check=True, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(command, check=check, cwd=ROOT, env=environment, **quiet)  # type: ignore[call-overload]
     return time.perf_counter() - start
+
+
+def compare(tree: Path, versus: str, runs: int) -> None:
+    """Lint a tree that is there, in turns with another command; print seconds and the ratio to each."""
+    lint = [sys.executable, "-m", "policies.cli", "lint", "-q", "--exit-zero", str(tree)]
+    commands = {"forewarn lint": lint}
+    if versus:
+        commands[versus] = [*shlex.split(versus), str(tree)]
+    for command in commands.values():
+        _seconds(command, check=False)
+    turns = [{name: _seconds(command, check=False) for name, command in commands.items()} for _ in range(runs)]
+    times = {name: [turn[name] for turn in turns] for name in commands}
+    size = sum(path.stat().st_size for path in tree.rglob("*") if path.suffix in (".yaml", ".yml", ".json"))
+    print(f"{tree.name}: {size / 1e6:.1f} MB, {runs} runs")
+    for name, taken in times.items():
+        print(f"  {name:28}{min(taken):8.3f} s at least, {min(times['forewarn lint']) / min(taken):.2f}")
 
 
 def main(files: int = 1000, runs: int = 5) -> None:
@@ -88,4 +109,12 @@ def main(files: int = 1000, runs: int = 5) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:3]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("numbers", nargs="*", type=int, metavar="FILES RUNS")
+    parser.add_argument("--tree", type=Path)
+    parser.add_argument("--vs", default="")
+    given = parser.parse_args()
+    if given.tree:
+        compare(given.tree.resolve(), given.vs, (given.numbers or [5])[-1])
+    else:
+        main(*given.numbers[:2])
