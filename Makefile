@@ -12,11 +12,11 @@ help: ## this list
 
 $(VENV)/run: setup.cfg $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c $(CONSTRAINTS) -e '.[webhook,live]'
+	$(PIP) install -c $(CONSTRAINTS) -e '.[webhook,live,devices]'
 	touch $@
 
 $(VENV)/dev: $(VENV)/run
-	$(PIP) install -c $(CONSTRAINTS) -e '.[webhook,live,dev]'
+	$(PIP) install -c $(CONSTRAINTS) -e '.[webhook,live,devices,dev]'
 	touch $@
 
 install: $(VENV)/run ## .venv with the command .venv/bin/forewarn
@@ -68,9 +68,8 @@ bench: $(VENV)/dev ## predictions on large clusters, linting and start-up: minut
 	$(BIN)/python tests/benchmarks/bench_lint.py
 	$(BIN)/python tests/benchmarks/bench_startup.py
 
-oracle: ## .cache/oracle, kube-scheduler's own code to compare with (needs Go; see tests/oracle/README.md)
-	mkdir -p .cache
-	cd tests/oracle && go vet . && go test . && go build -o ../../.cache/oracle .
+oracle: ## .cache/oracle, kube-scheduler's own code to compare with (needs Go); KUBERNETES=1.35.8 for another release
+	tests/oracle/build.sh $(KUBERNETES)
 
 format: $(VENV)/dev ## rewrite the sources in the one format
 	$(BIN)/ruff format .

@@ -95,7 +95,18 @@ KINDS: Final = (
 )  # fmt: skip
 """Everything that `policies.cluster.Cache` takes. Pods last: what they refer to is there before them."""
 
-BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in KINDS}
+IN_DUMPS_ALONE: Final = (
+    KindSpec("resource.k8s.io/v1", "DeviceClass", "deviceclasses", "devices:DeviceClass", "device_classes",
+             namespaced=False),
+    KindSpec("resource.k8s.io/v1", "ResourceSlice", "resourceslices", "devices:ResourceSlice", "resource_slices",
+             namespaced=False),
+    KindSpec("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", "devices:ResourceClaim", "resource_claims"),
+    KindSpec("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", "devices:ResourceClaimTemplate",
+             "claim_templates"),
+)  # fmt: skip
+"""What the cache takes too, though nobody lists or watches it: devices."""
+
+BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *IN_DUMPS_ALONE)}
 POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     spec.group_kind: spec.template for spec in KINDS if spec.template
 }

@@ -48,6 +48,18 @@ class Owner(NamedTuple):
         return None
 
 
+class PodClaim(NamedTuple):
+    """A claim on devices in a pod's spec. `claim` None: none is needed, or (not `resolved`) none is made yet.
+
+    `template`: what it is made of, empty where it is shared.
+    """
+
+    name: str
+    claim: str | None
+    template: str = ""
+    resolved: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
     """A pod in a cluster. `priority` None: never resolved (it counts as 0)."""
@@ -66,6 +78,7 @@ class Pod:
     spec: PodSpec = NO_SPEC
     occupies: PodResource = NOTHING_OCCUPIED
     nominated_node_name: str = ""
+    device_claims: tuple[PodClaim, ...] = ()
     terminating: bool = False
     preempted: bool = False
     """Its first DisruptionTarget condition says that the scheduler preempts it."""
@@ -91,6 +104,7 @@ class Pod:
             spec=spec,
             occupies=read_pod_resource(obj, spec),
             nominated_node_name=once(text(obj, "status", "nominatedNodeName")),
+            device_claims=_device_claims(obj) if spec.claims_devices else (),
             terminating=at(obj, "metadata", "deletionTimestamp") is not None,
             preempted=_preempted(obj),
             ready=_ready(obj),
@@ -136,6 +150,21 @@ class Pod:
 def wait_seconds(victims: Iterable[Pod]) -> int:
     """Seconds until the last of them has ended: they are told at the same time, each has its own grace period."""
     return max((pod.spec.termination_grace_period for pod in victims), default=0)
+
+
+def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
+    """Source: dynamic-resource-allocation `resourceclaim.Name`."""
+    made = {
+        text(entry, "name"): at(entry, "resourceClaimName") for entry in items(obj, "status", "resourceClaimStatuses")
+    }
+    claims = []
+    for entry in items(obj, "spec", "resourceClaims"):
+        name, claim, template = (text(entry, key) for key in ("name", "resourceClaimName", "resourceClaimTemplateName"))
+        if claim:
+            claims.append(PodClaim(name, claim))
+        else:
+            claims.append(PodClaim(name, made.get(name), template, name in made))
+    return tuple(claims)
 
 
 def _preempted(obj: ApiObject) -> bool:

@@ -329,7 +329,7 @@ def _said(status: ApiObject, pod: ApiObject, base: Path) -> Running:
 
 def _resize_matters(pod: ApiObject) -> bool:
     """Whether the status holds resources that may differ from the spec's."""
-    if at(pod, "status", "resources") is not None:
+    if at(pod, "status", "resources") is not None or _infeasible(pod):
         return True
     return any(
         not _as_requested(entry, sequence(pod, "spec", kind))

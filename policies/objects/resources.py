@@ -121,7 +121,11 @@ class PodRequests:
     @property
     def resizing(self) -> bool:
         """Whether the kubelet tells of resources at all, so that releases may differ."""
-        return self.running != SILENT or any(c.running != SILENT for c in (*self.containers, *self.init_containers))
+        return (
+            self.infeasible
+            or self.running != SILENT
+            or any(c.running != SILENT for c in (*self.containers, *self.init_containers))
+        )
 
     def total(
         self,

@@ -164,7 +164,7 @@ class Forecast:
         except CutShort:
             return _not_looked_at(subject, self._paths)
         arriving = found.pods
-        if not arriving or not_predicted(arriving[0], self._cluster.semantics):
+        if not arriving or not_predicted(arriving[0], self._snapshot()):
             return None
         impact = _begun(found)
         if self._expired():

@@ -11,6 +11,7 @@ from policies.tables import FrozenTable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
     from policies.objects.disruption_budget import PodDisruptionBudget
     from policies.objects.namespace import Namespace
     from policies.objects.node import Node
@@ -52,4 +53,8 @@ class Objects:
     attachments: Mapping[Key, VolumeAttachment] = field(default_factory=FrozenTable)
     services: Mapping[Key, Service] = field(default_factory=FrozenTable)
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
+    resource_claims: Mapping[Key, ResourceClaim] = field(default_factory=FrozenTable)
+    claim_templates: Mapping[Key, ResourceClaimTemplate] = field(default_factory=FrozenTable)
+    device_classes: Mapping[Key, DeviceClass] = field(default_factory=FrozenTable)
+    resource_slices: Mapping[Key, ResourceSlice] = field(default_factory=FrozenTable)
     semantics: Semantics = DEFAULT

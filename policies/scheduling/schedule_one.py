@@ -10,6 +10,7 @@ from policies.profiles import DEFAULT_SCHEDULER
 from policies.scheduling.caveats import Facts, named, of_placement, of_preemption
 from policies.scheduling.columns import BASE_RESOURCES
 from policies.scheduling.configuration import configuration_of
+from policies.scheduling.devices.claims import not_modelled
 from policies.scheduling.fast import room
 from policies.scheduling.fast.answer import FastAnswer, fast_answer
 from policies.scheduling.fast.tables import tables_of
@@ -17,6 +18,7 @@ from policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_f
 from policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
 from policies.scheduling.odds import odds
 from policies.scheduling.plugin import foreign_at
+from policies.scheduling.plugins.dynamic_resources import allocated_on
 from policies.scheduling.plugins.node_affinity import named_nodes
 from policies.scheduling.preemption import (
     Candidate,
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.profiles import Extender, SchedulerConfiguration
     from policies.scheduling.snapshot import Snapshot
-    from policies.semantics import Semantics
 
 
 class _Decision(NamedTuple):
@@ -82,7 +83,7 @@ class Prediction:
 
     @cached_property
     def _refused(self) -> str:
-        return not_predicted(self.pod, self.snapshot.semantics)
+        return not_predicted(self.pod, self.snapshot)
 
     @cached_property
     def _decision(self) -> _Decision:
@@ -310,12 +311,20 @@ class Prediction:
             return self.snapshot
         if not self.fits:
             return self.snapshot.with_preemptions([(self.pod, node, self.victims)])
-        return self.snapshot.with_pods([self.snapshot.bound(self.pod, node)], ())
+        return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], ())
 
     def in_the_end(self) -> Snapshot:
         """The cluster with the pod in its place and its victims gone."""
         node = self.node
-        return self.snapshot.with_pods([self.snapshot.bound(self.pod, node)], self.victims) if node else self.snapshot
+        if not node:
+            return self.snapshot
+        return self._with_devices(node).with_pods([self.snapshot.bound(self.pod, node)], self.victims)
+
+    def _with_devices(self, node: str) -> Snapshot:
+        """The cluster with the pod's claims allocated as on that node."""
+        if not self.pod.device_claims and not self.snapshot.extended_resources:
+            return self.snapshot
+        return self.snapshot.with_claims(allocated_on(self._state, node))
 
     def settled(self, snapshot: Snapshot, with_ties: bool) -> Prediction:
         """What it comes to and no more: who keeps many does not keep the state of the cluster that each was made for.
@@ -392,17 +401,17 @@ def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
 
 def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> FastAnswer | None:
     """What it comes to, worked out in columns. None where these cannot tell."""
-    return None if not_predicted(pod, snapshot.semantics) else fast_answer(framework_of(snapshot, pod), pod)
+    return None if not_predicted(pod, snapshot) else fast_answer(framework_of(snapshot, pod), pod)
 
 
 def room_for(snapshot: Snapshot, pod: Pod) -> room.Room | None:
     """Room for pods like this one. None where this cannot tell (see `fast.room`)."""
-    return None if not_predicted(pod, snapshot.semantics) else room.room_for(framework_of(snapshot, pod), pod)
+    return None if not_predicted(pod, snapshot) else room.room_for(framework_of(snapshot, pod), pod)
 
 
 def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> Iterator[room.OnNode] | None:
     """What becomes of one pod for each of these nodes, one after the other. None where this cannot tell."""
-    if not_predicted(pod, snapshot.semantics):
+    if not_predicted(pod, snapshot):
         return None
     return room.on_each_node(framework_of(snapshot, pod), pod, nodes)
 
@@ -417,8 +426,9 @@ def _asked_of_extenders(extenders: Sequence[Extender], found: _Decision) -> str:
     return ""
 
 
-def not_predicted(pod: Pod, semantics: Semantics) -> str:
-    """Why no honest prediction can be made for a pod, whatever the cluster is like; empty if one can."""
+def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
+    """Why no honest prediction can be made for a pod, empty if one can."""
+    semantics = snapshot.semantics
     if semantics.unknown:
         return semantics.unknown
     spec = pod.spec
@@ -429,9 +439,7 @@ def not_predicted(pod: Pod, semantics: Semantics) -> str:
         return f'the pod names its node, "{pod.node_name}": the scheduler does not see it'
     if spec.gated:
         return "the pod has scheduling gates: it is not scheduled until they are removed"
-    if spec.claims_devices:
-        return "the pod claims devices (DRA), which are not modelled"
-    return ""
+    return not_modelled(pod, snapshot.objects, snapshot.extended_resources, snapshot.device_selectors)
 
 
 def prepare(snapshot: Snapshot) -> None:

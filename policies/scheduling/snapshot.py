@@ -13,12 +13,16 @@ import numpy as np
 
 from policies.metering import held, meter
 from policies.scheduling.columns import Columns
+from policies.scheduling.devices.claims import classes_of_resources
+from policies.scheduling.devices.pools import Pools
+from policies.scheduling.devices.selectors import Selectors
 from policies.scheduling.evictions import charged_budgets, emptied_nominations, without_nominations
 from policies.scheduling.node_info import NodeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
+    from policies.objects.devices import DeviceClass, DeviceId, ResourceClaim
     from policies.objects.disruption_budget import PodDisruptionBudget
     from policies.objects.pod import Pod
     from policies.objects.storage import PersistentVolume, VolumeAttachment
@@ -163,6 +167,37 @@ class Snapshot:
         if not self.semantics.gated_nominations_count and any(pod.spec.gated for pod in pods):
             return tuple(pod for pod in pods if not pod.spec.gated)
         return pods
+
+    @cached_property
+    def device_pools(self) -> Pools:
+        """All slices of devices, by the nodes that reach them."""
+        return Pools(self.objects.resource_slices.values())
+
+    @cached_property
+    def device_selectors(self) -> Selectors:
+        """What selectors make of devices, as far as it has been asked for."""
+        return Selectors()
+
+    def with_claims(self, claims: Iterable[ResourceClaim]) -> Snapshot:
+        """As it would be with these claims in the state in which they are given."""
+        given = {(claim.namespace, claim.name): claim for claim in claims}
+        if not given:
+            return self
+        objects = replace(self.objects, resource_claims={**self.objects.resource_claims, **given})
+        return self.with_node_infos(objects, {})
+
+    @cached_property
+    def devices_in_use(self) -> frozenset[DeviceId]:
+        """Devices that a claim has for itself; who has admin access does not keep others out."""
+        allocations = (claim.allocation for claim in self.objects.resource_claims.values())
+        return frozenset(d.id for a in allocations if a is not None for d in a.devices if not d.admin_access)
+
+    @cached_property
+    def extended_resources(self) -> Mapping[str, DeviceClass]:
+        """Extended resource -> the DeviceClass that provides it where no device plugin does."""
+        if not self.semantics.enabled("DRAExtendedResource") or not self.objects.device_classes:
+            return {}
+        return classes_of_resources(self.objects.device_classes)
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """Labels of a namespace, none where it is not known."""

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	kjson "sigs.k8s.io/json"
 )
@@ -26,6 +27,9 @@ type preemptionCase struct {
 	CSINodes               []*storagev1.CSINode            `json:"csiNodes"`
 	CSIDrivers             []*storagev1.CSIDriver          `json:"csiDrivers"`
 	CSIStorageCapacities   []*storagev1.CSIStorageCapacity `json:"csiStorageCapacities"`
+	ResourceClaims         []*resourcev1.ResourceClaim     `json:"resourceClaims"`
+	DeviceClasses          []*resourcev1.DeviceClass       `json:"deviceClasses"`
+	ResourceSlices         []*resourcev1.ResourceSlice     `json:"resourceSlices"`
 	VolumeAttachments      []*storagev1.VolumeAttachment   `json:"volumeAttachments"`
 	Services               []*v1.Service                   `json:"services"`
 	ReplicationControllers []*v1.ReplicationController     `json:"replicationControllers"`

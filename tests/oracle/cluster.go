@@ -37,8 +37,9 @@ type cluster struct {
 // The informers do not run: their stores are filled here, in the order of the case, so that the answer to a case never
 // depends on the order in which watch events arrive.
 func newCluster(ctx context.Context, c *preemptionCase) (*cluster, error) {
-	factory := newInformerFactory(emptyClient())
-	sched, err := scheduler.New(ctx, emptyClient(), factory, nil, silentRecorder, scheduler.WithParallelism(1))
+	client := clientOf(c)
+	factory := newInformerFactory(client)
+	sched, err := scheduler.New(ctx, client, factory, nil, silentRecorder, scheduler.WithParallelism(1))
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
@@ -58,6 +59,9 @@ func newCluster(ctx context.Context, c *preemptionCase) (*cluster, error) {
 	profile, ok := sched.Profiles[v1.DefaultSchedulerName]
 	if !ok {
 		return nil, errors.New("scheduler: no default profile")
+	}
+	if err := followDevices(ctx, factory, profile, c); err != nil {
+		return nil, err
 	}
 	snapshot, ok := profile.SnapshotSharedLister().(*internalcache.Snapshot)
 	if !ok {

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Move the oracle to another Kubernetes release: upgrade.sh 1.36.3
-# Writes go.mod anew from the release's own one, whose staging modules are published under v0.* versions, and go.sum.
+# Move the oracle to another Kubernetes release: upgrade.sh 1.36.3 [MODFILE]
+# Writes go.mod (or MODFILE) anew from the release's own one, whose staging modules are published under v0.* versions,
+# and go.sum beside it.
 set -eu
-version=${1:?usage: upgrade.sh VERSION, such as 1.36.3}
-staging=v0.${version#1.}
+version=${1:?usage: upgrade.sh VERSION [MODFILE], such as 1.36.3}
 cd "$(dirname "$0")"
+modfile=${2:-go.mod}
+staging=v0.${version#1.}
 
 upstream=$(cd / && go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's/.*"GoMod": "\(.*\)".*/\1/p')
 test -n "$upstream" || { echo "upgrade.sh: there is no Kubernetes $version" >&2; exit 1; }
@@ -18,7 +20,7 @@ test -n "$upstream" || { echo "upgrade.sh: there is no Kubernetes $version" >&2;
     echo 'replace ('
     sed -n "s,^	\(k8s.io/[^ ]*\) => \./staging.*,	\1 => \1 $staging,p" "$upstream"
     echo ')'
-} >go.mod.new
-mv go.mod.new go.mod
-rm -f go.sum
-go mod tidy
+} >"$modfile.new"
+mv "$modfile.new" "$modfile"
+rm -f "${modfile%.mod}.sum"
+go mod tidy -modfile "$modfile"

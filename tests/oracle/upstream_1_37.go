@@ -6,7 +6,9 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
@@ -16,7 +18,9 @@ import (
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/apis/storage"
 	storagevalidation "k8s.io/kubernetes/pkg/apis/storage/validation"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // What Kubernetes 1.37 names or calls otherwise than other releases do.
@@ -41,4 +45,18 @@ func validateCSINode(node *storage.CSINode) field.ErrorList {
 
 func validateStatefulSet(set *apps.StatefulSet, template corevalidation.PodValidationOptions) field.ErrorList {
 	return appsvalidation.ValidateStatefulSet(set, appsvalidation.StatefulSetValidationOptions{}, template)
+}
+
+// classesKnown says whether the table of extended resources has learnt of all classes.
+func classesKnown(profile framework.Framework, classes []*resourcev1.DeviceClass) bool {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DRAExtendedResource) {
+		return true // nobody fills it
+	}
+	resolver := profile.SharedDRAManager().DeviceClassResolver()
+	for _, class := range classes {
+		if resolver.GetDeviceClass(v1.ResourceName(resourcev1.ResourceDeviceClassPrefix+class.Name)) == nil {
+			return false
+		}
+	}
+	return true
 }

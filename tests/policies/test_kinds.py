@@ -8,7 +8,16 @@ from importlib import import_module
 import pytest
 
 from policies.cluster import Cache
-from policies.kinds import BY_GROUP_KIND, KINDS, LINTED, POD_TEMPLATE_PATHS, KindSpec, is_namespaced, plurals
+from policies.kinds import (
+    BY_GROUP_KIND,
+    IN_DUMPS_ALONE,
+    KINDS,
+    LINTED,
+    POD_TEMPLATE_PATHS,
+    KindSpec,
+    is_namespaced,
+    plurals,
+)
 from policies.objects.fields import InvalidObject, group_kind
 from policies.scheduling.objects import Objects
 
@@ -17,7 +26,7 @@ NEEDS_MORE = ("CSIStorageCapacity", "VolumeAttachment", "Pod", "PriorityClass")
 """Kinds of which an object that is no more than its name cannot be read."""
 
 
-@pytest.mark.parametrize("spec", KINDS, ids=lambda spec: spec.kind)
+@pytest.mark.parametrize("spec", [*KINDS, *IN_DUMPS_ALONE], ids=lambda spec: spec.kind)
 def test_a_line_is_all_that_a_kind_needs(spec: KindSpec) -> None:
     module, name = spec.view.split(":")
     assert callable(getattr(import_module(f"policies.objects.{module}"), name).from_api)
@@ -35,13 +44,14 @@ def test_a_line_is_all_that_a_kind_needs(spec: KindSpec) -> None:
 
 
 def test_every_table_of_the_scheduler_is_filled_by_one_kind() -> None:
-    tables = [spec.table for spec in KINDS if spec.table]
+    tables = [spec.table for spec in (*KINDS, *IN_DUMPS_ALONE) if spec.table]
     plain = {field.name for field in fields(Objects) if "Mapping[" in str(field.type)}
     assert sorted(tables) == sorted(plain - MADE_BY_THE_CACHE)
 
 
 def test_kinds_are_told_apart_and_pods_come_last() -> None:
-    assert len(BY_GROUP_KIND) == len({spec.name for spec in KINDS}) == len(KINDS)
+    every = (*KINDS, *IN_DUMPS_ALONE)
+    assert len(BY_GROUP_KIND) == len({spec.name for spec in every}) == len(every)
     assert KINDS[-1].kind == "Pod"
 
 

@@ -10,7 +10,8 @@ import pytest
 from policies.commands.preempt import answer_case
 from policies.releases import known_minor
 from policies.scheduling.schedule_one import NO_PREEMPTION
-from policies.semantics import Semantics
+from policies.semantics import KNOWN_MINORS, Semantics
+from tests.builders import make_node, make_pod
 
 CASES = Path(__file__).parent / "cases"
 
@@ -89,3 +90,12 @@ def of_releases() -> list[Any]:
 def test_the_answers_of_every_release_are_met(case: Any, release: str, answer: Any) -> None:
     semantics = Semantics(known_minor(release))
     compare(case, answer, answer_case(case, count_nominated=True, semantics=semantics))
+
+
+def test_since_1_37_an_infeasible_resize_that_no_container_tells_of_counts_as_nothing() -> None:
+    """Upstream's sums leave the spec out where it cannot be had, and have nothing else to add up."""
+    pods = [make_pod("p").request(cpu="3").on("n").obj]
+    pods[0]["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+    case = {"nodes": [make_node("n").obj], "pods": pods, "pod": make_pod("new").request(cpu="2").obj}
+    fits = {m: answer_case(case, count_nominated=True, semantics=Semantics(m))["feasible"] for m in KNOWN_MINORS}
+    assert fits == {34: [], 35: [], 36: [], 37: ["n"]}

@@ -1,9 +1,18 @@
-"""DynamicResources: devices. Pods that claim some are not predicted; for others nothing happens here."""
+"""DynamicResources: claims on devices, and the extended resources that a DeviceClass provides.
+
+Preemption frees no device: what is in use is found once, before the nodes are filtered.
+Source: upstream `plugins/dynamicresources/dynamicresources.go`, `extendeddynamicresources.go`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from policies.objects.devices import ResourceClaim
+from policies.scheduling.devices.allocator import AllocationError, Allocator, Node, NodeFailure, World
+from policies.scheduling.devices.claims import ClaimProblem, claims_of, extended_resources_of, requests_of
+from policies.scheduling.devices.selectors import SelectorError
 from policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -12,21 +21,42 @@ from policies.scheduling.framework import (
     PostFilterResult,
     PreFilterResult,
     Status,
+    default_normalize_score,
+    failed,
+    unresolvable,
     unschedulable,
 )
 from policies.scheduling.status import NOT_FOUND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from policies.objects.devices import Allocation, DeviceRequest
     from policies.objects.pod import Pod
     from policies.objects.pod_spec import PodSpec
+    from policies.scheduling.devices.pools import Pools
     from policies.scheduling.node_info import NodeInfo
     from policies.semantics import Semantics
 
+MOST_ALTERNATIVES: Final = 8
+"""Upstream `FirstAvailableDeviceRequestMaxSize`: what the first alternative is worth."""
+NOT_AVAILABLE: Final = unresolvable("resourceclaim not available on the node")
+NOT_ALL: Final = unresolvable("cannot allocate all claims")
+
+
+@dataclass(slots=True)
+class _State:
+    """The pod's claims, and what those to be allocated get on each node that was filtered."""
+
+    claims: tuple[ResourceClaim, ...]
+    extended: Mapping[str, int]
+    world: World | None = None
+    pools: Pools | None = None
+    allocations: dict[str, tuple[Sequence[ResourceClaim], Sequence[Allocation]]] = field(default_factory=dict)
+
 
 class DynamicResources(Plugin):
-    """Present for its place in the profile and its score of 0."""
+    """Rejects nodes where the pod's claims are not, or cannot be allocated; alternatives that come first score."""
 
     name: ClassVar[str] = "DynamicResources"
     needs_pre_filter: ClassVar[str] = NOT_FOUND
@@ -37,16 +67,91 @@ class DynamicResources(Plugin):
         """It has a score since 1.35."""
         return frozenset() if semantics.devices_are_scored else frozenset({"score"})
 
-    def pre_enqueue(self, pod: Pod) -> Status | None:  # noqa: ARG002
-        """Upstream `PreEnqueue` of a pod without claims."""
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Upstream `PreEnqueue`: a pod waits until its claims are there."""
+        try:
+            claims_of(pod, self.snapshot.objects)
+        except ClaimProblem as problem:
+            return unresolvable(str(problem))
         return None
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
-        """Upstream `PreFilter` of a pod without claims."""
-        return PreFilterResult(status=SKIP)
+        """Upstream `PreFilter`."""
+        objects, semantics = self.snapshot.objects, self.semantics
+        try:
+            claims = claims_of(pod, objects)
+        except ClaimProblem as problem:
+            return PreFilterResult(status=unresolvable(str(problem)))
+        extended = extended_resources_of(pod, self.snapshot.extended_resources)
+        if not claims and not extended:
+            return PreFilterResult(status=SKIP)
+        state.data[self.name] = found = _State(claims, extended)
+        unallocated = [claim for claim in claims if claim.allocation is None]
+        for claim in unallocated:
+            for request in claim.requests:
+                reason = self._problem(claim, request)
+                if reason:
+                    return PreFilterResult(status=unresolvable(reason))
+        if unallocated or extended:
+            in_use = self.snapshot.devices_in_use
+            taints, conditions = (semantics.enabled(g) for g in ("DRADeviceTaints", "DRADeviceBindingConditions"))
+            found.world = World(
+                objects.device_classes, in_use, self.snapshot.device_selectors.match, taints, conditions
+            )
+            found.pools = self.snapshot.device_pools
+        return PreFilterResult()
 
-    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
-        """Upstream `Filter` of a pod without claims."""
+    def _problem(self, claim: ResourceClaim, request: DeviceRequest) -> str:
+        """Why a request can be met nowhere. Source: upstream `validateDeviceClass`."""
+        if request.alternatives and not self.semantics.enabled("DRAPrioritizedList"):
+            where = f"resource claim {claim.key}, request {request.name}"
+            return f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled"
+        for alternative in request.alternatives or (request,):
+            name = f"{request.name}/{alternative.name}" if request.alternatives else request.name
+            if ("", alternative.device_class) not in self.snapshot.objects.device_classes:
+                return f"request {name}: device class {alternative.device_class} does not exist"
+        return ""
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
+        """Upstream `Filter`. What it comes to does not depend on the pods of the node."""
+        found: _State = state.data[self.name]
+        node = node_info.node
+        to_allocate = [claim for claim in found.claims if claim.allocation is None]
+        if found.extended:
+            requests = requests_of(pod, found.extended, node.allocatable.scalars, self.snapshot.extended_resources)
+            if not requests and not found.claims:
+                return None
+            if requests:
+                to_allocate.append(_special_claim(pod, requests))
+        elsewhere = any(
+            claim.allocation is not None
+            and claim.allocation.nodes is not None
+            and not claim.allocation.nodes.matches(node.labels, node.name)
+            for claim in found.claims
+        )
+        if found.world is not None and found.pools is not None:
+            status = self._allocate(found, found.world, found.pools, node_info, to_allocate)
+            if status is not None:
+                return status
+        return NOT_AVAILABLE if elsewhere else None
+
+    def _allocate(
+        self, found: _State, world: World, pools: Pools, node_info: NodeInfo, claims: Sequence[ResourceClaim]
+    ) -> Status | None:
+        node = node_info.node
+        known = found.allocations.get(node.name)
+        if known is not None and list(known[0]) == list(claims):
+            return None
+        place = Node(node.name, node.labels, pools.of_node(node.labels, node.name))
+        try:
+            allocations = Allocator(world, place, claims).allocate()
+        except NodeFailure as failure:
+            return unresolvable(str(failure))
+        except (AllocationError, SelectorError) as error:
+            return failed(str(error))
+        if allocations is None:
+            return NOT_ALL
+        found.allocations[node.name] = claims, allocations
         return None
 
     @staticmethod
@@ -55,24 +160,58 @@ class DynamicResources(Plugin):
         return spec.claims_devices
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:  # noqa: ARG002
-        """Upstream `PostFilter` of a pod without claims: no claim to let go."""
+        """Upstream `PostFilter`: it may let go of an idle claim, which this cycle does not see."""
         return PostFilterResult(unschedulable())
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `Reserve` of a pod without claims."""
+        """Upstream `Reserve` writes to the API server: see `allocated_on` for what it comes to."""
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Upstream `Unreserve` of a pod without claims."""
+        """Upstream `Unreserve` writes to the API server: see `allocated_on` for what it comes to."""
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `PreBindPreFlight` of a pod without claims."""
+        """Upstream `PreBindPreFlight` writes to the API server: see `allocated_on` for what it comes to."""
         return SKIP
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
-        """Upstream `PreBind` of a pod without claims."""
+        """Upstream `PreBind` writes to the API server: see `allocated_on` for what it comes to."""
         return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
-        """Upstream `Score` of a pod without claims."""
-        return 0
+        """Upstream `Score`, `computeScore`."""
+        found: _State | None = state.data.get(self.name)
+        if found is None or not self.semantics.enabled("DRAPrioritizedList"):
+            return 0
+        allocated = found.allocations.get(node_info.name)
+        if allocated is None:
+            return 0
+        chosen = list(zip(*allocated, strict=True))
+        chosen += [(claim, claim.allocation) for claim in found.claims if claim.allocation is not None]
+        return sum(_worth(claim, allocation) for claim, allocation in chosen)
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
+        """Upstream `NormalizeScore`."""
+        default_normalize_score(scores, reverse=False)
+
+
+def allocated_on(state: CycleState, node: str) -> list[ResourceClaim]:
+    """The pod's claims as they would be with what Filter found for them on a node."""
+    found: _State | None = state.data.get(DynamicResources.name)
+    claims, allocations = found.allocations.get(node, ((), ())) if found else ((), ())
+    return [replace(claim, allocation=allocation) for claim, allocation in zip(claims, allocations, strict=True)]
+
+
+def _worth(claim: ResourceClaim, allocation: Allocation) -> int:
+    chosen = {device.request for device in allocation.devices}
+    return sum(
+        MOST_ALTERNATIVES - place
+        for request in claim.requests
+        for place, alternative in enumerate(request.alternatives)
+        if f"{request.name}/{alternative.name}" in chosen
+    )
+
+
+def _special_claim(pod: Pod, requests: Sequence[DeviceRequest]) -> ResourceClaim:
+    name = f"{pod.name}-extended-resources"
+    return ResourceClaim(pod.namespace, name, uid=f"extended/{pod.key}", requests=tuple(requests))

@@ -8,6 +8,7 @@ import numpy as np
 
 from policies.metering import FEW, charge
 from policies.objects.resources import NON_ZERO_DEFAULTS
+from policies.scheduling.devices.claims import extended_resources_of
 from policies.scheduling.fast.problem import MOST, Demand, NodeFitProblem, NotValid
 from policies.scheduling.framework import Code, CycleState, Plugin, PreFilterResult, Status
 from policies.scheduling.plugins.resource_allocation import amounts_on, requests_of, scorer
@@ -39,7 +40,8 @@ class NodeResourcesFit(Plugin):
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`: all that is lacking; unresolvable when one request exceeds what the node has at all."""
-        lacking = list(insufficient_resources(pod, node_info, self.ignored(pod)))
+        by_devices = self.snapshot.extended_resources
+        lacking = list(insufficient_resources(pod, node_info, self.ignored(pod), by_devices))
         if not lacking:
             return None
         unresolvable = any(never for _, never in lacking)
@@ -60,6 +62,8 @@ class NodeResourcesFit(Plugin):
     def in_columns(self, problem: NodeFitProblem) -> None:
         """What is not requested is not looked at; a request above what a node has puts the node out of the question."""
         request, ignored = problem.pod.spec.request, self.ignored(problem.pod)
+        if extended_resources_of(problem.pod, problem.snapshot.extended_resources):
+            raise NotValid
         wanted = {
             "cpu": request.milli_cpu,
             "memory": request.memory,
@@ -97,8 +101,13 @@ class NodeResourcesFit(Plugin):
         return self._score(amounts_on(node_info, requests, self.args.resources, non_zero=True))
 
 
-def insufficient_resources(pod: Pod, node_info: NodeInfo, ignored: Collection[str] = ()) -> Iterator[tuple[str, bool]]:
-    """(reason, whether it would be lacking on the empty node too). Source: upstream `fitsRequest`."""
+def insufficient_resources(
+    pod: Pod, node_info: NodeInfo, ignored: Collection[str] = (), by_devices: Collection[str] = ()
+) -> Iterator[tuple[str, bool]]:
+    """(reason, whether it would be lacking on the empty node too). Source: upstream `fitsRequest`.
+
+    `by_devices`: extended resources that DynamicResources finds devices for where no device plugin offers them.
+    """
     request, allocatable = pod.spec.request, node_info.node.allocatable
     if len(node_info.pods) + 1 > allocatable.allowed_pod_number:
         yield "Too many pods", False
@@ -112,6 +121,8 @@ def insufficient_resources(pod: Pod, node_info: NodeInfo, ignored: Collection[st
         charge(len(request.scalars) // 2)
     for name, amount in request.scalars.items():
         has = allocatable.scalars.get(name, 0)
+        if has == 0 and name in by_devices:
+            continue
         if name not in ignored and 0 < amount > has - node_info.scalars.get(name, 0):
             yield f"Insufficient {name}", amount > has
 

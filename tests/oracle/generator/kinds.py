@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import attachments, lifecycle, placement, resources, storage, topology
+from . import attachments, devices, lifecycle, placement, resources, storage, topology
 from .dice import Dice, Obj
 from .world import Shape, World, build
 
@@ -85,6 +85,16 @@ KINDS: dict[str, Kind] = {
     "services": Kind((topology.services,), ROOMY),
     "services-full": Kind((topology.services, lifecycle.budgets)),
     "mixed": Kind(mixes=(2, 4)),
+    "devices": Kind((devices.devices,), CALM),
+    "devices-crowded": Kind((devices.crowded_devices,), ROOMY),
+    "devices-alternatives": Kind((devices.alternatives,), ROOMY),
+    "devices-agreeing": Kind((devices.agreeing_devices,), ROOMY),
+    "devices-all": Kind((devices.all_devices,), ROOMY),
+    "devices-allocated": Kind((devices.allocated_claims,), CALM),
+    "devices-tainted": Kind((devices.tainted_devices,), ROOMY),
+    "devices-shared": Kind((devices.shared_pools,), CALM),
+    "devices-extended": Kind((devices.extended_devices,), CALM),
+    "devices-mixed": Kind((devices.devices,), mixes=(1, 3)),
 }
 
 # In this order, because some features read what others wrote; each pair may meet in a mixed case.

@@ -1,0 +1,1 @@
+"""Devices (DRA): claims, pools, CEL selectors, and how claims are allocated on a node."""

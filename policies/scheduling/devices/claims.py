@@ -1,0 +1,165 @@
+"""The claims of a pod: those it names, those that are made of templates, those for extended resources.
+
+Source: dynamic-resource-allocation `resourceclaim`, kubernetes `plugins/dynamicresources/extendeddynamicresources.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from policies.objects.devices import DEVICE_CLASS_PREFIX, DeviceRequest
+from policies.quantity import NANO
+from policies.scheduling.devices.selectors import NotModelled, SelectorError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.objects.devices import DeviceClass, ResourceClaim
+    from policies.objects.pod import Pod, PodClaim
+    from policies.objects.resources import ContainerRequests
+    from policies.scheduling.devices.selectors import Selectors
+    from policies.scheduling.objects import Objects
+
+_MOST_CLAIMS: Final = 64
+_MOST_DEVICES: Final = 128
+
+
+class ClaimProblem(Exception):
+    """A claim that keeps the pod from being scheduled anywhere."""
+
+
+def claims_of(pod: Pod, objects: Objects) -> tuple[ResourceClaim, ...]:
+    """The claims of a pod; one that the controller has yet to make of a template is made here. Raises ClaimProblem."""
+    return tuple(claim for claim in (_claim(pod, wanted, objects) for wanted in pod.device_claims) if claim is not None)
+
+
+def _claim(pod: Pod, wanted: PodClaim, objects: Objects) -> ResourceClaim | None:
+    if wanted.claim is None:
+        if wanted.resolved:
+            return None  # no claim was needed
+        template = objects.claim_templates.get((pod.namespace, wanted.template))
+        if template is None:
+            raise ClaimProblem(f'pod "{pod.key}": pod claim {wanted.name}: resource claim not created yet')
+        return replace(template.claim, name=f"{pod.name}-{wanted.name}", uid=f"{pod.identity}/{wanted.name}")
+    claim = objects.resource_claims.get((pod.namespace, wanted.claim))
+    if claim is None:
+        raise ClaimProblem(f'could not find ResourceClaim "{pod.namespace}/{wanted.claim}"')
+    if claim.deleting:
+        raise ClaimProblem(f'resourceclaim "{claim.name}" is being deleted')
+    if wanted.template and claim.owner_uid != pod.uid:
+        raise ClaimProblem(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
+    return claim
+
+
+def classes_of_resources(classes: Mapping[tuple[str, str], DeviceClass]) -> dict[str, DeviceClass]:
+    """Extended resource -> the class that provides it: of several the oldest, then the first by name."""
+    found: dict[str, DeviceClass] = {}
+    for device_class in sorted(classes.values(), key=lambda c: (c.created, c.name)):
+        if device_class.extended_resource:
+            found.setdefault(device_class.extended_resource, device_class)
+    for device_class in classes.values():
+        found[DEVICE_CLASS_PREFIX + device_class.name] = device_class
+    return found
+
+
+def extended_resources_of(pod: Pod, provided: Mapping[str, DeviceClass]) -> dict[str, int]:
+    """The extended resources that the pod requests and a DeviceClass provides."""
+    if not provided:
+        return {}
+    return {name: amount for name, amount in pod.spec.request.scalars.items() if amount and name in provided}
+
+
+def requests_of(
+    pod: Pod, extended: Mapping[str, int], allocatable: Mapping[str, int], provided: Mapping[str, DeviceClass]
+) -> list[DeviceRequest]:
+    """What is requested of devices on a node, where no device plugin offers it. Source: `createRequestsAndMappings`."""
+    requests: list[DeviceRequest] = []
+    for name in sorted(extended):
+        if allocatable.get(name, 0) == 0:
+            requests += _requests(pod, name, provided[name].name)
+    return sorted(requests, key=lambda request: request.name)
+
+
+def _requests(pod: Pod, resource: str, device_class: str) -> list[DeviceRequest]:
+    """Of containers that run at the same time each its own; of those that run before them the largest, on top."""
+    spec = pod.spec.requests
+    containers = [*spec.init_containers, *spec.containers]
+    inits = len(spec.init_containers)
+    long_lived = [
+        None
+        if index < inits and not container.restartable_init
+        else _container_request(index, container, resource, device_class, ())
+        for index, container in enumerate(containers)
+    ]
+    largest: DeviceRequest | None = None
+    for index, container in enumerate(containers[:inits]):
+        if container.restartable_init:
+            continue
+        found = _container_request(index, container, resource, device_class, long_lived[index:])
+        if found is not None and (largest is None or largest.count < found.count):
+            largest = found
+    return [request for request in (largest, *long_lived) if request is not None]
+
+
+def _container_request(
+    index: int,
+    container: ContainerRequests,
+    resource: str,
+    device_class: str,
+    reusable: Sequence[DeviceRequest | None],
+) -> DeviceRequest | None:
+    count = container.requests.get(resource, 0) // NANO
+    for request in reusable:
+        if request is not None:
+            count -= request.count
+            if count <= 0:
+                return None
+    if count <= 0:
+        return None
+    place = sorted(container.requests).index(resource)
+    return DeviceRequest(f"container-{index}-request-{place}", device_class, count=count)
+
+
+def not_modelled(pod: Pod, objects: Objects, provided: Mapping[str, DeviceClass], selectors: Selectors) -> str:
+    """Why nothing can be said of a pod with devices, empty where something can."""
+    extended = extended_resources_of(pod, provided)
+    if not pod.device_claims and not extended:
+        return ""
+    if not (objects.device_classes or objects.resource_claims or objects.resource_slices):
+        return "the pod claims devices (DRA), and the cluster's state tells of none"
+    if len(pod.device_claims) > _MOST_CLAIMS:
+        return "the pod claims too many devices (DRA)"
+    try:
+        claims = claims_of(pod, objects)
+    except ClaimProblem:
+        return ""
+    unallocated = [claim for claim in claims if claim.allocation is None]
+    asked = (claim.unmodelled for claim in unallocated)
+    offered = (part.unmodelled for part in objects.resource_slices.values())
+    found = next((what for what in asked if what), "") or next((what for what in offered if what), "")
+    if found:
+        return f"the pod claims devices (DRA): {found} are not modelled"
+    requests = [a for claim in unallocated for request in claim.requests for a in (request.alternatives or (request,))]
+    if sum(request.count for request in requests) + sum(extended.values()) > _MOST_DEVICES:
+        return "the pod claims too many devices (DRA)"
+    classes = {request.device_class for request in requests} | {provided[name].name for name in extended}
+    return _unreadable(requests, classes, objects, selectors)
+
+
+def _unreadable(
+    requests: Sequence[DeviceRequest], classes: Iterable[str], objects: Objects, selectors: Selectors
+) -> str:
+    """What selectors say that is not known here; what they make of each device is kept for the allocation."""
+    found = (objects.device_classes.get(("", name)) for name in sorted(classes))
+    of_classes = [device_class.selectors for device_class in found if device_class is not None]
+    for part in objects.resource_slices.values():
+        for device in part.devices:
+            for expressions in (*of_classes, *(request.selectors for request in requests)):
+                try:
+                    selectors.match(expressions, part.driver, device)
+                except NotModelled as unknown:
+                    return f"the pod claims devices (DRA): {unknown}"
+                except SelectorError:
+                    continue  # of devices that the class leaves out nobody asks it
+    return ""

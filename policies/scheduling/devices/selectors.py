@@ -1,0 +1,238 @@
+"""CEL selectors of devices. Source: dynamic-resource-allocation `cel/compile.go`.
+
+cel-python reads and evaluates; each step of it is charged, and an expression has so many. What it does not know of
+Kubernetes' CEL (cel.bind, optional fields, parts of the libraries) is said by `NotModelled`, never taken for an answer.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.metering import meter
+from policies.quantity import NANO, InvalidQuantity, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.objects.devices import Attribute, Device
+
+MOST_TEXT: Final = 10 * 1024
+"""Characters of an expression (upstream `CELSelectorExpressionMaxLength`)."""
+MOST_STEPS: Final = 20_000
+"""Steps that one expression may take on one device."""
+
+
+class NotModelled(Exception):
+    """An expression that says something that is not known here."""
+
+
+class SelectorError(Exception):
+    """Evaluation ends with an error, as it would upstream: an attribute that is not there, for example."""
+
+
+class Selectors:
+    """Whether selectors match devices; what was worked out for one is kept for as long as this is."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], bool] = {}
+        self._devices: dict[int, Device] = {}
+
+    def match(self, expressions: tuple[str, ...], driver: str, device: Device) -> bool:
+        """Whether all of them match a device of a driver. Raises NotModelled and SelectorError."""
+        self._devices[id(device)] = device  # so that no other takes its place
+        for expression in expressions:
+            key = expression, id(device)
+            if key not in self._known:
+                self._known[key] = evaluate(expression, driver, device)
+            if not self._known[key]:
+                return False
+        return True
+
+
+def evaluate(expression: str, driver: str, device: Device) -> bool:
+    """Whether one expression matches a device. Raises NotModelled and SelectorError."""
+    from celpy import CELEvalError, celtypes
+
+    program = _program(expression)
+    try:
+        result = program.evaluate({"device": _device(driver, device)})
+    except CELEvalError as error:
+        told = str(error.args[0]) if error.args else ""
+        if "undeclared reference" in told or "bad " in told[:4]:
+            raise NotModelled(f"the selector {expression[:80]!r} uses what is not known here") from None
+        raise SelectorError(f"CEL runtime error: {told[:200]}") from None
+    except RecursionError:
+        raise NotModelled(f"the selector {expression[:80]!r} is nested too deep") from None
+    if not isinstance(result, bool | celtypes.BoolType):
+        raise SelectorError("CEL result could not be converted to bool")
+    return bool(result)
+
+
+@lru_cache(maxsize=256)
+def _program(expression: str) -> Any:
+    try:
+        import celpy
+    except ModuleNotFoundError:
+        raise NotModelled("selectors of devices need cel-python: pip install forewarn[devices]") from None
+    if len(expression) > MOST_TEXT:
+        raise NotModelled(f"the selector {expression[:80]!r} is too long")
+    environment = celpy.Environment(runner_class=_runner())
+    try:
+        return environment.program(environment.compile(expression), functions=_functions())
+    except (celpy.CELParseError, RecursionError):
+        raise NotModelled(f"the selector {expression[:80]!r} cannot be read here") from None
+
+
+@lru_cache(maxsize=1)
+def _runner() -> Any:
+    """A runner whose every step is charged."""
+    from celpy import InterpretedRunner
+    from celpy.evaluation import Evaluator
+
+    class Metered(Evaluator):  # type: ignore[misc]
+        steps = MOST_STEPS
+
+        def visit(self, tree: Any) -> Any:
+            meter().charge(10)
+            Metered.steps -= 1
+            if Metered.steps < 0:
+                raise NotModelled("a selector of devices takes too many steps")
+            return super().visit(tree)
+
+        def sub_evaluator(self, ast: Any) -> Any:
+            return Metered(ast, activation=self.activation)
+
+    class Runner(InterpretedRunner):  # type: ignore[misc]
+        def evaluate(self, context: Any) -> Any:
+            Metered.steps = MOST_STEPS
+            return Metered(ast=self.ast, activation=self.new_activation()).evaluate(context)
+
+    return Runner
+
+
+class Quantity:
+    """An amount, in billionths."""
+
+    def __init__(self, nano: int) -> None:
+        self.nano = nano
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.nano == other.nano
+
+    def __hash__(self) -> int:
+        return hash(self.nano)
+
+
+class Semver:
+    """A semantic version, by its three numbers and what comes before a release."""
+
+    def __init__(self, text: str) -> None:
+        core, _, before = text.partition("+")[0].partition("-")
+        numbers = core.split(".")
+        if len(numbers) != 3 or not all(n.isdigit() and (n == "0" or n[0] != "0") for n in numbers):
+            raise ValueError(f"{text[:40]!r} is no semantic version")
+        self.numbers = tuple(map(int, numbers))
+        self.before = tuple(before.split(".")) if before else ()
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """What versions are compared by; a release comes after what leads to it."""
+        identifiers = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in self.before)
+        return self.numbers, not self.before, identifiers
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Semver) and self.rank == other.rank
+
+    def __hash__(self) -> int:
+        return hash(self.rank)
+
+
+def _device(driver: str, device: Device) -> Any:
+    from celpy.celtypes import BoolType, MapType, StringType
+
+    class Domains(MapType):  # type: ignore[misc]
+        """By domain; of one that is not there upstream gives an empty map."""
+
+        def __getitem__(self, key: Any) -> Any:
+            return super().__getitem__(key) if key in self else MapType()
+
+    attributes, capacity = Domains(), Domains()
+    for name, value in device.attributes.items():
+        domain, own = _qualified(name, driver)
+        dict.setdefault(attributes, StringType(domain), MapType())[StringType(own)] = _value(value)
+    for name, nano in device.capacity.items():
+        domain, own = _qualified(name, driver)
+        dict.setdefault(capacity, StringType(domain), MapType())[StringType(own)] = Quantity(nano)
+    parts = {
+        "driver": StringType(driver),
+        "attributes": attributes,
+        "capacity": capacity,
+        "allowMultipleAllocations": BoolType(False),
+    }
+    return MapType({StringType(name): part for name, part in parts.items()})
+
+
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, own = name.partition("/")
+    return (domain, own) if slash else (driver, name)
+
+
+def _value(value: Attribute) -> Any:
+    from celpy.celtypes import BoolType, IntType, StringType
+
+    if isinstance(value, tuple):
+        try:
+            return Semver(value[1])
+        except ValueError as error:
+            raise SelectorError(f"parse semantic version: {error}") from None
+    if isinstance(value, bool):
+        return BoolType(value)
+    return IntType(value) if isinstance(value, int) else StringType(value)
+
+
+def _functions() -> dict[str, Callable[..., Any]]:
+    """Kubernetes' own functions, and equality as CEL has it between values of any type."""
+    from celpy.celtypes import BoolType, IntType
+
+    def rank(value: Any) -> Any:
+        return value.nano if isinstance(value, Quantity) else value.rank
+
+    def same(a: Any, b: Any) -> Any:
+        for side in (a, b):
+            if isinstance(side, Exception):
+                return side
+        numbers = (IntType, float, int)
+        both = isinstance(a, numbers) and isinstance(b, numbers) and not isinstance(a, bool) and not isinstance(b, bool)
+        return BoolType((both or type(a) is type(b)) and a == b)
+
+    def different(a: Any, b: Any) -> Any:
+        found = same(a, b)
+        return found if isinstance(found, Exception) else BoolType(not found)
+
+    def compare(a: Any, b: Any) -> Any:
+        return IntType((rank(a) > rank(b)) - (rank(a) < rank(b)))
+
+    return {
+        "_==_": same,
+        "_!=_": different,
+        "quantity": _quantity,
+        "semver": lambda text: Semver(str(text)),
+        "compareTo": compare,
+        "isGreaterThan": lambda a, b: BoolType(rank(a) > rank(b)),
+        "isLessThan": lambda a, b: BoolType(rank(a) < rank(b)),
+        "isInteger": lambda a: BoolType(a.nano % NANO == 0),
+        "asInteger": lambda a: IntType(a.nano // NANO),
+        "major": lambda a: IntType(a.numbers[0]),
+        "minor": lambda a: IntType(a.numbers[1]),
+        "patch": lambda a: IntType(a.numbers[2]),
+        "lowerAscii": lambda text: type(text)("".join(c.lower() if c.isascii() else c for c in text)),
+        "upperAscii": lambda text: type(text)("".join(c.upper() if c.isascii() else c for c in text)),
+    }
+
+
+def _quantity(text: Any) -> Quantity:
+    try:
+        return Quantity(parse_quantity(str(text)).nano)
+    except InvalidQuantity as error:
+        raise ValueError(str(error)) from None
