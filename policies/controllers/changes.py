@@ -145,12 +145,13 @@ def _of_deployment(
     deployment, `syncDeployment`, scales before it rolls out.
     """
     replicas = replicas_of(obj)
+    if text(obj, "spec", "strategy", "type") == "Recreate":  # what is scaled first goes again before it has a place
+        pods = new_pods(cluster, obj, template, len(own) + replicas, own).pods
+        return Coming(pods, own, {0: own}, replicas, ended_first=len(own))
     missing = new_pods(cluster, obj, before, own=own).pods if before is not None else ()
     pods = new_pods(cluster, obj, template, len(own) + len(missing) + replicas, own).pods[len(missing) :]
     surge, unavailable = min(max_surge(obj, replicas), replicas), max_unavailable(obj, replicas)
     arriving = Chained(missing, pods) if missing else pods
-    if text(obj, "spec", "strategy", "type") == "Recreate":
-        return Coming(arriving, own, {len(missing): own}, replicas, ended_first=len(own))
     most = max(surge + unavailable, 1)
     return Coming(arriving, own, {}, most, ended_first=min(unavailable, len(own)), beside_old=True)
 

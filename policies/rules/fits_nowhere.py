@@ -1,7 +1,7 @@
 """New pods would fit on no node, even after preemption.
 
 Why: they stay pending until a node is added or something else goes. Only the nodes known now are looked at; an
-autoscaler may bring one.
+autoscaler may bring one. Where a rollout ends old pods before that shows, it says how many.
 
 Cluster:
 
@@ -71,7 +71,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, plural
 from policies.metering import CutShort
 from policies.rules.context import ALL_SCHEDULED, About, Context, DependsOn
-from policies.rules.impact import node_of, of_new_pods, predicted_of, reasons_of
+from policies.rules.impact import node_of, of_new_pods, predicted_of, reasons_of, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
 
 
 def _who(subject: Subject, impact: Impact) -> str:
-    return f"{subject.ref.name} (priority {impact.priority}): {of_new_pods(impact.pending, impact)}"
+    return f"{shortened(subject.ref.name)} (priority {impact.priority}): {of_new_pods(impact.pending, impact)}"
 
 
 def _told(subject: Subject, impact: Impact, template: PodTemplate) -> Problem:

@@ -279,8 +279,13 @@ def _begun(found: Coming) -> Impact:
 
 
 def _without(snapshot: Snapshot, gone: Sequence[Pod]) -> Snapshot:
-    """The cluster when these pods have ended, those of them that are on a node."""
-    return snapshot.with_pods((), [pod for pod in gone if pod.node_name in snapshot.rows])
+    """The cluster when these pods have ended: those that are still there, whatever has become of them."""
+    left: list[Pod] = []
+    for name in {pod.node_name for pod in gone}:
+        info = snapshot.get(name)
+        identities = {pod.identity for pod in gone if pod.node_name == name}
+        left += [pod for pod in info.pods if pod.identity in identities] if info is not None else []
+    return snapshot.with_pods((), left)
 
 
 def _check_extent(subject: Subject, paths: Mapping[str, tuple[str, ...]]) -> None:
@@ -410,6 +415,14 @@ def _first_few(pods: list[Pod]) -> list[Pod]:
     first = nsmallest(_NAMED, pods, key=lambda pod: pod.key)
     named = {id(pod) for pod in first}
     return [*first, *(pod for pod in pods if id(pod) not in named)]
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for what is said of it: the object is told beside the message."""
+    return name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 1]}…"
+
+
+_LONG_NAME: Final = 40
 
 
 def of_new_pods(count: int, impact: Impact) -> str:

@@ -1,7 +1,9 @@
 """New pods would push running ones out.
 
 Why: kube-scheduler makes room for a pod of higher priority by evicting others, and says so only when it has happened.
-The prediction is what its own algorithm does, over every node; ties are named.
+The prediction is what its own algorithm does, over every node; ties are named. Pods that come together find the victims
+of those before them still ending. Of a changed template all new pods count, not only the first ones: those of a
+Deployment come while old pods are still there, those of StatefulSets and DaemonSets in the place of an old one.
 
 Cluster:
 
@@ -69,7 +71,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.context import ALL_SCHEDULED, About, Context, DependsOn
-from policies.rules.impact import described, of_new_pods, on_nodes, predicted_of, victims_of
+from policies.rules.impact import described, of_new_pods, on_nodes, predicted_of, shortened, victims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,10 +104,10 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
 
     broken = sum(prediction.num_pdb_violations for prediction in preempting)
     budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
-    beside = " beside its old pods" if impact.beside_old else ""
+    name, beside = shortened(subject.ref.name), " beside its old pods" if impact.beside_old else ""
     yield Problem(
         lambda audience: (
-            f"{subject.ref.name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact)} "
+            f"{name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact)} "
             f"would preempt {plural(len(victims), 'pod')}{on_nodes(preempting, audience)}. "
             f"Victims: {described(victims, audience)}.{budgets} "
             f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}"
@@ -125,7 +127,7 @@ def _not_known(subject: Subject, impact: Impact, template: PodTemplate) -> Probl
         told = f"no time was left to predict whether {pods} would push others out"
     priority = "" if impact.priority is None else f" (priority {impact.priority})"
     return Problem(
-        f"{subject.ref.name}{priority}: {told}",
+        f"{shortened(subject.ref.name)}{priority}: {told}",
         template.at("priorityClassName"),
         "ask `forewarn preempt`",
         detail=impact.to_dict(),

@@ -70,7 +70,8 @@ Good:
             image: web
             resources: {requests: {cpu: 400m}}
 
-Fix: make room first, lower maxSurge to 0, or raise the priority at a time when the gap does not hurt.
+Fix: make room first, use the strategy Recreate, or raise the priority at a time when the gap does not hurt.
+maxSurge: 0 is no help: a new pod comes while the old one is still ending.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.context import ALL_SCHEDULED, About, Context, DependsOn
-from policies.rules.impact import described, on_nodes, predicted_of, victims_of
+from policies.rules.impact import described, on_nodes, predicted_of, shortened, victims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,13 +102,13 @@ def check(subject: Subject, context: Context) -> Iterator[Problem]:
     preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]
     if victims:
-        own = plural(len(victims), "pod")
+        name, own = shortened(subject.ref.name), plural(len(victims), "pod")
         yield Problem(
             lambda audience: (
-                f"{subject.ref.name} (priority {impact.priority}): its rollout would preempt {own} of its own"
+                f"{name} (priority {impact.priority}): its rollout would preempt {own} of its own"
                 f"{on_nodes(preempting, audience)}. Victims: {described(victims, audience)}{impact.cut_short}"
             ),
             template.at("priorityClassName"),
-            "make room first, or set maxSurge: 0",
+            "make room first, or use the strategy Recreate",
             detail=impact.to_dict(),
         )

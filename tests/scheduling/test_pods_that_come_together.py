@@ -153,3 +153,17 @@ def test_a_budget_that_the_first_pod_spends_is_spent_for_the_second() -> None:
     )
     message = told(workload("Deployment", "2"), *state)["preempts-running-pods"]
     assert "default/y" in message
+
+
+def test_a_stateful_set_s_new_pod_may_push_out_the_next_one_to_go() -> None:
+    """Which has gone already then when its turn comes."""
+    state = (make_node("n").has(cpu="2"), *(on("n", f"web-{n}", "1", 50, "StatefulSet") for n in range(2)))
+    found = told(workload("StatefulSet", "2", "high"), *state, old=workload("StatefulSet", "1", "mid"))
+    assert "Victims: default/web-0" in found["rollout-preempts-itself"]
+    assert "1 of 2 new pods would not fit" in found["fits-nowhere"]
+
+
+def test_a_recreated_deployment_that_grows_makes_new_pods_alone() -> None:
+    state = (make_node("n").has(cpu="4"), on("n", "web-1", "1", 50, "Deployment"), on("n", "x", "1", 60))
+    new = workload("Deployment", "1", "high", 3, strategy={"type": "Recreate"})
+    assert told(new, *state, old=workload("Deployment", "1", "mid", 1)) == {}
