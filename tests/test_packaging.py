@@ -41,7 +41,7 @@ def test_the_versions_installed_are_allowed_by_setup_cfg() -> None:
         assert pinned[canonicalize_name(requirement.name)] in requirement.specifier, requirement
 
 
-def test_ci_tests_every_python_that_setup_cfg_names() -> None:
+def test_ci_can_test_every_python_that_setup_cfg_names() -> None:
     versions = re.findall(r"Python :: (3\.\d+)", SETUP["metadata"]["classifiers"])
     assert versions[0] == SETUP["options"]["python_requires"].removeprefix(">=")
     assert len(versions) > 1
