@@ -11,9 +11,10 @@ import pytest
 
 from policies.cluster import ClusterSnapshot
 from policies.kinds import KINDS
+from policies.releases import Release
 from tests.webhook.builders import OBJECTS, deployment, namespace, pod, priority_class
 from tests.webhook.scripted_api import QUICK, ScriptedApi, client, kubeconfig, scripted_api
-from webhook.apiserver import ApiServer, connect
+from webhook.apiserver import ApiError, ApiServer, connect
 from webhook.informer import Informer, Pace
 
 if TYPE_CHECKING:
@@ -302,3 +303,23 @@ def test_classes_and_namespaces_that_come_later_count(api: ScriptedApi) -> None:
             return state is not None and "late" in state.priority_classes and state.namespace("late") is not None
 
         until(there)
+
+
+def test_a_release_that_is_not_told_at_first_is_soon_asked_for_again(
+    api: ScriptedApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: list[ApiError | str] = [ApiError(503, "starting"), ApiError(503, "starting"), "", "v1.35.8"]
+
+    def version() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, ApiError):
+            raise answer
+        return answer
+
+    informer = Informer(client(), KINDS, NOW, release=Release(), version=version).start()
+    try:
+        until(lambda: (state := informer.cluster()) is not None and state.semantics.minor == 35)
+        assert not answers
+        assert caplog.text.count("does not say its version") == 1
+    finally:
+        informer.stop()

@@ -33,7 +33,7 @@ _PUBLISH_SECONDS: Final = 0.005
 """Least time between two snapshots."""
 _TURN_SECONDS: Final = 1.0
 _RELEASE_SECONDS: Final = 60.0
-"""How often the API server is asked which release it is."""
+"""How often an API server is asked which release it is that has said so before."""
 _SHOWN: Final = 3
 """Kinds that are named where several are lacking."""
 
@@ -77,7 +77,10 @@ class Informer:
         self._threads: list[Thread] = []
 
     def _reflector(self, resource: KindSpec) -> Reflector:
-        return Reflector(self._api, resource, self._outlets, Backoff(random.SystemRandom().random, self._pace))
+        return Reflector(self._api, resource, self._outlets, self._backoff())
+
+    def _backoff(self) -> Backoff:
+        return Backoff(random.SystemRandom().random, self._pace)
 
     def start(self) -> Informer:
         """Begin to follow."""
@@ -142,17 +145,22 @@ class Informer:
         return f"cluster state lacks {', '.join(told[:_SHOWN])}{more}"
 
     def _follow_release(self, version: Callable[[], str]) -> None:
-        """The release's thread: a cluster is upgraded while its webhooks run."""
+        """The release's thread: a cluster is upgraded while its webhooks run. Until it is known it is soon asked again,
+        as lists are: predictions are those of the newest meanwhile."""
+        backoff, known, said = self._backoff(), False, ""
         while not self._stop.is_set():
+            told = why = ""
             try:
-                self._put(Runs(version()))
+                told = version()
             except ApiError as error:
-                LOGGER.warning("the API server does not say its version: %s", error)
-                self._put(Runs(""))
+                why = str(error)
             except Exception:
                 LOGGER.exception("the release could not be asked for")
-                self._put(Runs(""))
-            self._stop.wait(_RELEASE_SECONDS)
+            if why and why != said:
+                LOGGER.warning("the API server does not say its version: %s", why)
+            known, said = known or bool(told), why
+            self._put(Runs(told))
+            self._stop.wait(_RELEASE_SECONDS if known else backoff.next())
 
     def _put(self, news: News) -> None:
         """Hand news to the owner; wait while it is busy, but not past the end."""
