@@ -25,12 +25,12 @@ from policies.disclosure import Disclose  # noqa: E402
 from policies.findings import Action, Severity  # noqa: E402
 from policies.kinds import KINDS  # noqa: E402
 from policies.rules import RULES  # noqa: E402
-from policies.rules.documentation import documentation_of  # noqa: E402
+from policies.rules.support.documentation import documentation_of  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.rules.context import Rule
+    from policies.rules.support.context import Rule
 
 
 def rules_page() -> str:
@@ -45,7 +45,7 @@ def rules_page() -> str:
         "",
         "| rule | about | severity | action |",
         "|---|---|---|---|",
-        *(f"| [{r.ID}](#{r.ID}) | {', '.join(r.ABOUT)} | {r.SEVERITY or '-'} | {r.ACTION or '-'} |" for r in RULES),
+        *(f"| [{r.ID}](#{r.ID}) | {', '.join(r.TARGETS)} | {r.SEVERITY or '-'} | {r.ACTION or '-'} |" for r in RULES),
         "",
     ]
     for rule in RULES:

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from policies.cow_table import FrozenGroups, FrozenTable, GroupedTable, Table
 from policies.findings import ObjectRef
 from policies.kinds import (
     BY_GROUP_KIND,
@@ -26,9 +27,8 @@ from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.objects.workload import Workload
 from policies.releases import UnknownRelease, minor_of
 from policies.scheduling.cache import LazySnapshot, PodsByNode, being_bound
-from policies.scheduling.objects import Objects
+from policies.scheduling.cluster_objects import ClusterObjects
 from policies.semantics import DEFAULT, Semantics
-from policies.tables import FrozenGroups, FrozenTable, GroupedTable, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -59,14 +59,14 @@ class ClusterSnapshot:
     limit_ranges: Mapping[Key, LimitRange] = field(default_factory=FrozenTable)
     pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
-    census: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
+    pod_counts_by_priority: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
     """(class name, priority) -> how many pods that have not ended carry them."""
-    coming_claims: frozenset[Key] = frozenset()
+    pending_claims: frozenset[Key] = frozenset()
     """Claims that are not here yet and come with the pods that are asked about."""
-    _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(Objects()))
+    _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(ClusterObjects()))
 
     @property
-    def objects(self) -> Objects:
+    def objects(self) -> ClusterObjects:
         """Nodes, budgets, volumes and what else the scheduler reads."""
         return self._scheduling.objects
 
@@ -142,8 +142,8 @@ class Cache:
         self._tables[_WORKLOADS] = GroupedTable(place=1)
         self._pods_by_node = PodsByNode()
         self.semantics = semantics
-        self._census: dict[tuple[str, int | None], int] = {}
-        self._census_is_shared = False
+        self._pod_counts: dict[tuple[str, int | None], int] = {}
+        self._pod_counts_are_shared = False
         self.skipped: Counter[str] = Counter()
         """Kinds that play no part, and how many of each were offered."""
 
@@ -206,9 +206,9 @@ class Cache:
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is now. Cheap after a small change."""
         objects = self._objects()
-        self._census_is_shared = True
+        self._pod_counts_are_shared = True
         return ClusterSnapshot(
-            census=self._census,
+            pod_counts_by_priority=self._pod_counts,
             priority_classes=self._classes,
             namespaces=objects.namespaces,
             resource_quotas=self._tables[RESOURCE_QUOTA].freeze(),
@@ -235,22 +235,22 @@ class Cache:
             table.put(key, view)
 
     def _count(self, pod: Pod | None, difference: int) -> None:
-        """Keep the census; a snapshot keeps the one that it was given."""
+        """Keep the counts; a snapshot keeps the one that it was given."""
         if pod is None or pod.terminal:
             return
-        if self._census_is_shared:
-            self._census, self._census_is_shared = dict(self._census), False
+        if self._pod_counts_are_shared:
+            self._pod_counts, self._pod_counts_are_shared = dict(self._pod_counts), False
         key = (pod.priority_class_name, pod.priority)
-        count = self._census.get(key, 0) + difference
+        count = self._pod_counts.get(key, 0) + difference
         if count:
-            self._census[key] = count
+            self._pod_counts[key] = count
         else:
-            self._census.pop(key, None)
+            self._pod_counts.pop(key, None)
 
-    def _objects(self) -> Objects:
+    def _objects(self) -> ClusterObjects:
         pods_by_node, nominated = self._pods_by_node.tables(self._tables[CLAIM].freeze())
         tables = {name: self._tables[kind].freeze() for name, kind in _SCHEDULING.items()}
-        return Objects(pods_by_node=pods_by_node, nominated=nominated, semantics=self.semantics, **tables)
+        return ClusterObjects(pods_by_node=pods_by_node, nominated=nominated, semantics=self.semantics, **tables)
 
 
 def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:
@@ -307,7 +307,7 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
 
     Raises InvalidObject: the pod cannot be read, or its class is not known.
     """
-    from policies.apis.limit_ranger import with_limit_range_defaults
+    from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
     from policies.objects.pod import Pod
 
     limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE)
@@ -321,7 +321,7 @@ def resolved(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
     """
     if pod.priority is not None:
         return pod
-    from policies.priority import Forbidden, establish_new_priority
+    from policies.kube_apiserver.priority import Forbidden, establish_new_priority
 
     namespace, classes = snapshot.namespace(pod.namespace), snapshot.priority_classes
     try:

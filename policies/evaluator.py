@@ -8,15 +8,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from policies.disclosure import OPEN, Disclose
-from policies.findings import NO_OBJECT, Action, Finding, Problem, Severity, Told, cut, field_path, written
+from policies.findings import NO_OBJECT, Action, Finding, Problem, RequesterText, Severity, cut, field_path, written
 from policies.kinds import LIMIT_RANGE, NAMESPACE, POD, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.metering import CutShort, metered, never
 from policies.objects.fields import NOTHING, InvalidObject, group_kind
-from policies.objects.subject import Apply, Operation, Subject
-from policies.rules import RULES, class_not_allowed, parse_error
-from policies.rules.audience import audience_of
-from policies.rules.context import About, Context, Phase
-from policies.rules.impact import Predicted
+from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from policies.rules import RULES
+from policies.rules.file import parse_error
+from policies.rules.pod import class_not_allowed
+from policies.rules.support.audience import audience_of
+from policies.rules.support.context import Context, Phase, Target
+from policies.rules.support.impact import Predicted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,12 +27,12 @@ if TYPE_CHECKING:
     from policies.config import Config
     from policies.disclosure import Audience
     from policies.objects.namespace import Namespace
-    from policies.rules.context import Rule
-    from policies.rules.impact import Impact, Recall
+    from policies.rules.support.context import Rule
+    from policies.rules.support.impact import Impact, Recall
 
 __all__ = ["Phase", "count_open", "evaluate", "impact_of"]
 
-_FILES: Final = Subject(NOTHING)
+_FILES: Final = ReviewedObject(NOTHING)
 _NEVER: Final = datetime.min
 MOST_PROBLEMS: Final = 10
 """Of one rule with one object; the rest is counted."""
@@ -38,13 +40,13 @@ _MOST_COUNTED: Final = 1_000
 _MOST_CHARACTERS: Final = 2_000
 """Of a message."""
 _NOT_JUDGED: Final = "not judged by this rule: {}"
-_RULES_ABOUT: Final[Mapping[About, tuple[Rule, ...]]] = {
-    about: tuple(rule for rule in RULES if about in rule.ABOUT) for about in About
+_RULES_BY_TARGET: Final[Mapping[Target, tuple[Rule, ...]]] = {
+    target: tuple(rule for rule in RULES if target in rule.TARGETS) for target in Target
 }
 
 
 def evaluate(
-    apply: Apply,
+    change_set: ChangeSet,
     cluster: ClusterSnapshot | None,
     config: Config,
     *,
@@ -54,19 +56,19 @@ def evaluate(
     predicted: Callable[[Impact], object] = lambda _: None,
     recall: Recall | None = None,
     disclose: Disclose = Disclose.NAMES,
-    judged: Sequence[Subject] | None = None,
+    judged: Sequence[ReviewedObject] | None = None,
 ) -> list[Finding]:
     """Everything there is to say about an apply, in the order of the report and each thing once.
 
     `cluster` None: not known. `expired`: whether the time for what takes long (predictions) is used up; rules that only
     look things up always answer. `predicted` is told of every impact that was worked out, or recalled. `disclose`: what
-    findings tell who asked (`Finding.told`); their own texts name everything. `judged`: the subjects of the apply that
-    are judged; the others are there for what they define and use.
+    findings tell who asked (`Finding.for_requester`); their own texts name everything. `judged`: the objects of the
+    change set that are judged; the others are there for what they define and use.
     """
-    context = Context(apply, cluster, config.options, phase, now, expired, _exempt(config, now), disclose)
+    context = Context(change_set, cluster, config.options, phase, now, expired, _exempt(config, now), disclose)
     predictions = context.once(Predicted, recall)
     with metered(expired):
-        subjects = (_FILES, *(apply.subjects if judged is None else judged))
+        subjects = (_FILES, *(change_set.subjects if judged is None else judged))
         findings = (finding for subject in subjects for finding in _judge(subject, context, config))
         found = {finding.order: finding for finding in findings}
     for impact in predictions.found:
@@ -80,50 +82,50 @@ def _exempt(config: Config, now: datetime) -> Callable[[Namespace], bool]:
 
 
 def impact_of(
-    subject: Subject,
+    subject: ReviewedObject,
     cluster: ClusterSnapshot,
     config: Config,
     expired: Callable[[], bool] = never,
     recall: Recall | None = None,
 ) -> Impact | None:
     """What a subject's new pods would do to running ones; None where nothing new comes or no nodes are known."""
-    context = Context(Apply((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired)
+    context = Context(ChangeSet((subject,)), cluster, config.options, Phase.VALIDATE, _NEVER, expired)
     with metered(expired):
         return context.once(Predicted, recall).of(subject)
 
 
 def count_open(
-    apply: Apply,
+    change_set: ChangeSet,
     config: Config,
     cluster: ClusterSnapshot | None,
     now: datetime,
-    judged: Sequence[Subject] | None = None,
+    judged: Sequence[ReviewedObject] | None = None,
 ) -> int:
     """How many objects class-not-allowed leaves unjudged: it depends on who applies them, or on unknown labels."""
     if not config.options.allowed_classes:
         return 0
-    context = Context(apply, cluster, config.options, Phase.LINT, now, lambda: False, _exempt(config, now))
-    return sum(1 for subject in (apply.subjects if judged is None else judged) if _is_open(subject, context))
+    context = Context(change_set, cluster, config.options, Phase.LINT, now, lambda: False, _exempt(config, now))
+    return sum(1 for subject in (change_set.subjects if judged is None else judged) if _is_open(subject, context))
 
 
-def _is_open(subject: Subject, context: Context) -> bool:
+def _is_open(subject: ReviewedObject, context: Context) -> bool:
     try:
-        about = _about(subject, context)
-        return about in class_not_allowed.ABOUT and class_not_allowed.is_open(subject, context)
+        target = _target(subject, context)
+        return target in class_not_allowed.TARGETS and class_not_allowed.is_open(subject, context)
     except InvalidObject:
         return False
 
 
-def _judge(subject: Subject, context: Context, config: Config) -> list[Finding]:
+def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Finding]:
     """What the rules say about one subject; a field that cannot be read is told once, by a rule where one names it."""
     findings: list[Finding] = []
     faults: list[InvalidObject] = []
     reader = partial(audience_of, subject, context)
     try:
-        about = _about(subject, context)
-        rules = () if about is None else tuple(_in_force(about, context.phase, config))
+        target = _target(subject, context)
+        rules = () if target is None else tuple(_in_force(target, context.phase, config))
     except InvalidObject as fault:
-        about, rules, faults = None, (), [fault.with_traceback(None)]
+        target, rules, faults = None, (), [fault.with_traceback(None)]
     for rule, severity, action in rules:
         try:
             problems = rule.check(subject, context)
@@ -155,39 +157,39 @@ def _softened(action: Action) -> Action:
     return Action.WARN if action is Action.DENY else action
 
 
-def _in_force(about: About, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:
+def _in_force(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:
     """The rules to run, each with what becomes of its findings."""
-    for rule in _RULES_ABOUT[about]:
-        severity, action = config.severity(rule), config.action(rule, about)
+    for rule in _RULES_BY_TARGET[target]:
+        severity, action = config.severity(rule), config.action(rule, target)
         heard = rule.SEVERITY if phase is Phase.LINT else rule.ACTION
         if action is not Action.OFF and heard is not None and config.hears(rule):
             yield rule, severity or Severity.ERROR, action
 
 
-def _about(subject: Subject, context: Context) -> About | None:
+def _target(subject: ReviewedObject, context: Context) -> Target | None:
     """Which rules look at a subject; None: none of them. Raises InvalidObject."""
     if subject is _FILES:
-        return About.FILE
+        return Target.FILE
     kind = group_kind(subject.object or subject.old or NOTHING)
     deleted = subject.operation is Operation.DELETE
     if subject.subresource or subject.operation is Operation.CONNECT or (deleted and kind != PRIORITY_CLASS):
         return None
     if kind == PRIORITY_CLASS:
-        return About.DELETED_PRIORITY_CLASS if deleted else About.PRIORITY_CLASS
+        return Target.DELETED_PRIORITY_CLASS if deleted else Target.PRIORITY_CLASS
     if kind == NAMESPACE:
-        return About.NAMESPACE
+        return Target.NAMESPACE
     if kind == RESOURCE_QUOTA:
-        return About.RESOURCE_QUOTA
+        return Target.RESOURCE_QUOTA
     if kind == LIMIT_RANGE:
         from policies.objects.limit_range import LimitRange
 
         LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
     if kind == POD:
-        return About.UPDATED_POD if subject.operation is Operation.UPDATE else About.POD
-    return About.TEMPLATE if context.template(subject) else None
+        return Target.UPDATED_POD if subject.operation is Operation.UPDATE else Target.POD
+    return Target.TEMPLATE if context.template(subject) else None
 
 
-def _unreadable(subject: Subject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:
+def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:
     """A field that no rule can make sense of. At the webhook the API server has decoded the object before us."""
     severity = config.severity(parse_error)
     if phase is Phase.LINT and severity is not None and config.hears(parse_error):
@@ -196,7 +198,7 @@ def _unreadable(subject: Subject, fault: InvalidObject, config: Config, phase: P
 
 
 def _finding(
-    subject: Subject,
+    subject: ReviewedObject,
     problem: Problem,
     rule: str,
     severity: Severity,
@@ -204,10 +206,10 @@ def _finding(
     reader: Callable[[], Audience] = lambda: OPEN,
 ) -> Finding:
     """A problem as a finding, in full and in the words for who asked: here, so that no rule can forget it."""
-    full = told = Told(written(problem.message, OPEN), written(problem.remediation, OPEN))
+    full = told = RequesterText(written(problem.message, OPEN), written(problem.remediation, OPEN))
     if full != (problem.message, problem.remediation):  # written for its reader
         audience = reader()
-        told = Told(written(problem.message, audience), written(problem.remediation, audience))
+        told = RequesterText(written(problem.message, audience), written(problem.remediation, audience))
     return Finding(
         location=problem.location or subject.locate(problem.path),
         severity=severity if problem.severity is None else max(severity, problem.severity),
@@ -218,5 +220,5 @@ def _finding(
         action=action,
         path=cut(field_path(problem.path), _MOST_CHARACTERS),
         detail=problem.detail,
-        told=None if told == full else Told(*(cut(text, _MOST_CHARACTERS) for text in told)),
+        for_requester=None if told == full else RequesterText(*(cut(text, _MOST_CHARACTERS) for text in told)),
     )

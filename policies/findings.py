@@ -105,7 +105,7 @@ class Problem(NamedTuple):
     severity: Severity | None = None
 
 
-class Told(NamedTuple):
+class RequesterText(NamedTuple):
     """What a requester reads who may not see everything."""
 
     message: str
@@ -128,12 +128,16 @@ class Finding(NamedTuple):
     action: Action = Action.WARN
     path: str = ""
     detail: Mapping[str, Any] = {}
-    told: Told | None = None
+    for_requester: RequesterText | None = None
 
     @property
     def disclosed(self) -> Finding:
         """The finding in the words for the requester."""
-        return self._replace(message=self.told.message, remediation=self.told.remediation) if self.told else self
+        return (
+            self._replace(message=self.for_requester.message, remediation=self.for_requester.remediation)
+            if self.for_requester
+            else self
+        )
 
     @property
     def order(self) -> tuple[Any, ...]:

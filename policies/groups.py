@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.objects.fields import group_kind
-from policies.objects.subject import Operation, Subject
+from policies.objects.reviewed_object import Operation, ReviewedObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ _MOST_PAIRS: Final = 2_000_000
 class Member(NamedTuple):
     """An object and the file that it stands in. `reported`: whether findings on it are wanted, or it is context."""
 
-    subject: Subject
+    subject: ReviewedObject
     file: str
     reported: bool = True
 
@@ -65,8 +65,8 @@ class Group(NamedTuple):
     """One apply: its objects in order, and those that findings are wanted of. `name`: its own, or its directory's."""
 
     name: str
-    subjects: tuple[Subject, ...]
-    judged: tuple[Subject, ...]
+    subjects: tuple[ReviewedObject, ...]
+    judged: tuple[ReviewedObject, ...]
 
 
 class Grouping(NamedTuple):
@@ -111,9 +111,9 @@ def _group(name: str, members: Sequence[Member], context: Sequence[Member] = ())
     return Group(name, tuple(new for _, new in subjects), judged)
 
 
-def in_order(members: Sequence[Member]) -> list[tuple[Subject, Subject]]:
+def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedObject]]:
     """The subjects, each beside what it is in this order: an update where the same object stands before it."""
-    last: dict[tuple[str, str, str], Subject] = {}
+    last: dict[tuple[str, str, str], ReviewedObject] = {}
     found = []
     for member in members:
         subject, identity = member.subject, member.identity

@@ -41,7 +41,7 @@ class Placement:
     """New pods beyond those that are looked at."""
 
     @property
-    def standing(self) -> tuple[str, ...]:
+    def caveats(self) -> tuple[str, ...]:
         """What the placement as a whole rests on, beside what each prediction says."""
         beyond = f"only the first {len(self.predictions)} new pods are placed, {self.left_out} more are left out"
         in_turn = len(self.predictions) > 1

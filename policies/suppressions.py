@@ -14,17 +14,18 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.findings import NO_OBJECT, NOWHERE, Finding, Location, ObjectRef, Severity, printable
-from policies.rules import RULES, invalid_suppression, unused_suppression
-from policies.rules.names import nearest
-from policies.rules.wording import text_at
+from policies.rules import RULES
+from policies.rules.file import invalid_suppression, unused_suppression
+from policies.rules.support.names import nearest
+from policies.rules.support.rule_text import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from policies.manifests.comments import Comment
-    from policies.objects.subject import Subject
+    from policies.objects.reviewed_object import ReviewedObject
     from policies.options import Ignored
-    from policies.rules.context import Rule
+    from policies.rules.support.context import Rule
 
 ANNOTATION: Final = "forewarn.dev/ignore"
 _RULES: Final = {rule.ID for rule in RULES}
@@ -87,7 +88,7 @@ def of_comments(comments: Iterable[Comment]) -> Iterator[Suppression]:
         yield Suppression(rules, reason, comment.location, until, (comment.first, comment.last))
 
 
-def of_annotations(subjects: Iterable[Subject]) -> Iterator[Suppression]:
+def of_annotations(subjects: Iterable[ReviewedObject]) -> Iterator[Suppression]:
     """Those in objects' annotations: `rule[,rule] reason [until=DATE]`, several with `;` between them."""
     for subject in subjects:
         text = text_at(subject.object, "metadata", "annotations", ANNOTATION)

@@ -17,17 +17,17 @@ from policies.cli import COMMANDS
 from policies.cluster import Cache
 from policies.config.load import OPTION_NAMES, load_config, read_config
 from policies.kinds import LINTED, POD_TEMPLATE_PATHS
+from policies.kube_apiserver.priority import admit_pod, resolved_spec
 from policies.manifests import read
 from policies.objects.fields import group_kind
-from policies.priority import admit_pod, resolved_spec
 from policies.rules import RULES
-from webhook.admission import Hook
+from webhook.admission.decision import Hook
 from webhook.commands.review import answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.subject import Subject
+    from policies.objects.reviewed_object import ReviewedObject
 
 
 def test_what_is_made_from_the_code_is_fresh() -> None:
@@ -105,7 +105,7 @@ def _applied(file: str, cache: Cache) -> Iterator[str]:
         yield f"{obj['kind'].lower()}{'.' + group if group else ''}/{subject.ref.name} created"
 
 
-def _review(subject: Subject, cache: Cache) -> bytes:
+def _review(subject: ReviewedObject, cache: Cache) -> bytes:
     """The request as the webhook gets it: the Priority plugin has been there."""
     obj = subject.object
     if obj["kind"] == "Pod":

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from policies.cluster import Cache, ClusterSnapshot
 from policies.commands.lint import as_update
 from policies.config import Config, read_config
-from policies.dry_run import dry_run
 from policies.evaluator import Phase, evaluate
 from policies.findings import Action
 from policies.kinds import LINTED, POD, POD_TEMPLATE_PATHS
+from policies.kube_apiserver.dry_run import dry_run
 from policies.manifests import read
 from policies.objects.fields import group_kind
-from policies.objects.subject import Apply, Subject
+from policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from policies.rules import RULES
 from tests.webhook.builders import endpoint
 from tests.webhook.running import running
@@ -168,11 +168,13 @@ def _snapshot(objects: list[dict[str, Any]]) -> ClusterSnapshot:
     return cache.snapshot()
 
 
-def _linted(obj: dict[str, Any], cluster: ClusterSnapshot, config: Config = DEFAULT) -> tuple[Subject, list[Finding]]:
+def _linted(
+    obj: dict[str, Any], cluster: ClusterSnapshot, config: Config = DEFAULT
+) -> tuple[ReviewedObject, list[Finding]]:
     """The subject as the linter reads it, and what it says of it."""
     reading = read(json.dumps(obj), "object.json", WANTED, namespace="default")
     (subject,) = (as_update(subject, cluster) for subject in reading.subjects)
-    findings = evaluate(Apply((subject,), reading.remarks), cluster, config, phase=Phase.LINT, now=NOW)
+    findings = evaluate(ChangeSet((subject,), reading.diagnostics), cluster, config, phase=Phase.LINT, now=NOW)
     return subject, [finding for finding in findings if finding.rule in AT_BOTH_DOORS]
 
 
@@ -180,14 +182,16 @@ def _verdicts(findings: Iterable[Finding]) -> Verdicts:
     return {(finding.rule, finding.action.value) for finding in findings if finding.rule in AT_BOTH_DOORS}
 
 
-def _at_the_webhook(subject: Subject, linted: list[Finding], cluster: ClusterSnapshot, config: Config) -> Verdicts:
+def _at_the_webhook(
+    subject: ReviewedObject, linted: list[Finding], cluster: ClusterSnapshot, config: Config
+) -> Verdicts:
     """What the linter says, but for warnings that the stored object would get in the same words.
 
     Those are not repeated at the webhook; a pod that is changed gets all of them again.
     """
     if subject.old is None or (group_kind(subject.object) == POD and subject.object != subject.old):
         return _verdicts(linted)
-    stored = Apply((subject._replace(object=subject.old),))
+    stored = ChangeSet((subject._replace(object=subject.old),))
     before = evaluate(stored, cluster, config, phase=Phase.LINT, now=NOW)
     spared = {(f.rule, f.path, f.message) for f in before} & {
         (f.rule, f.path, f.message) for f in linted if f.action is Action.WARN
@@ -198,7 +202,7 @@ def _at_the_webhook(subject: Subject, linted: list[Finding], cluster: ClusterSna
     )
 
 
-def _review(subject: Subject, obj: dict[str, Any]) -> bytes:
+def _review(subject: ReviewedObject, obj: dict[str, Any]) -> bytes:
     group, _, version = obj["apiVersion"].rpartition("/")
     request = {
         "uid": "u",
@@ -356,10 +360,10 @@ def test_what_quotas_and_limits_refuse_is_what_the_api_server_refuses_with_its_f
     header = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     classes = [{**header, "metadata": {"name": name}, "value": 10} for name in ("gold", "normal")]
     snapshot = _snapshot([*classes, *charged])
-    subject = Subject(pod, namespace="team")
+    subject = ReviewedObject(pod, namespace="team")
     answer = dry_run(subject, snapshot, LIMITED.options)
     event(answer.message[:40] or "accepted")
-    found = evaluate(Apply((subject,)), snapshot, LIMITED, phase=Phase.VALIDATE, now=NOW)
+    found = evaluate(ChangeSet((subject,)), snapshot, LIMITED, phase=Phase.VALIDATE, now=NOW)
     rules = {finding.rule for finding in found}
 
     def told(rule: str) -> bool:

@@ -18,13 +18,13 @@ from policies.config import read_config
 from policies.findings import Action
 from policies.kinds import KINDS
 from policies.rules import RULES
+from webhook.controllers.installation import Installation
+from webhook.controllers.registration import NAME
 from webhook.metrics import Metrics
-from webhook.place import Place
-from webhook.registration import NAME
 from webhook.settings import parse_settings
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
-PLACE = Place("forewarn", "x")
+PLACE = Installation("forewarn", "x")
 INJECTOR = "forewarn-ca-injector"
 READ = {"get", "list", "watch"}
 

@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from policies.kinds import DISRUPTION_BUDGET, KINDS, POD, SERVICE
 from policies.objects.fields import InvalidObject, at, sequence
 from policies.objects.items import items
-from policies.objects.subject import Operation
+from policies.objects.reviewed_object import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
-    from policies.objects.subject import Subject
-    from policies.rules.impact import Impact
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.rules.support.impact import Impact
     from policies.scheduling.schedule_one import Prediction
 
 RESULTS: Final = ("matched", "explained", "wrong", "unknown")
@@ -106,7 +106,7 @@ class Example(NamedTuple):
     change: str = ""
 
 
-def expectation_of(subject: Subject, impact: Impact | None) -> Expectation | None:
+def expectation_of(subject: ReviewedObject, impact: Impact | None) -> Expectation | None:
     """What is to be remembered of the prediction for a pod; None where there is none, or it cannot be compared.
 
     Nothing is worked out for it that the answer did not need. A pod with ephemeral volumes is predicted without them.
@@ -130,7 +130,7 @@ def expectation_of(subject: Subject, impact: Impact | None) -> Expectation | Non
 
 
 def _preemption(uid: str, prediction: Prediction, small: bool) -> Expectation:
-    nodes = tuple(prediction.selected) if small else ()
+    nodes = tuple(prediction.best_nodes) if small else ()
     going = [victim for victim in prediction.victims if not (victim.terminating or victim.preempted)]
     victims = tuple(Victim(v.identity, v.key, rank_of(v)) for v in going) if len(going) <= NAMED else None
     return Expectation(uid, PREEMPTS, nodes if len(nodes) <= NAMED else (), prediction.nominated_node, victims)

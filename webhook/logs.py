@@ -180,7 +180,7 @@ def silence() -> None:
     logging.disable(logging.CRITICAL)
 
 
-def say(message: str, fields: Mapping[str, object], level: int = logging.INFO) -> None:
+def log_event(message: str, fields: Mapping[str, object], level: int = logging.INFO) -> None:
     """Log one event with its fields."""
     if _writer is None:
         LOGGER.log(level, message, extra={"fields": fields})

@@ -173,7 +173,7 @@ class Metrics:
         self.unknown_callers = self._make(
             Counter, "unknown_callers", "Requests without the token that API servers are told to bring."
         )
-        self.writer = self._make(Gauge, "writer", "1 while this CA injector is the one that is elected.")
+        self.leader = self._make(Gauge, "writer", "1 while this CA injector is the one that is elected.")
         self.upkeep_failures = self._make(
             Counter, "upkeep_failures", "Regular tasks that failed and will be tried again.", "task"
         )

@@ -7,7 +7,7 @@ import logging
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from webhook.logs import say
+from webhook.logs import log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,7 +80,7 @@ class Reloaded(Generic[T]):
         self._metrics.reloads.labels(self._what, outcome).inc()
         self._metrics.file_refused.labels(self._what).set(outcome == "refused")
         fields = {"file": self._what, "outcome": outcome, **({"why": why} if why else {})}
-        say("reload", fields, logging.WARNING if why else logging.INFO)
+        log_event("reload", fields, logging.WARNING if why else logging.INFO)
 
 
 def check_regularly(checks: Sequence[Callable[[], object]], seconds: float = SECONDS) -> Event:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 from policies.cluster import Cache
 from policies.commands.batch import run_batch
 from policies.config import ConfigError, load_limited_resources
-from policies.dry_run import dry_run, dry_run_apply
 from policies.findings import plural
 from policies.kinds import POD, PRIORITY_CLASS, RESOURCE_QUOTA
+from policies.kube_apiserver.dry_run import dry_run, dry_run_apply
 from policies.objects.fields import at, group_kind
-from policies.objects.subject import Operation, Subject
+from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import Options
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import clean, columns, complain
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.cluster import ClusterSnapshot
-    from policies.dry_run import Answer
+    from policies.kube_apiserver.dry_run import Answer
     from policies.objects.fields import ApiObject
 
 ACCEPTED, REFUSED, USAGE, FAILED = range(4)
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 def _files(paths: Sequence[str], namespace: str, cluster: ClusterSnapshot, options: Options) -> int:
     from policies.manifests import read
 
-    subjects: list[tuple[str, Subject]] = []
+    subjects: list[tuple[str, ReviewedObject]] = []
     status, unjudged = ACCEPTED, 0
     for file in find_files(paths):
         path = file.path
@@ -82,9 +82,9 @@ def _files(paths: Sequence[str], namespace: str, cluster: ClusterSnapshot, optio
         except SourceError as fault:
             status = _complain(fault, FAILED)
             continue
-        for remark in reading.remarks:
-            if remark.rule in _UNREADABLE:
-                status = _complain(f"{remark.location}: {remark.message}", FAILED)
+        for diagnostic in reading.diagnostics:
+            if diagnostic.rule in _UNREADABLE:
+                status = _complain(f"{diagnostic.location}: {diagnostic.message}", FAILED)
         subjects += [(path, subject) for subject in reading.subjects]
         unjudged += sum(reading.skipped.values())
     answers = dry_run_apply((subject for _, subject in subjects), cluster, options, now=time())
@@ -102,7 +102,7 @@ def _files(paths: Sequence[str], namespace: str, cluster: ClusterSnapshot, optio
     return status
 
 
-def _name(subject: Subject) -> str:
+def _name(subject: ReviewedObject) -> str:
     """`priorityclass.scheduling.k8s.io/gold`, as kubectl names objects."""
     group, _, kind = group_kind(subject.object).rpartition("/")
     name = subject.ref.name.removesuffix("*") or "unknown"
@@ -113,7 +113,7 @@ def _verb(answer: Answer) -> str:
     return "created" if answer.code == 201 else "configured"
 
 
-def _refusal(path: str, subject: Subject, answer: Answer) -> str:
+def _refusal(path: str, subject: ReviewedObject, answer: Answer) -> str:
     """As kubectl prints it."""
     source = "STDIN" if path == "-" else path
     if answer.code == 404 and answer.message.startswith("no matches for kind"):
@@ -136,7 +136,7 @@ def _decode(line: bytes) -> object:
         raise ValueError(f"not JSON: {problem}") from None
 
 
-def _case(case: ApiObject) -> tuple[Subject, ClusterSnapshot]:
+def _case(case: ApiObject) -> tuple[ReviewedObject, ClusterSnapshot]:
     """The request of a case, and the cluster that it comes to."""
     operation = case.get("operation", "CREATE")
     if operation not in list(Operation):
@@ -152,7 +152,7 @@ def _case(case: ApiObject) -> tuple[Subject, ClusterSnapshot]:
             raise ValueError(f"cluster.{kind} must be a list of objects")
         for obj in objects:
             cache.add(obj)
-    return Subject(case.get("object") or {}, Operation(operation), case.get("oldObject")), cache.snapshot()
+    return ReviewedObject(case.get("object") or {}, Operation(operation), case.get("oldObject")), cache.snapshot()
 
 
 class Literal(float):

@@ -9,12 +9,12 @@ from textwrap import fill, indent
 from typing import TYPE_CHECKING
 
 from policies.rules import RULES
-from policies.rules.documentation import documentation_of
+from policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.rules.context import Rule
+    from policies.rules.support.context import Rule
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _explanation(rule: Rule) -> Iterator[str]:
     documentation = documentation_of(rule)
-    about = ", ".join(rule.ABOUT)
+    about = ", ".join(rule.TARGETS)
     yield f"{rule.ID}  (about {about}; linter: {rule.SEVERITY or '-'}; webhook: {rule.ACTION or '-'})"
     yield ""
     yield fill(documentation.what, 100)

@@ -19,7 +19,7 @@ from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 from policies.evaluator import Phase, count_open, evaluate
 from policies.findings import Finding, Severity, plural
-from policies.objects.subject import Apply
+from policies.objects.reviewed_object import ChangeSet
 from policies.sources import SourceError, find_files
 from policies.terminal import COLOR_CHOICES, columns, complain, say
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.commands.lint_output import Target
     from policies.groups import Grouping
-    from policies.objects.subject import Subject
+    from policies.objects.reviewed_object import ReviewedObject
     from policies.releases import Release
 
 __all__ = ["as_update", "main", "read_input"]
@@ -106,7 +106,7 @@ def _status(options: argparse.Namespace, given: Input, findings: list[Finding]) 
         return FAILED
     if not given.reported and not options.allow_empty:
         return _complain("no .yaml, .yml or .json file to read", FAILED)
-    if not (given.objects or given.remarks or options.allow_empty):
+    if not (given.objects or given.diagnostics or options.allow_empty):
         return _complain("no objects in the input; --allow-empty takes that for clean", FAILED)
     threshold = FAIL_ON[options.fail_on]
     if options.exit_zero or options.write_baseline or threshold is None:
@@ -119,24 +119,24 @@ def _findings(
 ) -> tuple[list[Finding], int]:
     """The findings on all groups, each once, in the order of the report; and how many objects are left unjudged."""
     now = datetime.now(UTC)
-    found = {f.order: f for f in _evaluate(Apply((), tuple(given.remarks)), cluster, config, now)}
+    found = {f.order: f for f in _evaluate(ChangeSet((), tuple(given.diagnostics)), cluster, config, now)}
     unjudged = 0
     for group in grouping.groups:
         sent = as_updates(group, cluster)
-        apply = Apply(sent.subjects)
-        found |= {f.order: f for f in _evaluate(apply, cluster, config, now, sent.judged)}
-        unjudged += count_open(apply, config, cluster, now, sent.judged)
+        change_set = ChangeSet(sent.subjects)
+        found |= {f.order: f for f in _evaluate(change_set, cluster, config, now, sent.judged)}
+        unjudged += count_open(change_set, config, cluster, now, sent.judged)
     return [found[key] for key in sorted(found)], unjudged
 
 
 def _evaluate(
-    apply: Apply,
+    change_set: ChangeSet,
     cluster: ClusterSnapshot | None,
     config: Config,
     now: datetime,
-    judged: Sequence[Subject] | None = None,
+    judged: Sequence[ReviewedObject] | None = None,
 ) -> list[Finding]:
-    return evaluate(apply, cluster, config, phase=Phase.LINT, now=now, judged=judged)
+    return evaluate(change_set, cluster, config, phase=Phase.LINT, now=now, judged=judged)
 
 
 def _left(found: list[Finding], given: Input, config: Config, *, with_cluster: bool) -> tuple[list[Finding], int]:
@@ -244,7 +244,7 @@ def _rules(given: list[str]) -> frozenset[str]:
     names = frozenset(name for item in given for name in item.split(",") if name)
     if names:
         from policies.rules import RULES
-        from policies.rules.names import nearest
+        from policies.rules.support.names import nearest
 
         known = {rule.ID for rule in RULES}
         for name in sorted(names - known):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from policies.groups import Grouping, Member, grouped, matches
 from policies.kinds import LINTED, POD, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.objects.fields import group_kind
-from policies.objects.subject import Operation, Remark, Subject
+from policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from policies.sources import SourceError, find_files, read_file
 from policies.suppressions import of_annotations, of_comments
 
@@ -33,7 +33,7 @@ class Input:
     def __init__(self) -> None:
         self.members: list[Member] = []
         self.kustomizations: list[Kustomization] = []
-        self.remarks: list[Remark] = []
+        self.diagnostics: list[FileDiagnostic] = []
         self.texts: dict[str, bytes] = {}
         self.sources: dict[str, File] = {}
         self.objects = 0
@@ -48,7 +48,7 @@ class Input:
         self.left_out[what] += 1
 
     @property
-    def subjects(self) -> list[Subject]:
+    def subjects(self) -> list[ReviewedObject]:
         """The objects that findings are wanted of."""
         return [member.subject for member in self.members if member.reported]
 
@@ -107,7 +107,7 @@ def _read(file: File, given: Input, wanted: frozenset[str], namespace: str, *, r
     given.suppressions += of_comments(reading.comments)
     given.suppressions += of_annotations(reading.subjects)
     given.objects += reading.objects
-    given.remarks += reading.remarks
+    given.diagnostics += reading.diagnostics
     given.skipped.update(reading.skipped)
     if file.is_stream:
         given.texts[file.name] = content
@@ -122,7 +122,7 @@ def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:
     return group._replace(subjects=tuple(sent.values()), judged=judged)
 
 
-def as_update(subject: Subject, cluster: ClusterSnapshot | None) -> Subject:
+def as_update(subject: ReviewedObject, cluster: ClusterSnapshot | None) -> ReviewedObject:
     """The subject as kubectl would send it: an update of what the cluster has already."""
     kind, ref = group_kind(subject.object), subject.ref
     old: ApiObject | None = None

@@ -31,7 +31,7 @@ def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list
     for output in given or (("text", "github") if in_actions else ("text",)):
         form, _, target = output.partition("=")
         if form not in FORMATS:
-            from policies.rules.names import nearest  # only when something is wrong
+            from policies.rules.support.names import nearest  # only when something is wrong
 
             raise ValueError(f"--output {output}: there are {', '.join(FORMATS)}{nearest(form, FORMATS)}")
         found.append((form, target))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import Cache, ClusterSnapshot
     from policies.objects.fields import ApiObject
-    from policies.objects.subject import Subject
+    from policies.objects.reviewed_object import ReviewedObject
     from policies.releases import Release
     from policies.replicas import Placement
     from policies.semantics import Semantics
@@ -221,19 +221,19 @@ def _given(path: str, namespace: str, cluster: ClusterSnapshot) -> tuple[list[Ap
         raise SourceError(path, "no pod and no workload in it")
     classes |= cluster.priority_classes
     to_be = cluster.with_limit_ranges(limit_ranges)
-    return objects, replace(to_be, priority_classes=classes, coming_claims=frozenset(claims))
+    return objects, replace(to_be, priority_classes=classes, pending_claims=frozenset(claims))
 
 
-def _subjects(path: str, namespace: str) -> Iterator[Subject]:
+def _subjects(path: str, namespace: str) -> Iterator[ReviewedObject]:
     """What is asked about, and what comes with it. Raises SourceError where a file cannot be read."""
     from policies.manifests import read
 
     wanted = frozenset((POD, PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))
     for file in find_files([path]):
         reading = read(read_file(file), file.name, wanted, namespace=namespace)
-        for remark in reading.remarks:
-            if remark.rule in ("parse-error", "template-braces"):
-                raise SourceError(remark.location.file, remark.message, remark.location.line)
+        for diagnostic in reading.diagnostics:
+            if diagnostic.rule in ("parse-error", "template-braces"):
+                raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
         yield from reading.subjects
 
 

@@ -123,9 +123,9 @@ def applied(paths: Sequence[str], namespace: str) -> Iterator[Arrival]:
         found = False
         for file in find_files([path]):
             reading = read(read_file(file), file.name, wanted, namespace=namespace)
-            for remark in reading.remarks:
-                if remark.rule in ("parse-error", "template-braces"):
-                    raise SourceError(remark.location.file, remark.message, remark.location.line)
+            for diagnostic in reading.diagnostics:
+                if diagnostic.rule in ("parse-error", "template-braces"):
+                    raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
             for subject in reading.subjects:
                 found = True
                 names = {"name": subject.ref.name}

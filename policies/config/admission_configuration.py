@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from policies.config.document import Entry, contents, parse
+from policies.config.document import ConfigNode, contents, parse
 from policies.options import LimitedResource, ScopeSelector
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def load_limited_resources(path: Path | str) -> tuple[LimitedResource, ...]:
     return ()
 
 
-def _plugin(given: Mapping[str, Entry], folder: Path) -> tuple[LimitedResource, ...]:
+def _plugin(given: Mapping[str, ConfigNode], folder: Path) -> tuple[LimitedResource, ...]:
     """Only the first entry of this name counts, and what stands in it before what it points to."""
     if "configuration" in given:
         return _configuration(given["configuration"])
@@ -50,7 +50,7 @@ def _plugin(given: Mapping[str, Entry], folder: Path) -> tuple[LimitedResource, 
     return ()
 
 
-def _configuration(entry: Entry) -> tuple[LimitedResource, ...]:
+def _configuration(entry: ConfigNode) -> tuple[LimitedResource, ...]:
     fields = dict(entry.items())
     version = _expect(entry, fields, "apiVersion", tuple(_INNER))
     _expect(entry, fields, "kind", (_INNER[version],))
@@ -58,7 +58,7 @@ def _configuration(entry: Entry) -> tuple[LimitedResource, ...]:
     return tuple(map(limited_resource, fields["limitedResources"].elements())) if "limitedResources" in fields else ()
 
 
-def limited_resource(entry: Entry) -> LimitedResource:
+def limited_resource(entry: ConfigNode) -> LimitedResource:
     """One entry of limitedResources. Raises ConfigError."""
     fields = dict(entry.items(("apiGroup", "resource", "matchContains", "matchScopes")))
     resource = fields["resource"].text() if "resource" in fields else ""
@@ -72,7 +72,7 @@ def limited_resource(entry: Entry) -> LimitedResource:
     )
 
 
-def _scope(entry: Entry) -> ScopeSelector:
+def _scope(entry: ConfigNode) -> ScopeSelector:
     fields = dict(entry.items(("scopeName", "operator", "values")))
     for key in ("scopeName", "operator"):
         if key not in fields:
@@ -84,7 +84,7 @@ def _scope(entry: Entry) -> ScopeSelector:
     )
 
 
-def _expect(entry: Entry, fields: Mapping[str, Entry], key: str, known: tuple[str, ...]) -> str:
+def _expect(entry: ConfigNode, fields: Mapping[str, ConfigNode], key: str, known: tuple[str, ...]) -> str:
     """The value of a header field, one of these."""
     if key not in fields:
         raise entry.fault(f"{key} is missing: must be {' or '.join(known)}")

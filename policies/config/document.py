@@ -21,7 +21,7 @@ _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfigNode:
     """A value of the file, with its place. Its readers raise ConfigError."""
 
     file: str
@@ -39,7 +39,7 @@ class Entry:
         """Whether there is nothing at all: no document, or one without content."""
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.value == "")
 
-    def items(self, known: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, Entry]]:
+    def items(self, known: Collection[str] | None = None, what: str = "key") -> Iterator[tuple[str, ConfigNode]]:
         """The entries of a mapping; a key that is not known is a fault, with the nearest one offered."""
         if self._empty():
             return
@@ -48,22 +48,22 @@ class Entry:
         seen = set()
         for key_node, value_node in self.node.value:
             key = str(key_node.value)
-            entry = Entry(self.file, key_node, self.path)
+            entry = ConfigNode(self.file, key_node, self.path)
             if key in seen:
                 raise entry.fault(f'"{key}" is here twice')
             if known is not None and key not in known:
                 raise entry.fault(f'unknown {what} "{key}"{_suggestion(key, known)}')
             seen.add(key)
-            yield key, Entry(self.file, value_node, f"{self.path}.{key}".lstrip("."))
+            yield key, ConfigNode(self.file, value_node, f"{self.path}.{key}".lstrip("."))
 
-    def elements(self) -> Iterator[Entry]:
+    def elements(self) -> Iterator[ConfigNode]:
         """The entries of a list."""
         if self._empty():
             return
         if not isinstance(self.node, yaml.SequenceNode):
             raise self.fault("must be a list")
         for index, node in enumerate(self.node.value):
-            yield Entry(self.file, node, f"{self.path}[{index}]")
+            yield ConfigNode(self.file, node, f"{self.path}[{index}]")
 
     def text(self) -> str:
         """Text; what YAML takes for a boolean or a number is taken as it is written."""
@@ -134,7 +134,7 @@ def contents(path: Path | str) -> bytes:
     return data
 
 
-def parse(text: str | bytes, file: str) -> Entry:
+def parse(text: str | bytes, file: str) -> ConfigNode:
     """The one document of a file. Raises ConfigError."""
     try:
         documents = list(yaml.compose_all(text, Loader=_Loader))
@@ -145,8 +145,8 @@ def parse(text: str | bytes, file: str) -> Entry:
     except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: {error}") from None
     if len(documents) > 1:
-        raise Entry(file, documents[1]).fault("one document is all there may be")
-    return Entry(file, documents[0] if documents else None)
+        raise ConfigNode(file, documents[1]).fault("one document is all there may be")
+    return ConfigNode(file, documents[0] if documents else None)
 
 
 def _suggestion(word: str, known: Collection[str]) -> str:

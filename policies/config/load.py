@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.config.admission_configuration import limited_resource
-from policies.config.document import Entry, contents, parse
+from policies.config.document import ConfigNode, contents, parse
 from policies.config.model import Annotate, Config, Exemption, RepeatedWarnings
 from policies.disclosure import Disclose
 from policies.findings import Action, Severity
@@ -42,7 +42,7 @@ def read_config(text: str | bytes, file: str) -> Config:
     return config
 
 
-def _actions(config: Config, entry: Entry) -> Config:
+def _actions(config: Config, entry: ConfigNode) -> Config:
     actions = {}
     for rule, value in entry.items(_RULES, "rule"):
         if _RULES[rule].ACTION is None:
@@ -51,7 +51,7 @@ def _actions(config: Config, entry: Entry) -> Config:
     return config._replace(actions=actions)
 
 
-def _severities(config: Config, entry: Entry) -> Config:
+def _severities(config: Config, entry: ConfigNode) -> Config:
     severities = {}
     for rule, value in entry.items(_RULES, "rule"):
         if _RULES[rule].SEVERITY is None:
@@ -60,15 +60,15 @@ def _severities(config: Config, entry: Entry) -> Config:
     return config._replace(severities=severities)
 
 
-def _option(name: str, read: Callable[[Entry], Any]) -> Callable[[Config, Entry], Config]:
-    def reader(config: Config, entry: Entry) -> Config:
+def _option(name: str, read: Callable[[ConfigNode], Any]) -> Callable[[Config, ConfigNode], Config]:
+    def reader(config: Config, entry: ConfigNode) -> Config:
         changes: dict[str, Any] = {name: read(entry)}
         return config._replace(options=config.options._replace(**changes))
 
     return reader
 
 
-def _template_paths(entry: Entry) -> Mapping[str, tuple[str, ...]]:
+def _template_paths(entry: ConfigNode) -> Mapping[str, tuple[str, ...]]:
     paths = dict(POD_TEMPLATE_PATHS)
     for kind, value in entry.items():
         group, slash, name = kind.rpartition("/")
@@ -81,32 +81,32 @@ def _template_paths(entry: Entry) -> Mapping[str, tuple[str, ...]]:
     return paths
 
 
-def _annotate(config: Config, entry: Entry) -> Config:
+def _annotate(config: Config, entry: ConfigNode) -> Config:
     return config._replace(annotate=Annotate(entry.word([a.value for a in Annotate], "choice")))
 
 
-def _disclose(config: Config, entry: Entry) -> Config:
+def _disclose(config: Config, entry: ConfigNode) -> Config:
     return config._replace(disclose=Disclose(entry.word([d.value for d in Disclose], "choice")))
 
 
-def _disclose_to(config: Config, entry: Entry) -> Config:
+def _disclose_to(config: Config, entry: ConfigNode) -> Config:
     to = config.disclose_to
     for key, value in entry.items(("groups", "subjectAccessReview")):
         to = to._replace(groups=value.texts()) if key == "groups" else to._replace(by_access_review=value.boolean())
     return config._replace(disclose_to=to)
 
 
-def _repeated_warnings(config: Config, entry: Entry) -> Config:
+def _repeated_warnings(config: Config, entry: ConfigNode) -> Config:
     return config._replace(
         repeated_warnings=RepeatedWarnings(entry.word([r.value for r in RepeatedWarnings], "choice"))
     )
 
 
-def _exemptions(config: Config, entry: Entry) -> Config:
+def _exemptions(config: Config, entry: ConfigNode) -> Config:
     return config._replace(exemptions=tuple(_exemption(element) for element in entry.elements()))
 
 
-def _exemption(entry: Entry) -> Exemption:
+def _exemption(entry: ConfigNode) -> Exemption:
     given = _conditions(entry, "reason")
     if "reason" in given:
         given["reason"] = given["reason"].text()
@@ -117,7 +117,7 @@ def _exemption(entry: Entry) -> Exemption:
     return Exemption(**given)
 
 
-def _break_glass(entry: Entry) -> BreakGlass:
+def _break_glass(entry: ConfigNode) -> BreakGlass:
     given: dict[str, Any] = {}
     for key, value in entry.items(("groups", "maxDuration")):
         if key == "groups":
@@ -127,7 +127,7 @@ def _break_glass(entry: Entry) -> BreakGlass:
     return BreakGlass(**given)
 
 
-def _duration(entry: Entry) -> timedelta:
+def _duration(entry: ConfigNode) -> timedelta:
     amount = _DURATION.fullmatch(entry.text())
     if amount is None:
         raise entry.fault(f'must be a number of d, h or m, as in 72h, not "{entry.text()[:80]}"')
@@ -138,15 +138,15 @@ _DURATION: Final = re.compile(r"([0-9]{1,6})([dhm])", re.ASCII)
 _UNITS: Final = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 
-def _limited(entry: Entry) -> tuple[LimitedResource, ...]:
+def _limited(entry: ConfigNode) -> tuple[LimitedResource, ...]:
     return tuple(map(limited_resource, entry.elements()))
 
 
-def _allowed(entry: Entry) -> tuple[AllowedClasses, ...]:
+def _allowed(entry: ConfigNode) -> tuple[AllowedClasses, ...]:
     return tuple(_allowed_classes(element) for element in entry.elements())
 
 
-def _allowed_classes(entry: Entry) -> AllowedClasses:
+def _allowed_classes(entry: ConfigNode) -> AllowedClasses:
     given = _conditions(entry, "classes")
     classes = given.pop("classes").texts() if "classes" in given else ()
     if not classes:
@@ -156,7 +156,7 @@ def _allowed_classes(entry: Entry) -> AllowedClasses:
     return AllowedClasses(classes, **given)
 
 
-def _conditions(entry: Entry, own: str) -> dict[str, Any]:
+def _conditions(entry: ConfigNode, own: str) -> dict[str, Any]:
     """Namespaces and people that an entry is about; its `own` key is left unread."""
     given: dict[str, Any] = {}
     for key, value in entry.items((own, "namespaces", "namespaceSelector", "users", "groups")):
@@ -171,7 +171,7 @@ def _conditions(entry: Entry, own: str) -> dict[str, Any]:
     return given
 
 
-def _selector(entry: Entry) -> LabelSelector | None:
+def _selector(entry: ConfigNode) -> LabelSelector | None:
     keys = dict(entry.items(("matchLabels", "matchExpressions")))
     try:
         selector = parse_label_selector({key: value.plain() for key, value in keys.items()})
@@ -182,7 +182,7 @@ def _selector(entry: Entry) -> LabelSelector | None:
     return selector
 
 
-def _groups(entry: Entry) -> tuple[NamedGroup, ...]:
+def _groups(entry: ConfigNode) -> tuple[NamedGroup, ...]:
     groups = []
     for element in entry.elements():
         given = dict(element.items(("name", "paths")))
@@ -193,11 +193,11 @@ def _groups(entry: Entry) -> tuple[NamedGroup, ...]:
     return tuple(groups)
 
 
-def _suppressions(entry: Entry) -> tuple[Ignored, ...]:
+def _suppressions(entry: ConfigNode) -> tuple[Ignored, ...]:
     return tuple(map(_ignored, entry.elements()))
 
 
-def _ignored(entry: Entry) -> Ignored:
+def _ignored(entry: ConfigNode) -> Ignored:
     given = dict(entry.items(("rules", "paths", "objects", "reason", "until")))
     for key in ("rules", "reason"):
         if key not in given:
@@ -213,10 +213,10 @@ def _ignored(entry: Entry) -> Ignored:
     return Ignored(given["rules"].texts(), given["reason"].text(), until, file=entry.file, line=entry.line, **lists)
 
 
-_READERS: Final[Mapping[str, Callable[[Config, Entry], Config]]] = {
+_READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "actions": _actions,
     "severities": _severities,
-    "autoscalerCutoff": _option("autoscaler_cutoff", Entry.integer),
+    "autoscalerCutoff": _option("autoscaler_cutoff", ConfigNode.integer),
     "podTemplatePaths": _option("pod_template_paths", _template_paths),
     "limitedResources": _option("limited_resources", _limited),
     "allowedClasses": _option("allowed_classes", _allowed),
@@ -226,9 +226,9 @@ _READERS: Final[Mapping[str, Callable[[Config, Entry], Config]]] = {
     "discloseTo": _disclose_to,
     "repeatedWarnings": _repeated_warnings,
     "breakGlass": _option("break_glass", _break_glass),
-    "knownClasses": _option("known_classes", Entry.texts),
+    "knownClasses": _option("known_classes", ConfigNode.texts),
     "groups": _option("groups", _groups),
     "suppressions": _option("ignored", _suppressions),
-    "exclude": _option("exclude", Entry.texts),
+    "exclude": _option("exclude", ConfigNode.texts),
 }
 OPTION_NAMES: Final = tuple(_READERS)

@@ -9,7 +9,7 @@ from policies.disclosure import Disclose
 from policies.findings import Action, Severity
 from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until, not_honoured
 from policies.options import Options
-from policies.rules.context import About
+from policies.rules.support.context import Target
 from policies.selectors import one_of
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from policies.objects.namespace import Namespace
-    from policies.objects.subject import User
+    from policies.objects.reviewed_object import User
     from policies.options import LimitedResource
-    from policies.rules.context import Rule
+    from policies.rules.support.context import Rule
     from policies.selectors import LabelSelector
 
 
@@ -100,7 +100,7 @@ class Config(NamedTuple):
     selected: frozenset[str] = frozenset()
     unheard: frozenset[str] = frozenset()
 
-    def action(self, rule: Rule, about: About) -> Action:
+    def action(self, rule: Rule, target: Target) -> Action:
         """What the webhook does with a finding: as configured; else the rule's default, on a template never deny.
 
         A template's fault is not refused by the API server either: it is its pods that will be missing.
@@ -110,7 +110,7 @@ class Config(NamedTuple):
             return configured
         if rule.ACTION is None:
             return Action.WARN
-        return Action.WARN if about is About.TEMPLATE and rule.ACTION is Action.DENY else rule.ACTION
+        return Action.WARN if target is Target.TEMPLATE and rule.ACTION is Action.DENY else rule.ACTION
 
     def limiting(self, more: Iterable[LimitedResource]) -> Config:
         """This configuration, with more limitedResources: those of kube-apiserver's own file."""

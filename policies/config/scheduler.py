@@ -10,14 +10,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.config.document import Entry, parse
+from policies.config.document import ConfigNode, parse
 from policies.config.model import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.apis.field_errors import FieldError
     from policies.findings import Path as FieldPath
+    from policies.kube_apiserver.validation.field_errors import FieldError
     from policies.profiles import SchedulerConfiguration
     from policies.semantics import Semantics
 
@@ -30,7 +30,7 @@ _LARGEST: Final = 1024 * 1024
 class SchedulerSource:
     """A scheduler's configuration as it was given; what it comes to depends on the release."""
 
-    def __init__(self, name: str, config: Any, entry: Entry | None = None) -> None:
+    def __init__(self, name: str, config: Any, entry: ConfigNode | None = None) -> None:
         self.name, self._config, self._entry = name, config, entry
         self._made: dict[Semantics, SchedulerConfiguration] = {}
 
@@ -96,20 +96,20 @@ def _bytes(path: Path) -> bytes:
     return text
 
 
-def _check_keys(entry: Entry) -> None:
+def _check_keys(entry: ConfigNode) -> None:
     """Raises ConfigError for a key that is there twice."""
     for inner in _inside(entry):
         _check_keys(inner)
 
 
-def _inside(entry: Entry) -> list[Entry]:
+def _inside(entry: ConfigNode) -> list[ConfigNode]:
     kind = type(entry.node).__name__
     if kind == "MappingNode":
         return [value for _, value in entry.items()]
     return list(entry.elements()) if kind == "SequenceNode" else []
 
 
-def _at(entry: Entry, path: FieldPath) -> Entry:
+def _at(entry: ConfigNode, path: FieldPath) -> ConfigNode:
     """The entry at a path, or the innermost one on the way that is there."""
     for part in path:
         kind = type(entry.node).__name__
@@ -120,7 +120,7 @@ def _at(entry: Entry, path: FieldPath) -> Entry:
         else:
             inner = []
         if not inner:
-            return Entry(entry.file, entry.node, _joined(path))
+            return ConfigNode(entry.file, entry.node, _joined(path))
         entry = inner[0]
     return entry
 

@@ -12,7 +12,7 @@ from policies.controllers.own_pods import pods_of
 from policies.controllers.pod_sequences import Chained, DaemonPods
 from policies.controllers.stateful_set import ordinal_of, start_ordinal
 from policies.objects.fields import at, group_kind, int32, mapping, ref_of, text
-from policies.objects.subject import Operation
+from policies.objects.reviewed_object import Operation
 from policies.objects.workload import holds, pod_template_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
-    from policies.objects.subject import Subject
+    from policies.objects.reviewed_object import ReviewedObject
 
 _MOST_STEPS: Final = 500
 """Pods of a StatefulSet whose updates are looked at one after the other."""
@@ -48,7 +48,11 @@ class Coming:
 
 
 def coming(
-    subject: Subject, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]], *, pods_defaulted: bool = False
+    subject: ReviewedObject,
+    cluster: ClusterSnapshot,
+    paths: Mapping[str, tuple[str, ...]],
+    *,
+    pods_defaulted: bool = False,
 ) -> Coming:
     """What a change brings. Raises InvalidObject.
 
@@ -87,7 +91,7 @@ def _goes_in_order(obj: ApiObject) -> bool:
     return group_kind(obj) == "apps/StatefulSet" and text(obj, "spec", "podManagementPolicy") != "Parallel"
 
 
-def _single(subject: Subject, obj: ApiObject, cluster: ClusterSnapshot, *, pods_defaulted: bool) -> Coming:
+def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *, pods_defaulted: bool) -> Coming:
     """A pod on its own comes when it is made, or let go."""
     from policies.cluster import admitted, resolved
     from policies.objects.pod import Pod
@@ -107,7 +111,9 @@ def _is_paused(obj: ApiObject | None) -> bool:
     return obj is not None and at(obj, "spec", "paused") is True
 
 
-def _same_template(subject: Subject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
+def _same_template(
+    subject: ReviewedObject, old: ApiObject, template: ApiObject, paths: Mapping[str, tuple[str, ...]]
+) -> bool:
     """Whether the pods stay as they are. What the linter reads has none of the defaults that are stored."""
     stored = pod_template_of(old, paths)
     if stored is None:
@@ -115,7 +121,7 @@ def _same_template(subject: Subject, old: ApiObject, template: ApiObject, paths:
     return stored.object == template if subject.old is not None else holds(stored.object, template)
 
 
-def _stored(subject: Subject, cluster: ClusterSnapshot) -> ApiObject | None:
+def _stored(subject: ReviewedObject, cluster: ClusterSnapshot) -> ApiObject | None:
     """What the cluster has of this workload."""
     found = cluster.workload(group_kind(subject.object), subject.ref.namespace, subject.ref.name)
     return found.object if found else None

@@ -102,7 +102,7 @@ def without_missing_claims(pod: Pod, cluster: ClusterSnapshot) -> Pod:
 
     def is_coming(volume: Volume) -> bool:
         claim = (pod.namespace, volume.claim_of(pod.name) or "")
-        return (volume.ephemeral or claim in cluster.coming_claims) and claim not in cluster.objects.claims
+        return (volume.ephemeral or claim in cluster.pending_claims) and claim not in cluster.objects.claims
 
     volumes = tuple(v for v in pod.spec.volumes if not is_coming(v))
     return pod if volumes == pod.spec.volumes else replace(pod, spec=replace(pod.spec, volumes=volumes))

@@ -141,7 +141,7 @@ _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 def _compare(one: tuple[PodState, int], other: tuple[PodState, int], now: float) -> int:
     """Negative where the first goes first. Source: pkg/controller `ActivePodsWithRanks.Less`."""
     (pod, rank), (pod2, rank2) = one, other
-    first, second = _standing(pod, rank), _standing(pod2, rank2)
+    first, second = _caveats(pod, rank), _caveats(pod2, rank2)
     if first != second:
         return -1 if first < second else 1
     if pod.ready is not None and pod2.ready is not None and pod.ready != pod2.ready:
@@ -153,7 +153,7 @@ def _compare(one: tuple[PodState, int], other: tuple[PodState, int], now: float)
     return 0
 
 
-def _standing(pod: PodState, rank: int) -> tuple[bool, int, bool, int, int]:
+def _caveats(pod: PodState, rank: int) -> tuple[bool, int, bool, int, int]:
     """What is compared before any time: the smaller goes first."""
     assigned, phase = bool(pod.pod.node_name), _PHASES.get(pod.pod.phase, 0)
     return assigned, phase, pod.ready is not None, pod.deletion_cost, -rank

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from policies.kube_apiserver.quota import Pods, matches
+from policies.kube_apiserver.quota.scopes import InvalidScope
 from policies.objects.resource_list import add, mask
 from policies.quantity import ZERO
-from policies.quota import Pods, matches
-from policies.quota.scopes import InvalidScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 """YAML and JSON text as kubectl reads it: objects with the position of every field, and what is odd about the text."""
 
 from policies.manifests.documents import Fault
-from policies.manifests.objects import NO_KIND, filled_in, items_of
+from policies.manifests.object_finder import NO_KIND, filled_in, items_of
 from policies.manifests.reading import MAX_FILE, Reading, read
 from policies.manifests.values import Value, values
 

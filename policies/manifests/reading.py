@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.manifests import remarks, sniff
+from policies.manifests import diagnostics, sniff
 from policies.manifests.comments import Comment, comments_of
-from policies.manifests.construct import Construction
 from policies.manifests.documents import Document, Fault, as_utf8, split
-from policies.manifests.grammar import check, check_as_kubectl
-from policies.manifests.json_source import JsonSource, Spans
-from policies.manifests.json_text import JsonReader, NotJson
-from policies.manifests.nodes import compose
-from policies.manifests.objects import Finder
-from policies.manifests.quick import UNUSUAL, quick_value
-from policies.manifests.yaml_source import Tree, YamlSource
+from policies.manifests.json.source import JsonSource, Spans
+from policies.manifests.json.text import JsonReader, NotJson
+from policies.manifests.object_finder import ObjectFinder
+from policies.manifests.yaml.construct import Construction
+from policies.manifests.yaml.grammar import check, check_as_kubectl
+from policies.manifests.yaml.nodes import compose
+from policies.manifests.yaml.quick import UNUSUAL, quick_value
+from policies.manifests.yaml.source import Tree, YamlSource
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from policies.objects.subject import Remark, Subject
+    from policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 MAX_FILE: Final = 64 * 1024 * 1024
 """No file of manifests is longer; reading one that is would take more memory than a linter should."""
@@ -34,8 +34,8 @@ class Reading(NamedTuple):
     `objects` counts all objects, wanted or not; `skipped` those of kinds that nobody wants, by kind.
     """
 
-    subjects: tuple[Subject, ...] = ()
-    remarks: tuple[Remark, ...] = ()
+    subjects: tuple[ReviewedObject, ...] = ()
+    diagnostics: tuple[FileDiagnostic, ...] = ()
     objects: int = 0
     skipped: Mapping[str, int] = {}
     comments: tuple[Comment, ...] = ()
@@ -48,7 +48,7 @@ def read(text: bytes | str, file: str, wanted: Collection[str], *, namespace: st
     namespaced objects that have none. Never raises for what the text holds: a fault is a remark.
     """
     data = as_utf8(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
-    reader = _FileReader(file, Finder(wanted, namespace))
+    reader = _FileReader(file, ObjectFinder(wanted, namespace))
     if len(data) > MAX_FILE:
         fault = Fault(f"the file has {len(data) >> 20} MiB: more than {MAX_FILE >> 20} MiB are not read")
         reader.fault(Document(data[:80], file), fault)
@@ -69,20 +69,20 @@ def _is_json(data: bytes, file: str) -> bool:
 class _FileReader:
     """What has been read of one file so far."""
 
-    def __init__(self, file: str, finder: Finder) -> None:
+    def __init__(self, file: str, finder: ObjectFinder) -> None:
         self._file, self._finder = file, finder
-        self._remarks: list[Remark] = []
+        self._diagnostics: list[FileDiagnostic] = []
 
     def reading(self) -> Reading:
         """The result."""
         found = self._finder
-        return Reading(tuple(found.subjects), tuple(self._remarks), found.objects, found.skipped)
+        return Reading(tuple(found.subjects), tuple(self._diagnostics), found.objects, found.skipped)
 
     def fault(self, document: Document, fault: Fault) -> None:
         """Note why a document could not be read; of a template's braces one remark a file is enough."""
-        remark = remarks.broken(document, fault)
-        if remark.rule != "template-braces" or all(r.rule != remark.rule for r in self._remarks):
-            self._remarks.append(remark)
+        diagnostic = diagnostics.broken(document, fault)
+        if diagnostic.rule != "template-braces" or all(r.rule != diagnostic.rule for r in self._diagnostics):
+            self._diagnostics.append(diagnostic)
 
     def yaml(self, data: bytes, line: int = 0, column: int = 0) -> None:
         """Read YAML text that begins behind so many lines and columns of the file."""
@@ -108,7 +108,7 @@ class _FileReader:
             self._careful(document)
         elif value is not None:
             tree = Tree(document, ordinary=True)
-            self._remarks += finder.take(value, lambda prefix: YamlSource(tree, prefix))
+            self._diagnostics += finder.take(value, lambda prefix: YamlSource(tree, prefix))
 
     def _careful(self, document: Document) -> None:
         """Read a document by its nodes, with remarks on those inside of wanted objects."""
@@ -120,9 +120,9 @@ class _FileReader:
             return
         tree, finder = Tree(document), self._finder
         before = len(finder.subjects)
-        self._remarks += finder.take(construction.value, lambda prefix: YamlSource(tree, prefix))
+        self._diagnostics += finder.take(construction.value, lambda prefix: YamlSource(tree, prefix))
         if len(finder.subjects) > before:
-            self._remarks += remarks.of_yaml(document, root, construction.repeated, finder.subjects[before:])
+            self._diagnostics += diagnostics.of_yaml(document, root, construction.repeated, finder.subjects[before:])
 
     def json(self, data: bytes) -> None:
         """Read a stream of JSON values; where the first or second is none, the rest as YAML, as kubectl does."""
@@ -149,9 +149,9 @@ class _FileReader:
     def _value(self, value: object, spans: Spans, start: int, repeats: bool) -> None:
         finder = self._finder
         before = len(finder.subjects)
-        self._remarks += finder.take(value, lambda prefix: JsonSource(spans, start, prefix))
+        self._diagnostics += finder.take(value, lambda prefix: JsonSource(spans, start, prefix))
         if repeats and len(finder.subjects) > before:
-            self._remarks += remarks.of_json(spans, start, finder.subjects[before:])
+            self._diagnostics += diagnostics.of_json(spans, start, finder.subjects[before:])
 
     def _yaml_instead(self, text: str, position: int) -> bool:
         """Try the rest of the text as YAML. False: it is none either, and the file says that it is JSON."""
@@ -161,8 +161,8 @@ class _FileReader:
         other = _FileReader(self._file, self._finder.fork())
         column = start - text.rfind("\n", 0, start) - 1
         other.yaml(text[start:].encode(), text.count("\n", 0, start), column)
-        if self._file.endswith(".json") and any(remark.rule in _BROKEN for remark in other._remarks):
+        if self._file.endswith(".json") and any(diagnostic.rule in _BROKEN for diagnostic in other._diagnostics):
             return False
-        self._remarks += other._remarks
+        self._diagnostics += other._diagnostics
         self._finder.merge(other._finder)
         return True

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.manifests.construct import Construction
 from policies.manifests.documents import Document, Fault, as_utf8, split
-from policies.manifests.grammar import check_as_kubectl
-from policies.manifests.nodes import compose
-from policies.manifests.objects import filled_in, items_of
-from policies.manifests.quick import UNUSUAL, quick_value
+from policies.manifests.object_finder import filled_in, items_of
+from policies.manifests.yaml.construct import Construction
+from policies.manifests.yaml.grammar import check_as_kubectl
+from policies.manifests.yaml.nodes import compose
+from policies.manifests.yaml.quick import UNUSUAL, quick_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

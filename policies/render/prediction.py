@@ -45,8 +45,8 @@ def render(placement: Placement, cluster: ClusterSnapshot, paint: Callable[[str,
             yield from _why_not_lines(prediction, cluster)
         if prediction.outcome in ("pending", "preempts"):
             yield from (f"  note: {line}" for line in explanations(prediction, cluster))
-        yield from (f"  note: {line}" for line in prediction.standing)
-    for line in placement.standing:
+        yield from (f"  note: {line}" for line in prediction.caveats)
+    for line in placement.caveats:
         yield f"  note: {line}"
 
 
@@ -111,12 +111,12 @@ def _preempts(
     elif budgets:
         yield f"  budgets: {listed(budgets)} still allow it"
     yield f"  wait: up to {plural(wait_seconds(victims), 'second')} until they have ended (all at the same time)"
-    others = [name for name in prediction.selected if name != node]
+    others = [name for name in prediction.best_nodes if name != node]
     if others:
         yield f"  as likely: {listed(others)}"
     if prediction.sampled:
-        yield f"  odds: {'; '.join(odds_of(prediction)[:4])}"
-    more = len(prediction.candidates) - len(prediction.selected)
+        yield f"  odds: {'; '.join(probabilities_of(prediction)[:4])}"
+    more = len(prediction.candidates) - len(prediction.best_nodes)
     if more:
         yield f"  worse: {plural(more, 'other node')} could be cleared too, at a higher cost"
 
@@ -133,7 +133,7 @@ def budgets_of(victims: Sequence[Pod], cluster: ClusterSnapshot) -> list[str]:
     )
 
 
-def odds_of(prediction: Prediction) -> list[str]:
+def probabilities_of(prediction: Prediction) -> list[str]:
     """`92 %: one pod of priority 0`, per class of outcome, the likeliest first."""
     chances: dict[str, float] = {}
     for candidate in prediction.candidates:
@@ -141,7 +141,7 @@ def odds_of(prediction: Prediction) -> list[str]:
         pods = [f"{_number(count)} of priority {priority}" for priority, count in sorted(priorities.items())[::-1]]
         broken = f", {candidate.num_pdb_violations} of a spent budget" if candidate.num_pdb_violations else ""
         outcome = " and ".join(pods) + broken
-        chances[outcome] = chances.get(outcome, 0.0) + prediction.odds.get(candidate.node_name, 0.0)
+        chances[outcome] = chances.get(outcome, 0.0) + prediction.nomination_probabilities.get(candidate.node_name, 0.0)
     ranked = sorted(chances.items(), key=lambda item: (-item[1], item[0]))
     return [f"{_percent(chance)}: {outcome}" for outcome, chance in ranked if chance > 0]
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.findings import Severity, cut
 from policies.render.report import fingerprints, said, uri, worst_first
 from policies.rules import RULES
-from policies.rules.documentation import documentation_of
+from policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
     from policies.findings import Finding
     from policies.render.report import Report
-    from policies.rules.context import Rule
+    from policies.rules.support.context import Rule
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}

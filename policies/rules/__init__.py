@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Final, cast
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.rules.context import Rule
+    from policies.rules.support.context import Rule
 
-_NO_RULES: Final = frozenset(
-    ("audience", "context", "documentation", "impact", "names", "quota_scopes", "quota_use", "wording", "support")
-)
+_SUPPORT: Final = "support"
 """What rules share."""
 
 
 def _found(path: Iterable[str], package: str) -> Iterator[Rule]:
     """Every rule in a package and the packages in it."""
     for module in iter_modules(path):
-        if module.name in _NO_RULES:
+        if module.name == _SUPPORT:
             continue
         found = import_module(f"{package}.{module.name}")
         if module.ispkg:
@@ -31,10 +29,10 @@ def _found(path: Iterable[str], package: str) -> Iterator[Rule]:
 
 def _ordered(rules: Iterator[Rule]) -> tuple[Rule, ...]:
     """By what they are about, then by name: the order of the documentation."""
-    from policies.rules.context import About
+    from policies.rules.support.context import Target
 
-    subjects = list(About)
-    return tuple(sorted(rules, key=lambda rule: (subjects.index(rule.ABOUT[0]), rule.ID)))
+    subjects = list(Target)
+    return tuple(sorted(rules, key=lambda rule: (subjects.index(rule.TARGETS[0]), rule.ID)))
 
 
 RULES: Final = _ordered(_found(__path__, __name__))

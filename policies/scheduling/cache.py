@@ -9,15 +9,15 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from policies.cow_table import FrozenTable, Table
 from policies.profiles import DEFAULT_SCHEDULER
-from policies.tables import FrozenTable, Table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from policies.objects.pod import Pod
     from policies.objects.storage import PersistentVolumeClaim
-    from policies.scheduling.objects import Objects
+    from policies.scheduling.cluster_objects import ClusterObjects
     from policies.scheduling.snapshot import Snapshot
 
 
@@ -26,7 +26,9 @@ class LazySnapshot:
 
     __slots__ = ("_base", "_built", "_dirty", "_lock", "objects")
 
-    def __init__(self, objects: Objects, base: Snapshot | None = None, dirty: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, objects: ClusterObjects, base: Snapshot | None = None, dirty: frozenset[str] | None = None
+    ) -> None:
         self.objects = objects
         self._base, self._dirty = base, dirty
         self._built: Snapshot | None = None
@@ -107,7 +109,7 @@ class PodsByNode:
                 self._move(key, pod)
         return self._by_node.freeze(), self._nominated.freeze()
 
-    def next_snapshot(self, objects: Objects) -> LazySnapshot:
+    def next_snapshot(self, objects: ClusterObjects) -> LazySnapshot:
         """The Snapshot of these objects, to be built from the last one that was."""
         if self._last is not None:
             if _same(self._last.objects, objects):
@@ -171,5 +173,5 @@ def _remove(table: Table[str, tuple[Pod, ...]], name: str, pod: Pod) -> None:
             return
 
 
-def _same(first: Objects, second: Objects) -> bool:
+def _same(first: ClusterObjects, second: ClusterObjects) -> bool:
     return all(getattr(first, name) is getattr(second, name) for name in first.__slots__)

@@ -22,7 +22,7 @@ class Facts(NamedTuple):
     pod: Pod
     framework: Framework
     feasible: list[str]
-    selected: list[str]
+    best_nodes: list[str]
     node: str
     looked_for: int
     not_scored: str
@@ -35,18 +35,18 @@ def named(extender: Extender) -> str:
 
 def of_placement(facts: Facts) -> list[str]:
     """Of a pod that fits."""
-    standing = []
+    caveats = []
     feasible, own = facts.feasible, facts.pod.nominated_node_name
     if own in feasible:
-        standing.append(f"the pod is nominated to {own}, which passes: the scheduler tries that node first")
+        caveats.append(f"the pod is nominated to {own}, which passes: the scheduler tries that node first")
     if len(feasible) > facts.looked_for:
-        standing.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
-    standing += _of_binding(facts)
+        caveats.append(f"{len(feasible)} nodes are feasible: the scheduler scores only a part of them")
+    caveats += _of_binding(facts)
     if facts.not_scored:
-        standing.append(f"which of {len(feasible)} nodes is not predicted: {facts.not_scored}")
-    elif len(facts.selected) > 1:
-        standing.append(f"{len(facts.selected)} nodes tie for the best score: any of them may be chosen")
-    return standing
+        caveats.append(f"which of {len(feasible)} nodes is not predicted: {facts.not_scored}")
+    elif len(facts.best_nodes) > 1:
+        caveats.append(f"{len(facts.best_nodes)} nodes tie for the best score: any of them may be chosen")
+    return caveats
 
 
 def _of_binding(facts: Facts) -> list[str]:
@@ -71,26 +71,26 @@ def _of_binding(facts: Facts) -> list[str]:
 
 def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[str]:
     """Of a pod that fits nowhere."""
-    standing = []
+    caveats = []
     if preemption.potential_nodes > preemption.num_candidates and preemption.candidates:
-        standing.append(
+        caveats.append(
             f"preemption may help on {preemption.potential_nodes} nodes: the scheduler tries a random part of them"
         )
-    if len(preemption.selected) > 1:
-        standing.append(f"{len(preemption.selected)} nodes tie: any of them may be nominated")
-    if any(_victims_tie(candidate, snapshot) for candidate in preemption.selected):
-        standing.append("victims tie with other pods in priority and start time: which of them go may differ")
-    if any(victim.start_time is None for candidate in preemption.selected for victim in candidate.victims):
-        standing.append("a victim has no start time: it counts as started now")
+    if len(preemption.best_candidates) > 1:
+        caveats.append(f"{len(preemption.best_candidates)} nodes tie: any of them may be nominated")
+    if any(_victims_tie(candidate, snapshot) for candidate in preemption.best_candidates):
+        caveats.append("victims tie with other pods in priority and start time: which of them go may differ")
+    if any(victim.start_time is None for candidate in preemption.best_candidates for victim in candidate.victims):
+        caveats.append("a victim has no start time: it counts as started now")
     stale = {
         f"{budget.namespace}/{budget.name}"
-        for candidate in preemption.selected
+        for candidate in preemption.best_candidates
         for other in potential_victims(pod, snapshot.node_infos[snapshot.rows[candidate.node_name]])
         for budget in snapshot.budgets.get(other.namespace, ())
         if budget.stale and budget.matches(other.namespace, other.labels)
     }
-    standing += [f"the status of the disruption budget {name} is older than its spec" for name in sorted(stale)]
-    return standing
+    caveats += [f"the status of the disruption budget {name} is older than its spec" for name in sorted(stale)]
+    return caveats
 
 
 def _victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:

@@ -14,10 +14,10 @@ from typing import Any, Final
 from policies.findings import cut
 from policies.metering import CutShort, look
 from policies.scheduling.extension_points import METHODS, InvalidPlugin, check_plugin
-from policies.scheduling.fast.problem import NotValid
 from policies.scheduling.plugin import MAX_NODE_SCORE, Plugin, PluginFault
 from policies.scheduling.plugins.registry import IN_TREE
 from policies.scheduling.status import PermitResult, PostFilterResult, PreFilterResult, Status
+from policies.scheduling.vectorized.problem import NotValid
 
 GROUP: Final = "forewarn.scheduler_plugins"
 _TOLD: Final = 200

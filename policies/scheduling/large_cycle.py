@@ -16,9 +16,6 @@ from policies.metering import charge
 from policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, as_resource
 from policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
 from policies.scheduling.configuration import configuration_of
-from policies.scheduling.fast.answer import Question
-from policies.scheduling.fast.problem import NotValid
-from policies.scheduling.fast.tables import Tables, tables_of
 from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Framework
 from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
 from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
@@ -28,6 +25,9 @@ from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT, 
 from policies.scheduling.plugins.pod_topology_spread import HOSTNAME, default_constraints
 from policies.scheduling.plugins.pod_topology_spread_columns import included_nodes, matching_kinds
 from policies.scheduling.plugins.taint_toleration import TaintToleration
+from policies.scheduling.vectorized.node_fit import NodeFit
+from policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
+from policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ class Cycle:
     def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
         """Raises NotValid: the plugins must be asked one by one."""
         self.snapshot, self.pod = snapshot, pod
-        self.tables: Tables = tables_of(snapshot)
+        self.matrix: PodMatrix = pod_matrix_of(snapshot)
         semantics = snapshot.semantics
         if semantics.scheduler is not None or not semantics.balanced_allocation_scores_the_change:
             raise NotValid  # scores are those of the default profile, since 1.36
@@ -77,8 +77,8 @@ class Cycle:
         if profile is None:
             raise NotValid
         self.framework = Framework(snapshot, profile)
-        self.question = Question(snapshot, pod, self.tables, self.framework)
-        self.feasible: NDArray[np.bool_] = self.question.feasible
+        self.node_fit = NodeFit(snapshot, pod, self.matrix, self.framework)
+        self.feasible: NDArray[np.bool_] = self.node_fit.feasible
 
     def fits_on(self, name: str) -> bool:
         """Whether a node, which need not exist, can run it."""
@@ -96,11 +96,11 @@ class Cycle:
 
     def candidate_on(self, name: str) -> Candidate:
         """Who would have to go on a node that may be nominated."""
-        return next(self.question.candidates(np.array([self.snapshot.rows[name]])))
+        return next(self.node_fit.candidates(np.array([self.snapshot.rows[name]])))
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """(who rejects it, reasons and of how many nodes). Raises NotValid: there are constraints beside resources."""
-        if any(demand.constraint is not None for demand in self.question.demands):
+        if any(demand.constraint is not None for demand in self.node_fit.demands):
             raise NotValid
         plugins, reasons, left = self._static()
         lacking = {reason: count for reason, count in self._lacking(left) if count}
@@ -109,7 +109,7 @@ class Cycle:
     def _static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
         """(who rejects nodes whatever runs there, reasons, the nodes that are left); worked out once for a spec."""
         spec, table = self.pod.spec, self.snapshot.objects.nodes
-        kept = self.tables.static_rejections
+        kept = self.matrix.static_rejections
         known = kept.get(id(spec))
         if known is None or known[1] is not table:
             if len(kept) >= _KEPT:
@@ -127,7 +127,7 @@ class Cycle:
             left[[self.snapshot.rows[name] for name in names if name in self.snapshot.rows]] = True
             plugins.add(NodeAffinity.name)
             reasons[NOT_NAMED] += len(infos) - int(left.sum())
-        for row in np.flatnonzero(left & ~self.question.static).tolist():
+        for row in np.flatnonzero(left & ~self.node_fit.static).tolist():
             left[row] = False
             plugin, status = _first(spec, infos[row].node)
             plugins.add(plugin)
@@ -136,7 +136,7 @@ class Cycle:
 
     def _lacking(self, left: NDArray[np.bool_]) -> Iterator[tuple[str, int]]:
         known = self.snapshot.columns.resources
-        for demand in self.question.demands:
+        for demand in self.node_fit.demands:
             reason = "Too many pods" if demand.resource == "pods" else f"Insufficient {demand.resource}"
             yield reason, int(np.count_nonzero(left & (demand.present > demand.limit)))
         for resource, amount in self.pod.spec.request.scalars.items():
@@ -172,18 +172,18 @@ class Cycle:
 
     def _affinity_anywhere(self) -> bool:
         """Whether any pod has affinity to pods, or a preference against some: upstream's PreScore would look at it."""
-        return any(member is not None and member.spec.pod_affinity.present for member in self.tables.kinds.members)
+        return any(member is not None and member.spec.pod_affinity.present for member in self.matrix.kinds.members)
 
     def _resources(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Upstream `leastResourceScorer` and `balancedResourceScorer`."""
-        columns, kinds = self.snapshot.columns, self.tables.kind[:, rows]
+        columns, kinds = self.snapshot.columns, self.matrix.kind[:, rows]
         wanted = self.pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
         request = as_resource({name: wanted.get(name, 0) for name in (CPU, MEMORY)})
         least = np.zeros(len(rows), np.int64)
         counted = np.zeros(len(rows), np.int64)
         for index, amount in ((0, request.milli_cpu), (1, request.memory)):
             has = columns.allocatable[index, rows]
-            used = self.tables.kinds.non_zero(index)[kinds].sum(axis=0) + amount
+            used = self.matrix.kinds.non_zero(index)[kinds].sum(axis=0) + amount
             share = np.where(used > has, 0, (has - used) * MAX_NODE_SCORE // np.maximum(has, 1))
             least += np.where(has > 0, share, 0)
             counted += has > 0
@@ -207,15 +207,15 @@ class Cycle:
         constraints = default_constraints(self.pod, self.snapshot.objects)
         if not constraints:
             return np.zeros(len(rows), np.int64)
-        counted = matching_kinds(self.pod, constraints[0], self.tables)
+        counted = matching_kinds(self.pod, constraints[0], self.matrix)
         total = np.zeros(len(rows), np.float64)
         for constraint in constraints:
             if constraint.topology_key == HOSTNAME:
-                count, domains = counted[self.tables.kind[:, rows]].sum(axis=0), len(rows)
+                count, domains = counted[self.matrix.kind[:, rows]].sum(axis=0), len(rows)
             else:
-                topology = self.tables.nodes.topology(constraint.topology_key)
-                here = counted[self.tables.kind].sum(axis=0)
-                included = included_nodes(constraint, self.pod, self.tables)
+                topology = self.matrix.nodes.topology(constraint.topology_key)
+                here = counted[self.matrix.kind].sum(axis=0)
+                included = included_nodes(constraint, self.pod, self.matrix)
                 count = topology.sums(np.where(included, here, 0))[rows]
                 domains = len(np.unique(topology.values[rows]))
             labelled = np.fromiter((constraint.topology_key in node.labels for node in nodes), np.bool_, len(nodes))

@@ -47,7 +47,7 @@ class Preemption:
     ineligible_reason: str = ""
     candidates: tuple[Candidate, ...] = ()
     statuses: Mapping[str, Status] = field(default_factory=dict)
-    selected: tuple[Candidate, ...] = ()
+    best_candidates: tuple[Candidate, ...] = ()
     potential_nodes: int = 0
     num_candidates: int = 0
     """So many candidates end the search."""
@@ -91,7 +91,7 @@ def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToS
     return Preemption(
         candidates=tuple(candidates),
         statuses=dropped,
-        selected=pick_nodes_for_preemption(candidates),
+        best_candidates=pick_nodes_for_preemption(candidates),
         potential_nodes=len(potential),
     )
 

@@ -11,12 +11,9 @@ from policies.scheduling.caveats import Facts, named, of_placement, of_preemptio
 from policies.scheduling.columns import BASE_RESOURCES
 from policies.scheduling.configuration import configuration_of
 from policies.scheduling.devices.claims import not_modelled
-from policies.scheduling.fast import room
-from policies.scheduling.fast.answer import FastAnswer, fast_answer
-from policies.scheduling.fast.tables import tables_of
 from policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod, num_feasible_nodes_to_find
 from policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
-from policies.scheduling.odds import odds
+from policies.scheduling.nomination_probabilities import nomination_probabilities
 from policies.scheduling.plugin import foreign_at
 from policies.scheduling.plugins.dynamic_resources import allocated_on
 from policies.scheduling.plugins.node_affinity import named_nodes
@@ -25,6 +22,9 @@ from policies.scheduling.preemption import (
     Preemption,
     pod_eligible_to_preempt_others,
 )
+from policies.scheduling.vectorized import capacity
+from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer
+from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,9 @@ class Prediction:
     Scores are not needed to know who would have to go: they are worked out only for who asks where a pod would run.
     """
 
-    def __init__(self, snapshot: Snapshot, pod: Pod, known: FastAnswer | None = None, *, reasons: bool = False) -> None:
+    def __init__(
+        self, snapshot: Snapshot, pod: Pod, known: VectorizedAnswer | None = None, *, reasons: bool = False
+    ) -> None:
         """`known`: the outcome, if it has been worked out."""
         self.pod = pod
         self.snapshot = snapshot
@@ -117,7 +119,7 @@ class Prediction:
         nodes = self._filtered.nodes
         if nodes:
             return _Decision([info.name for info in nodes])
-        return _Decision((), next(iter(self.preemption.selected), None))
+        return _Decision((), next(iter(self.preemption.best_candidates), None))
 
     @property
     def _extenders(self) -> list[Extender]:
@@ -132,11 +134,11 @@ class Prediction:
         return find_nodes_that_fit_pod(self.framework, self._state, self.pod)
 
     @cached_property
-    def _columns(self) -> FastAnswer | None:
+    def _columns(self) -> VectorizedAnswer | None:
         """The outcome without its reasons, where these are not wanted and columns can tell."""
         if self._refused or self._reasons:
             return None
-        return self._known or fast_answer(self.framework, self.pod)
+        return self._known or vectorized_answer(self.framework, self.pod)
 
     @property
     def pre_filter(self) -> Status | None:
@@ -230,7 +232,7 @@ class Prediction:
         result, said = framework.run_post_filter_plugins(self._state, self.pod, statuses)
         found = next((r.details for r in said.values() if isinstance(r.details, Preemption)), None)
         if result.nominated_node_name and (found is None or result.details is not found):
-            return Preemption(selected=(Candidate(result.nominated_node_name, ()),))
+            return Preemption(best_candidates=(Candidate(result.nominated_node_name, ()),))
         return found or Preemption(eligible=False, ineligible_reason=NO_PREEMPTION)
 
     @property
@@ -239,14 +241,14 @@ class Prediction:
         return () if self.not_predicted else self.preemption.candidates
 
     @cached_property
-    def selected(self) -> list[str]:
+    def best_nodes(self) -> list[str]:
         """The nodes that may be chosen, by name: those of the best score, else those the tie-breaks leave."""
         if self.not_predicted:
             return []
         if not self.fits:
             if self._columns is not None:
-                return self._columns.selected
-            return [candidate.node_name for candidate in self.preemption.selected]
+                return self._columns.best_nodes
+            return [candidate.node_name for candidate in self.preemption.best_candidates]
         scores = self.scores
         if not scores:
             return self.feasible
@@ -273,9 +275,9 @@ class Prediction:
         return self._nominated.num_pdb_violations if self._nominated else 0
 
     @cached_property
-    def odds(self) -> Mapping[str, float]:
+    def nomination_probabilities(self) -> Mapping[str, float]:
         """Node name -> probability that preemption nominates it; 1 in all for the best ones up to 100 nodes."""
-        return odds(self.candidates, self.preemption.num_candidates)
+        return nomination_probabilities(self.candidates, self.preemption.num_candidates)
 
     @property
     def sampled(self) -> bool:
@@ -299,9 +301,9 @@ class Prediction:
         if not self.fits:
             return self.nominated_node
         own = self.pod.nominated_node_name
-        return own if own in self.feasible else self.selected[0]
+        return own if own in self.feasible else self.best_nodes[0]
 
-    def afterwards(self) -> Snapshot:
+    def snapshot_after(self) -> Snapshot:
         """The cluster as the next pod's cycle finds it: the pod in its place, or nominated to where its victims end.
 
         Which of many nodes is the best is a long question: ask it only where something comes after.
@@ -332,8 +334,8 @@ class Prediction:
         `snapshot`: the one to name instead; `with_ties`: keep all nodes that may be nominated, not only the first.
         """
         feasible = self.feasible if with_ties else self.feasible[:1]
-        selected = [] if self.fits else self.selected if with_ties else self.selected[:1]
-        return Prediction(snapshot, self.pod, FastAnswer(feasible, selected, self._nominated))
+        best_nodes = [] if self.fits else self.best_nodes if with_ties else self.best_nodes[:1]
+        return Prediction(snapshot, self.pod, VectorizedAnswer(feasible, best_nodes, self._nominated))
 
     @cached_property
     def outcome(self) -> str:
@@ -343,13 +345,13 @@ class Prediction:
         return "fits" if self.fits else "preempts" if self._nominated else "pending"
 
     @cached_property
-    def standing(self) -> tuple[str, ...]:
+    def caveats(self) -> tuple[str, ...]:
         """What the prediction rests on, or cannot know."""
         if self.not_predicted:
             return (f"no prediction: {self.not_predicted}",)
         if not self.fits:
             return tuple(of_preemption(self.pod, self.preemption, self.snapshot))
-        facts = (self.feasible, self.selected, self.node, self.looked_for, self.not_scored)
+        facts = (self.feasible, self.best_nodes, self.node, self.looked_for, self.not_scored)
         return tuple(of_placement(Facts(self.pod, self.framework, *facts)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -363,7 +365,7 @@ class Prediction:
                 "candidates": {},
                 "selected": [],
             }
-            return {**answer, **nothing, "nominatedNode": "", "standing": list(self.standing)}
+            return {**answer, **nothing, "nominatedNode": "", "standing": list(self.caveats)}
         if self.pre_filter is not None:
             answer["preFilter"] = self.pre_filter.to_dict()
         answer["feasible"] = self.feasible
@@ -381,11 +383,11 @@ class Prediction:
             answer["dryRunStatuses"] = {n: s.to_dict() for n, s in self.preemption.statuses.items()}
         if self.preemption.num_candidates:
             answer["numCandidates"] = self.preemption.num_candidates
-        answer["selected"] = self.selected
+        answer["selected"] = self.best_nodes
         answer["nominatedNode"] = self.nominated_node
-        if self.sampled and self.odds:
-            answer["odds"] = dict(self.odds)
-        answer["standing"] = list(self.standing)
+        if self.sampled and self.nomination_probabilities:
+            answer["odds"] = dict(self.nomination_probabilities)
+        answer["standing"] = list(self.caveats)
         return answer
 
 
@@ -399,21 +401,21 @@ def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
     return Framework(snapshot, profile)
 
 
-def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> FastAnswer | None:
+def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> VectorizedAnswer | None:
     """What it comes to, worked out in columns. None where these cannot tell."""
-    return None if not_predicted(pod, snapshot) else fast_answer(framework_of(snapshot, pod), pod)
+    return None if not_predicted(pod, snapshot) else vectorized_answer(framework_of(snapshot, pod), pod)
 
 
-def room_for(snapshot: Snapshot, pod: Pod) -> room.Room | None:
+def room_for(snapshot: Snapshot, pod: Pod) -> capacity.Capacity | None:
     """Room for pods like this one. None where this cannot tell (see `fast.room`)."""
-    return None if not_predicted(pod, snapshot) else room.room_for(framework_of(snapshot, pod), pod)
+    return None if not_predicted(pod, snapshot) else capacity.capacity_for(framework_of(snapshot, pod), pod)
 
 
-def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> Iterator[room.OnNode] | None:
+def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> Iterator[capacity.OnNode] | None:
     """What becomes of one pod for each of these nodes, one after the other. None where this cannot tell."""
     if not_predicted(pod, snapshot):
         return None
-    return room.on_each_node(framework_of(snapshot, pod), pod, nodes)
+    return capacity.on_each_node(framework_of(snapshot, pod), pod, nodes)
 
 
 def _asked_of_extenders(extenders: Sequence[Extender], found: _Decision) -> str:
@@ -444,8 +446,8 @@ def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
 
 def prepare(snapshot: Snapshot) -> None:
     """Do now what the first prediction would wait for. Raises CutShort: the next time goes on from there."""
-    with snapshot.shelf.taken():
-        kinds = tables_of(snapshot).kinds
+    with snapshot.derived.taken():
+        kinds = pod_matrix_of(snapshot).kinds
         kinds.priority.values()
         for resource in BASE_RESOURCES:
             kinds.amounts(resource)
@@ -456,4 +458,4 @@ def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Predic
     for pod in pods:
         prediction = Prediction(snapshot, pod)
         yield prediction
-        snapshot = prediction.afterwards()
+        snapshot = prediction.snapshot_after()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policies.objects.disruption_budget import PodDisruptionBudget
     from policies.objects.pod import Pod
     from policies.objects.storage import PersistentVolume, VolumeAttachment
-    from policies.scheduling.objects import Objects
+    from policies.scheduling.cluster_objects import ClusterObjects
     from policies.semantics import Semantics
 
 K = TypeVar("K")
@@ -36,17 +36,17 @@ _CLONING: Final = 8
 """Units that a copy of a node costs, and its place in the tables."""
 
 
-class Shelf:
+class DerivedTables:
     """What is worked out for one set of nodes and goes on being of use: snapshots of the same nodes share it.
 
     Whoever takes something from it holds `lock`, and brings it up to date first: another snapshot may have had it.
     """
 
-    __slots__ = ("lock", "tables")
+    __slots__ = ("lock", "matrix")
 
     def __init__(self) -> None:
         self.lock = RLock()
-        self.tables: Any = None
+        self.matrix: Any = None
 
     @contextmanager
     def taken(self) -> Iterator[None]:
@@ -60,7 +60,7 @@ class Snapshot:
 
     def __init__(
         self,
-        objects: Objects,
+        objects: ClusterObjects,
         node_infos: Sequence[NodeInfo],
         columns: Columns,
         base: Snapshot | None = None,
@@ -71,13 +71,15 @@ class Snapshot:
         self.columns = columns
         self.rows: Mapping[str, int] = base.rows if base else {info.name: row for row, info in enumerate(node_infos)}
         """Node name -> its place in `node_infos` and in the columns."""
-        self.shelf: Shelf = base.shelf if base else Shelf()
+        self.derived: DerivedTables = base.derived if base else DerivedTables()
         for name, table in (("budgets", "budgets"), ("nominations", "nominated"), ("image_states", "nodes")):
             if base and name in base.__dict__ and getattr(base.objects, table) is getattr(objects, table):
                 self.__dict__[name] = base.__dict__[name]
 
     @classmethod
-    def build(cls, objects: Objects, base: Snapshot | None = None, dirty: frozenset[str] | None = None) -> Snapshot:
+    def build(
+        cls, objects: ClusterObjects, base: Snapshot | None = None, dirty: frozenset[str] | None = None
+    ) -> Snapshot:
         """The snapshot of these objects. `base`: an older one that differs in `dirty` nodes alone (None: in all)."""
         if base is None or dirty is None:
             return cls._rebuild(objects, {})
@@ -86,7 +88,7 @@ class Snapshot:
             return cls._rebuild(objects, {info.name: info for info in base.node_infos if info.name not in dirty})
         return base.with_node_infos(objects, {rows[name]: _node_info(objects, name) for name in dirty if name in rows})
 
-    def with_node_infos(self, objects: Objects, changed: Mapping[int, NodeInfo]) -> Snapshot:
+    def with_node_infos(self, objects: ClusterObjects, changed: Mapping[int, NodeInfo]) -> Snapshot:
         """The same nodes, some of them in another state."""
         if not changed:
             return Snapshot(objects, self.node_infos, self.columns, self)
@@ -97,7 +99,7 @@ class Snapshot:
         return Snapshot(objects, node_infos, columns, self)
 
     @classmethod
-    def _rebuild(cls, objects: Objects, clean: Mapping[str, NodeInfo]) -> Snapshot:
+    def _rebuild(cls, objects: ClusterObjects, clean: Mapping[str, NodeInfo]) -> Snapshot:
         names = sorted(name for _, name in objects.nodes)
         node_infos = [clean.get(name) or _node_info(objects, name) for name in names]
         return cls(objects, node_infos, Columns.build(node_infos))
@@ -279,10 +281,10 @@ class Snapshot:
                 else:
                     assert getattr(have, field) == getattr(want, field), f"{have.name}: {field}"
         self._check_columns(fresh.columns)
-        with self.shelf.lock:
-            if self.shelf.tables is not None:
-                self.shelf.tables.sync(self)
-                self.shelf.tables.check(self)
+        with self.derived.lock:
+            if self.derived.matrix is not None:
+                self.derived.matrix.sync(self)
+                self.derived.matrix.check(self)
 
     def _check_columns(self, fresh: Columns) -> None:
         """Rows of resources that no node has any longer may stay: whoever asks for one fits nowhere, as without it."""
@@ -315,5 +317,5 @@ def _replaced(
     return found
 
 
-def _node_info(objects: Objects, name: str) -> NodeInfo:
+def _node_info(objects: ClusterObjects, name: str) -> NodeInfo:
     return NodeInfo(objects.nodes["", name], objects.pods_by_node.get(name, ()), objects.semantics)

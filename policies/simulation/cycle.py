@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from policies.objects.priority_class import PREEMPT_NEVER
-from policies.scheduling.fast.problem import NotValid
 from policies.scheduling.framework import Status, unresolvable
 from policies.scheduling.large_cycle import MIN_FEASIBLE, Cycle, Found
 from policies.scheduling.preemption import NEVER, TERMINATING
 from policies.scheduling.schedule_one import Prediction
+from policies.scheduling.vectorized.problem import NotValid
 from policies.simulation.node_tree import NodeTree, top_of_heap
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class SchedulingAlgorithm:
 
     def _at_once(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected | None:
         """All nodes at once, where there are many; None where the plugins must be asked one by one."""
-        with snapshot.shelf.taken():
+        with snapshot.derived.taken():
             try:
                 cycle = Cycle(snapshot, pod)
                 if cycle.fits_on(pod.nominated_node_name):
@@ -139,13 +139,13 @@ class SchedulingAlgorithm:
         message = fit_error(len(snapshot.node_infos), reasons)
         if pod.preemption_policy == PREEMPT_NEVER:
             return Rejected(f"{message} {NO_CLAIMS}, preemption: {NEVER}", plugins)
-        if cycle.question.waits():
+        if cycle.node_fit.waits():
             return Rejected(f"{message} {NO_CLAIMS}, preemption: {TERMINATING}", plugins)
-        answer = cycle.question.answer()
+        answer = cycle.node_fit.answer()
         if answer.candidate is None:
             why = f"0/{len(snapshot.node_infos)} nodes are available: no node is helped by it."
             return Rejected(f"{message} {NO_CLAIMS}, preemption: {why}", plugins, nominated="")
-        node = self._choose(answer.selected)
+        node = self._choose(answer.best_nodes)
         candidate = answer.candidate if node == answer.candidate.node_name else cycle.candidate_on(node)
         return Rejected(message, plugins, node, candidate, broken=broken_budgets(snapshot, candidate))
 
@@ -160,7 +160,7 @@ class SchedulingAlgorithm:
         if not scores:
             return prediction.feasible[0]
         if self._tie is not None:
-            return self._tie(prediction.selected)
+            return self._tie(prediction.best_nodes)
         names = self._nodes.list()
         order = [name for name in (*names[start:], *names[:start]) if name in scores]
         return top_of_heap(order, {name: row["total"] for name, row in scores.items()})
@@ -173,9 +173,9 @@ class SchedulingAlgorithm:
         plugins = frozenset(rejection.plugins)
         reasons = Counter(reason for status in rejection.statuses for reason in status.reasons)
         message = fit_error(len(snapshot.node_infos), reasons, prediction.pre_filter)
-        if preemption.selected:
-            node = self._choose([candidate.node_name for candidate in preemption.selected])
-            chosen = next(candidate for candidate in preemption.selected if candidate.node_name == node)
+        if preemption.best_candidates:
+            node = self._choose([candidate.node_name for candidate in preemption.best_candidates])
+            chosen = next(candidate for candidate in preemption.best_candidates if candidate.node_name == node)
             return Rejected(message, plugins, node, chosen, broken=broken_budgets(snapshot, chosen))
         if preemption.ineligible_reason:
             return Rejected(f"{message} {NO_CLAIMS}, preemption: {preemption.ineligible_reason}", plugins)

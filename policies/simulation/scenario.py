@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.objects.fields import ApiObject
-    from policies.scheduling.objects import Objects
+    from policies.scheduling.cluster_objects import ClusterObjects
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _KINDS: Final = {
@@ -52,7 +52,7 @@ class World(NamedTuple):
     horizon: float = 3600.0
     quiet: float = 400.0
     epoch: float = EPOCH
-    base: Objects | None = None
+    base: ClusterObjects | None = None
     admission: Callable[[ApiObject], Pod] = Pod.from_api
     grows_only: bool = False
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.cow_table import FrozenTable, GroupedTable, Table
 from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.objects.workload import Workload
 from policies.scheduling.cache import PodsByNode
-from policies.scheduling.objects import Objects
+from policies.scheduling.cluster_objects import ClusterObjects
 from policies.simulation.api_server import BUDGET
 from policies.simulation.node_tree import NodeTree
-from policies.tables import FrozenTable, GroupedTable, Table
 
 if TYPE_CHECKING:
     from policies.controllers.view import WorkloadState
@@ -28,9 +28,9 @@ _CHANGING: Final = ("nodes", "budgets", "workloads", "pods_by_node", "nominated"
 class SchedulerCache:
     """Pods on nodes, assumed ones too, nominated pods, nodes and what else plugins read."""
 
-    def __init__(self, base: Objects | None = None) -> None:
+    def __init__(self, base: ClusterObjects | None = None) -> None:
         """`base`: objects that do not change: storage, services, namespaces."""
-        self._base = base or Objects()
+        self._base = base or ClusterObjects()
         self._nodes: Table[tuple[str, str], Node] = Table()
         self._budgets: Table[tuple[str, str], PodDisruptionBudget] = Table()
         self._workloads: GroupedTable[tuple[str, str, str], Workload] = GroupedTable(place=1)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from policies.manifests import filled_in, items_of
-from policies.manifests.json_text import problem_of
+from policies.manifests.json.text import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

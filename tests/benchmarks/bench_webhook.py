@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.benchmarks.clusters import Size, objects
 from tests.webhook.builders import review
-from webhook.certificates import self_signed
+from webhook.x509 import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,7 +15,7 @@ from typing import Any, Final
 import policies
 from policies.config import Config
 from policies.evaluator import impact_of
-from policies.objects.subject import Operation, Subject
+from policies.objects.reviewed_object import Operation, ReviewedObject
 from tests.benchmarks.bench_preemption import Events
 from tests.benchmarks.clusters import Size, objects
 from tests.builders import Obj
@@ -74,12 +74,12 @@ SCENARIOS: Final = {
 }
 
 
-def subject_of(name: str) -> Subject:
+def subject_of(name: str) -> ReviewedObject:
     """What is asked about."""
     obj = SCENARIOS[name]
     if name == "nothing changes":
-        return Subject(object=obj, operation=Operation.UPDATE, old=obj)
-    return Subject(object=obj)
+        return ReviewedObject(object=obj, operation=Operation.UPDATE, old=obj)
+    return ReviewedObject(object=obj)
 
 
 def expired(began: float) -> bool:

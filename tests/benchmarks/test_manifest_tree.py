@@ -16,7 +16,7 @@ def test_a_quarter_are_workloads_and_half_of_the_rest_definitions() -> None:
     kinds = sum((Counter(reading.skipped) for reading in readings), Counter[str]())
     assert sum(bool(reading.subjects) for reading in readings) == 20
     assert kinds["CustomResourceDefinition"] == 30
-    assert not [remark for reading in readings for remark in reading.remarks]
+    assert not [diagnostic for reading in readings for diagnostic in reading.diagnostics]
 
 
 def test_the_same_seed_gives_the_same_tree_of_about_11_kb_a_file() -> None:
@@ -27,4 +27,4 @@ def test_the_same_seed_gives_the_same_tree_of_about_11_kb_a_file() -> None:
 def test_faults_put_into_such_a_tree_are_all_found() -> None:
     for path, text in manifests(40):
         broken = text + "\n}: [unclosed\n"
-        assert [remark.rule for remark in read(broken, path, WORKLOADS).remarks] == ["parse-error"], path
+        assert [diagnostic.rule for diagnostic in read(broken, path, WORKLOADS).diagnostics] == ["parse-error"], path

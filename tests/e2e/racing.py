@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8
 TTL = 40
-"""Seconds after which a place that was reserved for nothing is free: webhook.reservation.LEASE_SECONDS."""
+"""Seconds after which a place that was reserved for nothing is free: LEASE_SECONDS of default_class.reservation."""
 MERGE = "application/merge-patch+json"
 
 
@@ -70,10 +70,10 @@ def race(apis: Sequence[Api], pool: ThreadPoolExecutor, rounds: int) -> Told:
     for turn in range(rounds):
         api = apis[turn % len(apis)]
         answers = _round(apis, pool, turn)
-        won = [answer for answer in answers if answer.code in (200, 201)]
+        is_leader = [answer for answer in answers if answer.code in (200, 201)]
         counts.update(by_whom(answer) for answer in answers)
-        assert len(defaults(api)) == len(won) <= 1, [answer.body for answer in won]
-        waits.append(0.0 if won else legal_one(apis, f"late-{turn}"))
+        assert len(defaults(api)) == len(is_leader) <= 1, [answer.body for answer in is_leader]
+        waits.append(0.0 if is_leader else legal_one(apis, f"late-{turn}"))
         assert len(defaults(api)) == 1
         clear(api)
     return Told(counts, max(waits))

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tests.oracle.generator.kinds import KINDS, make_case
-from tests.scheduling.random_clusters import random_case
+from tests.policies.scheduling.random_clusters import random_case
 
 if TYPE_CHECKING:
     from tests.e2e.api import Obj
@@ -15,7 +15,7 @@ SEED = int(os.environ.get("SEED", "1"))
 # The claim of a generic ephemeral volume belongs to a pod by its uid, which the incoming one does not have yet.
 NOT_STAGED = {"inline"}
 MIXED = "random"
-"""The smaller clusters of tests/scheduling, which mix more features; every third case is one."""
+"""The smaller clusters of tests/policies/scheduling, which mix more features; every third case is one."""
 SOURCES = [kind for kind in KINDS if kind not in NOT_STAGED]
 for place in range(2, len(SOURCES) * 3 // 2, 3):
     SOURCES.insert(place, MIXED)

@@ -15,7 +15,7 @@ from tests.e2e.api import identity
 from tests.e2e.load import Load, creating, load
 from tests.e2e.truth import wait_until
 from tests.e2e.webhook import TRUSTING, Webhook
-from webhook.certificates import Authority, certificates_in
+from webhook.x509 import Authority, certificates_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from tests.e2e.installation import NAMESPACE
 from tests.e2e.objects import deployment, priority_class
 from tests.e2e.racing import by_whom, clear, create, defaults
 from tests.e2e.webhook import QUICK, TRUSTING, Webhook
-from webhook.certificates import Authority
+from webhook.x509 import Authority
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from policies.apis.limit_ranger import with_limit_range_defaults
-from policies.apis.pod_resources import read_pod_resources
 from policies.cluster import Cache
-from policies.dry_run import dry_run
+from policies.kube_apiserver.dry_run import dry_run
+from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from policies.kube_apiserver.validation.pod_resources import read_pod_resources
 from policies.objects.limit_range import LimitRange
-from policies.objects.subject import Subject
+from policies.objects.reviewed_object import ReviewedObject
 from policies.quantity import parse_quantity
 from tests.e2e.api import Refused, identity, path_of
 from tests.e2e.objects import pod
@@ -156,7 +156,7 @@ def test_containers_get_the_same_resources(api: Api, ranges: dict[str, list[Obj]
         asked = random_pod(random, f"pod-{number}")
         there = ranges[asked["metadata"]["namespace"]]
         answer = api.ask("POST", path_of(asked, name="", dryRun="All"), asked)
-        ours = dry_run(Subject(asked), state)
+        ours = dry_run(ReviewedObject(asked), state)
         what = kind_of(answer)
         told[f"{what} by {len(there)}"] += 1
         told["changed"] += what == "accepted" and of_containers(asked) != of_containers(answer.body)

@@ -19,7 +19,7 @@ from tests.e2e.processes import free_ports
 from tests.e2e.racing import create
 from tests.e2e.webhook import QUICK, Webhook
 from tests.webhook.certificates import write_client
-from webhook.certificates import Authority
+from webhook.x509 import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

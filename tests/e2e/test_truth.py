@@ -20,8 +20,8 @@ import pytest
 from policies import Prediction, predict
 from tests.e2e.random_cases import SEED, case_of
 from tests.e2e.truth import CASES, SETTLING, Question, act, as_case, ask, compact, differences, key_of, rank, wait_until
+from webhook.admission.impact_annotation import ANNOTATION
 from webhook.apiserver import ApiServer, connect
-from webhook.impact import ANNOTATION
 from webhook.informer import Informer
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def same_by_webhook(stage: Stage, question: Question, pod: Obj) -> bool:
     nodes, victims = preemption.get("orAnyOf", [preemption["node"]]), preemption.get("victims", ())
     return (
         expected is not None
-        and set(nodes) <= set(prediction.selected)
-        and len(nodes) + preemption.get("moreNodes", 0) == len(prediction.selected)
+        and set(nodes) <= set(prediction.best_nodes)
+        and len(nodes) + preemption.get("moreNodes", 0) == len(prediction.best_nodes)
         and [rank(question.pods[key]) for key in victims] == [of_victim(v, question) for v in expected.victims][:10]
         and len(victims) + preemption.get("moreVictims", 0) == len(expected.victims)
         and preemption["pdbViolations"] == expected.num_pdb_violations

@@ -13,8 +13,8 @@ from tests.e2e.installation import CONFIGURATIONS, NAMESPACE
 from tests.e2e.load import creating, load
 from tests.e2e.truth import wait_until
 from tests.e2e.webhook import QUICK, Webhook
-from webhook.authority import Authorities
-from webhook.certificates import Authority
+from webhook.controllers.certificate_authority import CertificateAuthorities
+from webhook.x509 import Authority
 
 if TYPE_CHECKING:
     from tests.e2e.api import Api, Obj
@@ -51,7 +51,7 @@ def test_over_a_version_whose_replicas_sign_for_themselves(
     after = Webhook(plane, installed, 2)
     cas = identity("Secret", "forewarn-ca", NAMESPACE)
     api.patch(cas, {"data": None})
-    api.patch(cas, {"data": Authorities(authority).to_data()})
+    api.patch(cas, {"data": CertificateAuthorities(authority).to_data()})
     api.patch(identity("Secret", "forewarn-serving-cert", NAMESPACE), {"data": None})
     try:
         former.begin(api, failure_policy="Fail", bundle=authority.certificate)

@@ -84,11 +84,11 @@ def differences(question: Question, outcome: Outcome) -> list[str]:
     kind = {"fits": outcome.bound, "preempts": outcome.nominated}.get(prediction.outcome, "")
     if prediction.outcome == "pending":
         return [] if outcome == Outcome() else [f"predicted pending, was {outcome}"]
-    if kind not in prediction.selected:
-        return [f"predicted {prediction.outcome} on {prediction.selected}, was {outcome}"]
+    if kind not in prediction.best_nodes:
+        return [f"predicted {prediction.outcome} on {prediction.best_nodes}, was {outcome}"]
     expected = _predicted_victims(question, outcome.nominated)
     wanted = sorted(v for v in expected if not _terminating(question.pods[v]))
-    if any("victims tie" in line for line in prediction.standing):
+    if any("victims tie" in line for line in prediction.caveats):
         ranks = [sorted(rank(question.pods[v]) for v in victims) for victims in (wanted, outcome.victims)]
         return [] if ranks[0] == ranks[1] else [f"victims {wanted} or their equals, were {sorted(outcome.victims)}"]
     return [] if wanted == sorted(outcome.victims) else [f"victims {wanted}, were {sorted(outcome.victims)}"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.installation import Installation
-    from webhook.certificates import Authority
+    from webhook.x509 import Authority
 
 COUNTED = {
     "PriorityClass": ["PriorityClass"],

@@ -16,8 +16,8 @@ from policies.findings import Action
 from policies.options import AllowedClasses, LimitedResource, Options, ScopeSelector
 from tests.benchmarks.clusters import Size, objects
 from tests.hostile.attacks import STORED, priority_class
-from webhook.admission import Hook, Time, decide
-from webhook.review import BadReview, parse_review
+from webhook.admission.decision import Hook, Time, decide
+from webhook.admission.review import BadReview, parse_review
 
 if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot

@@ -13,7 +13,7 @@ from tests.hostile.attacks import ATTACKS, priority_class, review
 from tests.hostile.judging import CONFIG, cluster, judge
 from tests.webhook.builders import endpoint
 from tests.webhook.running import JSON, Running, running
-from webhook.workers import Workers
+from webhook.admission.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

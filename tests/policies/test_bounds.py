@@ -24,12 +24,12 @@ from policies.metering import CutShort, metered
 from policies.objects.fields import InvalidObject
 from policies.objects.pod import Pod
 from policies.objects.pod_spec import NO_SPEC, Labels, Shared
-from policies.objects.subject import Apply, Subject
+from policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from policies.objects.workload import pod_template_of
 from policies.quantity import InvalidQuantity, parse_quantity
 from policies.replicas import place
-from policies.rules.names import nearest
-from policies.scheduling.fast.kinds import PodKinds
+from policies.rules.support.names import nearest
+from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
 from policies.semantics import DEFAULT
 from tests.builders import Made, cluster, make_node, make_pod
 
@@ -49,11 +49,11 @@ def template_of(obj: Any) -> Any:
     return template.object
 
 
-def quota(values: list[str]) -> Subject:
+def quota(values: list[str]) -> ReviewedObject:
     expression = {"scopeName": "PriorityClass", "operator": "In", "values": values}
     spec = {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [expression]}}
     metadata = {"name": "q", "namespace": "team"}
-    return Subject({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec})
+    return ReviewedObject({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": spec})
 
 
 def test_two_thousand_million_pods_are_no_list() -> None:
@@ -77,7 +77,7 @@ def test_the_preempt_command_places_so_many_and_says_so(monkeypatch: pytest.Monk
     monkeypatch.setattr("policies.replicas.MOST_IN_TURN", 4)
     found = place(cluster(make_node("n1")), workload(replicas=HUGE))
     assert (len(found.predictions), found.left_out, found.existing) == (4, HUGE - 4, 0)
-    assert f"only the first 4 new pods are placed, {HUGE - 4} more are left out" in found.standing
+    assert f"only the first 4 new pods are placed, {HUGE - 4} more are left out" in found.caveats
     many = place(cluster(make_node("n1")), make_pod("p").request(cpu="1").obj, HUGE)
     assert (len(many.predictions), many.left_out) == (4, HUGE - 4)
 
@@ -111,16 +111,16 @@ def test_a_long_quantity_is_read_at_once(text: str) -> None:
 
 
 def test_findings_of_one_rule_about_one_object_are_a_handful_and_a_count() -> None:
-    found = evaluate(Apply((quota([f"c{n}" for n in range(300)]),)), cluster(), Config(), phase=Phase.LINT, now=NOW)
+    found = evaluate(ChangeSet((quota([f"c{n}" for n in range(300)]),)), cluster(), Config(), phase=Phase.LINT, now=NOW)
     ours = [finding for finding in found if finding.rule == "quota-matches-nothing"]
     assert len(ours) == MOST_PROBLEMS + 1
     assert f"{300 - MOST_PROBLEMS} more of the same in this object" in {finding.message for finding in ours}
     others = [quota(["a"]), quota(["b"])]
-    assert len(evaluate(Apply(tuple(others)), cluster(), Config(), phase=Phase.LINT, now=NOW)) == 2
+    assert len(evaluate(ChangeSet(tuple(others)), cluster(), Config(), phase=Phase.LINT, now=NOW)) == 2
 
 
 def test_messages_are_cut() -> None:
-    found = evaluate(Apply((quota(["x" * 100_000]),)), cluster(), Config(), phase=Phase.LINT, now=NOW)
+    found = evaluate(ChangeSet((quota(["x" * 100_000]),)), cluster(), Config(), phase=Phase.LINT, now=NOW)
     assert found
     assert all(len(finding.message) <= 2000 for finding in found)
 
@@ -179,8 +179,8 @@ def test_a_hundred_large_pods_leave_little_behind() -> None:
         terms = [{"matchExpressions": [{"key": f"k{number}", "operator": "In", "values": values}]}]
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         spec = {**template["spec"], "affinity": {"nodeAffinity": required}}
-        apply = Apply((Subject(workload(replicas=1, template={**template, "spec": spec})),))
-        evaluate(apply, state, Config(), phase=Phase.VALIDATE, now=NOW, expired=lambda: False)
+        change_set = ChangeSet((ReviewedObject(workload(replicas=1, template={**template, "spec": spec})),))
+        evaluate(change_set, state, Config(), phase=Phase.VALIDATE, now=NOW, expired=lambda: False)
 
     judge(-1)  # what is imported with the first
     tracemalloc.start()
@@ -193,7 +193,7 @@ def test_a_hundred_large_pods_leave_little_behind() -> None:
 
 
 def test_large_kinds_of_pods_are_let_go_sooner() -> None:
-    kinds = PodKinds(DEFAULT)
+    kinds = EquivalenceClasses(DEFAULT)
     for number, size in enumerate((0, 100, 64 * 1024)):
         pod = Pod("team", f"p{number}", spec=replace(NO_SPEC, size=size), labels={})
         kinds.number(pod)

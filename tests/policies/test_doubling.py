@@ -15,12 +15,12 @@ from policies.config import Config
 from policies.evaluator import Phase, evaluate
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.manifests import read
-from policies.manifests.construct import Construction
 from policies.manifests.documents import Document, Fault
-from policies.manifests.grammar import check, check_as_kubectl
-from policies.manifests.nodes import compose
 from policies.manifests.sniff import laxer_than_kubectl, only_grammar_matters
-from policies.objects.subject import Apply
+from policies.manifests.yaml.construct import Construction
+from policies.manifests.yaml.grammar import check, check_as_kubectl
+from policies.manifests.yaml.nodes import compose
+from policies.objects.reviewed_object import ChangeSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def test_reading_grows_as_the_text_does(text: Callable[[int], str]) -> None:
 @pytest.mark.parametrize("texts", APPLIES.values(), ids=APPLIES)
 def test_judging_grows_as_the_input_does(texts: Callable[[int], list[str]]) -> None:
     def judge(n: int) -> Callable[[], object]:
-        apply = Apply(read("---\n".join(texts(n)), "a.yaml", WANTED).subjects)
+        apply = ChangeSet(read("---\n".join(texts(n)), "a.yaml", WANTED).subjects)
         return lambda: evaluate(apply, None, Config(), phase=Phase.LINT, now=datetime(2026, 1, 1, tzinfo=UTC))
 
     small, large = (_seconds(judge(n)) for n in (150, 1200))
@@ -100,7 +100,7 @@ def test_judging_grows_as_the_input_does(texts: Callable[[int], list[str]]) -> N
 
 def test_more_quotas_of_one_namespace_than_are_gone_through_are_told() -> None:
     text = "---\n".join([*(_quota(i) for i in range(201)), _pod(1)])
-    apply = Apply(read(text, "a.yaml", WANTED).subjects)
+    apply = ChangeSet(read(text, "a.yaml", WANTED).subjects)
     found = evaluate(apply, None, Config(), phase=Phase.LINT, now=datetime(2026, 1, 1, tzinfo=UTC))
     told = {f.message for f in found if f.rule == "quota-exceeded"}
     assert told == {"not judged by this rule: its namespace has 201 quotas; with more than 200 that is not worked out"}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.groups import Kustomization, Member, grouped
-from policies.objects.subject import Operation, Subject
+from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import NamedGroup
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def test_preempt_answers_for_the_other_files(tmp_path: Path) -> None:
 
 def _member(file: str, name: str) -> Member:
     obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
-    return Member(Subject(obj, namespace="default"), file)
+    return Member(ReviewedObject(obj, namespace="default"), file)
 
 
 PATHS = ["a.yaml", "x/a.yaml", "x/y/b.yaml", "x/z/c.yaml", "/r/s.yaml", "w/q/r/s.yaml"]

@@ -19,7 +19,7 @@ from policies.kinds import (
     plurals,
 )
 from policies.objects.fields import InvalidObject, group_kind
-from policies.scheduling.objects import Objects
+from policies.scheduling.cluster_objects import ClusterObjects
 
 MADE_BY_THE_CACHE = {"pods_by_node", "nominated", "workloads"}
 NEEDS_MORE = ("CSIStorageCapacity", "VolumeAttachment", "Pod", "PriorityClass")
@@ -45,7 +45,7 @@ def test_a_line_is_all_that_a_kind_needs(spec: KindSpec) -> None:
 
 def test_every_table_of_the_scheduler_is_filled_by_one_kind() -> None:
     tables = [spec.table for spec in (*KINDS, *IN_DUMPS_ALONE) if spec.table]
-    plain = {field.name for field in fields(Objects) if "Mapping[" in str(field.type)}
+    plain = {field.name for field in fields(ClusterObjects) if "Mapping[" in str(field.type)}
     assert sorted(tables) == sorted(plain - MADE_BY_THE_CACHE)
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from policies.cluster import Cache, ClusterSnapshot
 from policies.config import Config
-from webhook.admission import Confirm, Decision, Hook, Time, decide
-from webhook.endpoint import Endpoint, Gate
+from webhook.admission.decision import Confirm, Decision, Hook, Time, decide
+from webhook.admission.endpoint import Endpoint, Gate
+from webhook.admission.review import parse_review
 from webhook.metrics import Metrics
-from webhook.review import parse_review
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import copy
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from webhook.api import ApiError, Conflict, NotFound
+from webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ WRITER = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-ca-in
 
 
 class FakeApi:
-    """Implements webhook.api.Api. `before(verb, path)` is called ahead of every request and may raise."""
+    """An ObjectApi. `before(verb, path)` is called ahead of every request and may raise."""
 
     def __init__(self, *paths: str, before: Callable[[str, str], None] | None = None) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
@@ -74,4 +74,4 @@ class FakeApi:
 
 
 def unreachable(_verb: str, path: str) -> None:
-    raise ApiError(f"{path}: connection refused")
+    raise ObjectApiError(f"{path}: connection refused")

@@ -16,20 +16,20 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from tests.webhook.builders import endpoint as make_endpoint
-from webhook.app import create_app
-from webhook.asgi import Limits, Routes
-from webhook.certificates import self_signed
 from webhook.health import Health
-from webhook.server import TlsServer, bind, from_wsgi
-from webhook.tls import TLS_1_3, Demands, SwappingContext
+from webhook.http.app import create_app
+from webhook.http.asgi import Limits, Routes
+from webhook.http.server import TlsServer, bind, from_wsgi
+from webhook.http.tls import TLS_1_3, Demands, SwappingContext
+from webhook.x509 import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from socket import socket
 
-    from webhook.endpoint import Endpoint
-    from webhook.workers import Workers
+    from webhook.admission.endpoint import Endpoint
+    from webhook.admission.workers import Workers
 
 QUICK = Limits(handshake=1, goodbye=0.2, header=0.5, body=0.5, discard=2, drain=0, finish=10)
 JSON = {"Content-Type": "application/json"}

@@ -19,7 +19,7 @@ from policies.cli import main
 from policies.cluster import Cache, ClusterSnapshot
 from policies.config import Config
 from policies.evaluator import impact_of
-from policies.objects.subject import Subject
+from policies.objects.reviewed_object import ReviewedObject
 from tests.e2e.objects import node, running
 from tests.webhook.builders import body, decided, endpoint, review
 from tests.webhook.running import running as serving
@@ -37,11 +37,11 @@ from webhook.accuracy import (
     act_of,
     expectation_of,
 )
-from webhook.admission import Hook
-from webhook.app import create_health_app
+from webhook.admission.decision import Hook
 from webhook.health import Health
+from webhook.http.app import create_health_app
+from webhook.http.server import bind, serve_health
 from webhook.metrics import Metrics
-from webhook.server import bind, serve_health
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -91,7 +91,7 @@ def state_of(*objects: Obj) -> ClusterSnapshot:
 
 
 def expected(pod: Obj, *objects: Obj) -> Expectation | None:
-    subject = Subject(pod, namespace="default")
+    subject = ReviewedObject(pod, namespace="default")
     return expectation_of(subject, impact_of(subject, state_of(*objects), Config(), lambda: False))
 
 

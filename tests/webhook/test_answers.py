@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from webhook.answers import Answered, Answers, Key
+from webhook.admission.answer_cache import AnswerCache, Answered, Key
 
 
 def test_large_answers_are_not_kept() -> None:
-    answers, state = Answers(lambda: 0.0), (object(), object())
+    answers, state = AnswerCache(lambda: 0.0), (object(), object())
     for number, body in enumerate((b"x" * 1000, b"x" * 100_000)):
         answered = Answered(body, "warned", (), "", silent=False)
         answers.put(Key(bytes([number]), nameless=False), state, answered)

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from policies.config import Config
-from policies.objects.subject import Operation
-from webhook.admission import ROWS, Direction, row_of
-from webhook.review import GroupVersionKind, GroupVersionResource, Request
+from policies.objects.reviewed_object import Operation
+from webhook.admission.decision import ROWS, Direction, row_of
+from webhook.admission.review import AdmissionRequest, GroupVersionKind, GroupVersionResource
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "coverage.md").read_text()
@@ -86,13 +86,13 @@ def test_each_resource_is_on_the_page_once_and_with_a_reason() -> None:
     assert all(row[-1] or row[-2] == "nothing" for row in (*SENT, *UNSENT))
 
 
-def _request(full: str, operation: str) -> Request:
+def _request(full: str, operation: str) -> AdmissionRequest:
     named, _, subresource = full.partition("/")
     resource, _, group = named.partition(".")
     kind = OF_ANOTHER_KIND.get(subresource, (group, KINDS[resource]))
     metadata: dict[str, Any] = {"name": "x", "annotations": {"forewarn.dev/exempt-until": "2999-01-01"}}
     obj = {"metadata": metadata}
-    return Request(
+    return AdmissionRequest(
         uid="u",
         operation=Operation(operation),
         kind=GroupVersionKind(kind[0], "v1", kind[1]),

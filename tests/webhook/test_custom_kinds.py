@@ -13,9 +13,9 @@ from policies.config import read_config
 from policies.kinds import KINDS, POD_TEMPLATE_PATHS, KindSpec
 from policies.sources import load_cluster
 from tests.webhook.builders import decided, priority_class, review
+from tests.webhook.informer.test_informer import NOW, until
 from tests.webhook.scripted_api import BY_NAME, ScriptedApi, client, kubeconfig, scripted_api
-from tests.webhook.test_informer import NOW, until
-from webhook.admission import Hook
+from webhook.admission.decision import Hook
 from webhook.apiserver import ApiError
 from webhook.apiserver.discovery import discover
 from webhook.informer import Informer

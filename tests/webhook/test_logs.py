@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.webhook.builders import body, deployment
+from tests.webhook.commands.test_commands import Started, cluster_file
 from tests.webhook.running import JSON, answer_of
-from tests.webhook.test_commands import Started, cluster_file
 from webhook.logs import MAX_TEXT, LogWriter, _Line, encode
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from policies.cli import KUBERNETES, VERSION
 from tests.webhook.builders import body, endpoint, pod
 from tests.webhook.running import begin, read_answer, running
-from webhook.endpoint import MAX_BODY
+from webhook.admission.endpoint import MAX_BODY
 from webhook.metrics import OUTCOMES, Metrics, Refusal
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from policies.releases import Release
 from tests.webhook.scripted_api import BY_NAME
 from webhook.commands.serve import _scheduler
 from webhook.commands.state import State, from_files
-from webhook.informer.news import Asked, ListBegins, ListEnds, Runs
+from webhook.informer.deltas import Asked, ListBegins, ListEnds, Runs
 from webhook.informer.state import ClusterState
 from webhook.metrics import Metrics
 from webhook.settings import parse_settings

@@ -11,8 +11,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from webhook.apiserver.errors import UNAUTHORIZED, ApiError, error_of
-from webhook.apiserver.objects import mapping, taken_in
-from webhook.apiserver.transport import Call
+from webhook.apiserver.raw_objects import mapping, taken_in
+from webhook.apiserver.transport import HttpCall
 from webhook.apiserver.watch import Watch
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class ApiServer:
         """The response to a request that was granted. Raises ApiError."""
         connection = self._current()
         all_headers = {"Accept": "application/json", "User-Agent": USER_AGENT, **headers}
-        response = connection.open(Call(method, path, query, all_headers, times.connect, times.read, body, repeats))
+        response = connection.open(HttpCall(method, path, query, all_headers, times.connect, times.read, body, repeats))
         if response.status < 300:
             return response
         if response.status == UNAUTHORIZED:

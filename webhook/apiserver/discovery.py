@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from policies.kinds import KindSpec
 from webhook.apiserver.errors import ApiError
-from webhook.apiserver.objects import mapping
+from webhook.apiserver.raw_objects import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.kinds import NODE, POD, POD_TEMPLATE_PATHS
 from policies.objects.fields import at, group_kind
 from policies.objects.storage import BETA_STORAGE_CLASS, BIND_COMPLETED, MIGRATED_PLUGINS, SELECTED_NODE
-from webhook.apiserver.objects import mapping
+from webhook.apiserver.raw_objects import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ _POOL: Final = 32
 """Connections that are kept: one a watched kind, and a few for what is asked besides."""
 
 
-class Call(NamedTuple):
+class HttpCall(NamedTuple):
     """One HTTP request. Times in seconds: until the connection is there, and between two reads."""
 
     method: str
@@ -40,7 +40,7 @@ class Connection:
         self._base = str(configuration.host).rstrip("/")
         self._lock = Lock()
 
-    def open(self, call: Call) -> Any:
+    def open(self, call: HttpCall) -> Any:
         """Send a request; the urllib3 response, whose body has not been read. Raises ApiError where none comes."""
         import urllib3
 
@@ -54,7 +54,7 @@ class Connection:
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise self._unanswered(error) from None
 
-    def _send(self, call: Call) -> Any:
+    def _send(self, call: HttpCall) -> Any:
         import urllib3
 
         return self._pool.request(

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from webhook.apiserver.errors import ApiError, Silent, error_of
-from webhook.apiserver.objects import mapping, taken_in
+from webhook.apiserver.raw_objects import mapping, taken_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from policies.terminal import columns
 from webhook.apiserver import ApiError, ApiServer, connect
-from webhook.app import create_health_app
+from webhook.apiserver.typed_client import TypedApi
+from webhook.controllers.ca_injector import CaInjector
+from webhook.controllers.installation import Installation
 from webhook.health import Health
-from webhook.injector import Injector
-from webhook.logs import log_to_stderr, say
+from webhook.http.app import create_health_app
+from webhook.http.server import bind, serve_health
+from webhook.logs import log_event, log_to_stderr
 from webhook.metrics import Metrics
-from webhook.place import Place
-from webhook.server import bind, serve_health
 from webhook.settings import port
-from webhook.typed_api import TypedApi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command until it is told to stop; returns the exit status."""
     options = _parser().parse_args(arguments)
     write_last_lines = log_to_stderr()
-    place = Place(options.namespace, options.identity or socket.gethostname())
+    installation = Installation(options.namespace, options.identity or socket.gethostname())
     metrics, health = Metrics(), Health(listening=True)
 
     def beat() -> None:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"forewarn ca-injector: {fault}", file=sys.stderr)  # noqa: T201
         return FAILED
     with listening, _stop_when_told() as stop:
-        injector = Injector(TypedApi(api), place, metrics, beat)
+        injector = CaInjector(TypedApi(api), installation, metrics, beat)
         health.faults = (injector.fault,)
         end = serve_health(listening, create_health_app(health, metrics))
         print(f"health on http://{options.host}:{listening.getsockname()[1]}", flush=True)  # noqa: T201
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
             injector.run(stop)
         finally:
             end()
-    say("stopped", {})
+    log_event("stopped", {})
     write_last_lines()
     return DONE
 

@@ -21,8 +21,8 @@ from policies.kinds import NAMESPACE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.manifests import read
 from policies.objects.fields import at, group_kind
 from policies.terminal import painter, wants_color
-from webhook import impact
-from webhook.json_patch import PatchOperation, apply_patch
+from webhook.admission import impact_annotation
+from webhook.admission.json_patch import PatchOperation, apply_patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,7 +99,7 @@ def _applied(name: str, connection: HTTPSConnection) -> Iterator[str]:
         else:
             group = group_kind(subject.object).split("/")[0]
             yield f"{ref.kind.lower()}{'.' + group if group else ''}/{ref.name} created"
-        if told := at(answer.stored, *impact.PATH):
+        if told := at(answer.stored, *impact_annotation.PATH):
             yield ""
             yield rf"$ kubectl get -f {name} -o jsonpath='{{.metadata.annotations.forewarn\.dev/preemption-impact}}'"
             yield told

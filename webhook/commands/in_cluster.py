@@ -1,22 +1,22 @@
-"""What `forewarn serve` does of itself when it is told its namespace: webhook.upkeep, put together."""
+"""What `forewarn serve` does of itself when it is told its namespace: webhook.controllers.replica, put together."""
 
 from __future__ import annotations
 
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
-from webhook.callers import none
+from webhook.admission.callers import none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webhook.admission import Reserve
-    from webhook.callers import Tokens
+    from webhook.admission.callers import Tokens
+    from webhook.admission.decision import Reserve
     from webhook.commands.state import State
-    from webhook.informer.news import Changed
+    from webhook.http.tls import SwappingContext
+    from webhook.informer.deltas import Changed
     from webhook.metrics import Metrics
     from webhook.settings import Settings
-    from webhook.tls import SwappingContext
 
 
 class InCluster(NamedTuple):
@@ -39,17 +39,17 @@ def in_cluster(settings: Settings, state: State, contexts: SwappingContext, metr
         return InCluster()
     if state.api is None:
         raise ValueError("--namespace is for a cluster that is watched: leave it out, or --cluster with files")
-    from webhook.place import Place
-    from webhook.typed_api import TypedApi
-    from webhook.upkeep import Upkeep
+    from webhook.apiserver.typed_client import TypedApi
+    from webhook.controllers.installation import Installation
+    from webhook.controllers.replica import ReplicaControllers
 
-    place = Place(settings.namespace, settings.identity or socket.gethostname())
+    installation = Installation(settings.namespace, settings.identity or socket.gethostname())
     own = contexts if settings.tls_cert is None else None
-    upkeep = Upkeep(TypedApi(state.api), place, metrics, own, state.cluster)
+    upkeep = ReplicaControllers(TypedApi(state.api), installation, metrics, own, state.cluster)
 
-    def changed(news: Changed) -> None:
-        if news.resource.kind == "PriorityClass":
-            upkeep.reservations.seen(news.object)
+    def changed(delta: Changed) -> None:
+        if delta.resource.kind == "PriorityClass":
+            upkeep.reservations.seen(delta.object)
 
     state.listen(changed)
     return InCluster(upkeep.reservations.reserve, upkeep.tokens, upkeep.fault, upkeep.start())

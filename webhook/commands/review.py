@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config import ConfigError
 from policies.disclosure import Disclose
+from policies.kube_apiserver.priority import Forbidden, admit_pod
 from policies.objects.fields import InvalidObject, mapping
-from policies.priority import Forbidden, admit_pod
 from policies.sources import SourceError, load_cluster, read_file
 from policies.terminal import complain
-from webhook.admission import Decision, Hook, Time, decide
-from webhook.json_patch import apply_patch
-from webhook.review import BadReview, parse_review
+from webhook.admission.decision import Decision, Hook, Time, decide
+from webhook.admission.json_patch import apply_patch
+from webhook.admission.review import BadReview, parse_review
 from webhook.settings import configuration
 
 if TYPE_CHECKING:

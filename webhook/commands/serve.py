@@ -18,44 +18,44 @@ from policies.config.load import says_nothing
 from policies.disclosure import Disclose
 from policies.sources import SourceError
 from webhook.accuracy import Accuracy
-from webhook.app import create_app, create_health_app
-from webhook.asgi import Limits, Routes
-from webhook.callers import BadTokens, Callers, none, read_tokens
-from webhook.certificates import self_signed
+from webhook.admission.callers import BadTokens, Callers, none, read_tokens
+from webhook.admission.endpoint import Endpoint, Gate
+from webhook.admission.workers import Workers
 from webhook.commands.in_cluster import InCluster, in_cluster
 from webhook.commands.state import context_of, from_files, from_watches
-from webhook.endpoint import Endpoint, Gate
 from webhook.health import Health
-from webhook.logs import count_dropped, log_to_stderr, say
+from webhook.http.app import create_app, create_health_app
+from webhook.http.asgi import Limits, Routes
+from webhook.http.server import TlsServer, bind, from_wsgi, serve_health
+from webhook.http.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate, untimely, worse
+from webhook.logs import count_dropped, log_event, log_to_stderr
 from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
-from webhook.server import TlsServer, bind, from_wsgi, serve_health
 from webhook.settings import configuration, parse_settings, unknown_variables
-from webhook.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate, untimely, worse
-from webhook.workers import Workers
+from webhook.x509 import self_signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from socket import socket
 
     from policies.releases import Release
-    from webhook.access import AccessReviews
-    from webhook.callers import Tokens
-    from webhook.certificates import Certificate
+    from webhook.admission.access_reviews import AccessReviews
+    from webhook.admission.callers import Tokens
     from webhook.commands.state import State
     from webhook.settings import Settings
+    from webhook.x509 import Certificate
 
 USAGE, FAILED = 2, 3
 _SWITCH_SECONDS = 0.001
 """How long the thread that judges keeps the interpreter while the event loop wants it; Python's own is 5 ms."""
 _ASKED_FOR_LATE = (
-    "policies.apis.limit_ranger",
+    "policies.kube_apiserver.validation.limit_ranger",
     "policies.controllers.changes",
     "policies.extent",
     "policies.controllers.new_pods",
-    "policies.quota.admission",
-    "policies.rules.quota_use",
-    "policies.scheduling.fast.room",
+    "policies.kube_apiserver.quota.admission",
+    "policies.rules.support.quota_use",
+    "policies.scheduling.vectorized.capacity",
     "numpy.ma",
 )
 """What the linter imports only where it needs it: here no first request must wait for it."""
@@ -74,7 +74,9 @@ def main(arguments: Sequence[str]) -> int:
     settings = parse_settings(arguments, os.environ)
     write_last_lines = log_to_stderr()
     for name in unknown_variables(os.environ):
-        say("unknown variable", {"variable": name, "why": "it stands for no flag and does nothing"}, logging.WARNING)
+        log_event(
+            "unknown variable", {"variable": name, "why": "it stands for no flag and does nothing"}, logging.WARNING
+        )
     try:
         with _ended_when_told():
             return _run(settings)
@@ -153,7 +155,7 @@ def _run(settings: Settings) -> int:
         routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits, workers)
         names = frozenset(settings.client_names)
         TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.refuse_by_status).run([secure])
-        say("stopped", {"in_flight": gate.inside})
+        log_event("stopped", {"in_flight": gate.inside})
     return 0
 
 
@@ -187,11 +189,11 @@ def _scheduler(settings: Settings, state: State, metrics: Metrics) -> Callable[[
 
     reloaded = Reloaded("scheduler-config", [settings.scheduler_file], load, metrics)
 
-    def look() -> None:
+    def reconcile() -> None:
         if reloaded.check():
             state.use(reloaded.get())
 
-    return look
+    return reconcile
 
 
 def _reviews(state: State) -> AccessReviews | None:
@@ -200,9 +202,9 @@ def _reviews(state: State) -> AccessReviews | None:
         return None
     from time import monotonic
 
-    from webhook.access import TIMEOUTS, AccessReviews
+    from webhook.admission.access_reviews import TIMEOUTS, AccessReviews
     from webhook.apiserver import Timeouts
-    from webhook.typed_api import TypedApi
+    from webhook.apiserver.typed_client import TypedApi
 
     return AccessReviews(TypedApi(state.api, Timeouts(*TIMEOUTS)), monotonic)
 
@@ -253,12 +255,12 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext
         raise CannotStart(fault, FAILED) from None
     metrics.certificate_expiry.set_function(lambda: contexts.certificate.not_after.timestamp())
 
-    def look() -> None:
+    def reconcile() -> None:
         certificate, demands = new_certificate(), new_demands()
         if certificate or demands:
             contexts.swap(certificate, demands)
 
-    return contexts, look
+    return contexts, reconcile
 
 
 def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Callable[[], Certificate | None]]:
@@ -277,7 +279,7 @@ def _certificate(settings: Settings, metrics: Metrics) -> tuple[Certificate, Cal
     )
     if why := untimely(reloaded.get(), datetime.now(UTC)):
         told = f"{why}; it is served all the same until there is another one, for clients go by their own clocks"
-        say("certificate", {"file": str(chain), "why": told}, logging.WARNING)
+        log_event("certificate", {"file": str(chain), "why": told}, logging.WARNING)
     return reloaded.get(), lambda: reloaded.get() if reloaded.check() else None
 
 

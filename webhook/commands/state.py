@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.releases import Release
     from webhook.accuracy import Accuracy
-    from webhook.admission import Confirm
+    from webhook.admission.decision import Confirm
     from webhook.apiserver import ApiServer
-    from webhook.informer.news import Changed
+    from webhook.informer.deltas import Changed
     from webhook.metrics import Metrics
 
 LIVE: Final = "live"
@@ -116,11 +116,11 @@ def from_watches(
     )
     listeners: list[Callable[[Changed], None]] = []
 
-    def changed(news: Changed) -> None:
-        if news.resource.kind == "Pod":
-            accuracy.seen(news.object, news.gone)
+    def changed(delta: Changed) -> None:
+        if delta.resource.kind == "Pod":
+            accuracy.seen(delta.object, delta.gone)
         for listener in listeners:
-            listener(news)
+            listener(delta)
 
     informer.changed = changed
     informer.start()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from policies.kinds import BY_GROUP_KIND
 from webhook.apiserver.discovery import discover
 from webhook.apiserver.errors import ApiError
-from webhook.logs import LOGGER, say
+from webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +54,7 @@ def _look_for(
             except ApiError as error:
                 if told.get(kind) != str(error):
                     told[kind] = str(error)
-                    say("custom kind is not watched", {"kind": kind, "why": str(error)}, logging.WARNING)
+                    log_event("custom kind is not watched", {"kind": kind, "why": str(error)}, logging.WARNING)
             except Exception:
                 LOGGER.exception("a fault of ours while looking for %s", kind)
             else:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.kinds import KINDS, POD_TEMPLATE_PATHS
 from webhook.apiserver import ApiError
-from webhook.informer.news import Asked, Changed, Runs
+from webhook.informer.deltas import Asked, Changed, Runs
 from webhook.informer.reflector import DEFAULT_PACE, Backoff, Outlets, Reflector
 from webhook.informer.state import ClusterState
-from webhook.logs import LOGGER, say
+from webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.kinds import KindSpec
     from policies.releases import Release
-    from webhook.informer.news import News
-    from webhook.informer.reflector import Api, Pace
+    from webhook.informer.deltas import Delta
+    from webhook.informer.reflector import ListerWatcher, Pace
 
 _WAITING: Final = 16
 """News that wait for the owner; a page of a list is one. More would only take memory: reflectors wait instead."""
@@ -54,7 +54,7 @@ class Informer:
 
     def __init__(
         self,
-        api: Api,
+        api: ListerWatcher,
         resources: Iterable[KindSpec] = KINDS,
         pace: Pace = DEFAULT_PACE,
         trouble: Callable[[KindSpec, str], None] = _nothing,
@@ -68,7 +68,7 @@ class Informer:
         self._version = version if release is not None and release.minor is None else None
         self._trouble = trouble
         self.changed: Callable[[Changed], None] = _nothing
-        self._news: Queue[News | None] = Queue(_WAITING)
+        self._news: Queue[Delta | None] = Queue(_WAITING)
         self._stop = Event()
         self._synced = Event()
         self._api, self._pace = api, pace
@@ -162,11 +162,11 @@ class Informer:
             self._put(Runs(told))
             self._stop.wait(_RELEASE_SECONDS if known else backoff.next())
 
-    def _put(self, news: News) -> None:
+    def _put(self, delta: Delta) -> None:
         """Hand news to the owner; wait while it is busy, but not past the end."""
         while not self._stop.is_set():
             with suppress(Full):
-                self._news.put(news, timeout=_TURN_SECONDS)
+                self._news.put(delta, timeout=_TURN_SECONDS)
                 return
 
     def _troubled(self, resource: KindSpec, word: str, _error: ApiError | None) -> None:
@@ -177,9 +177,9 @@ class Informer:
         due, fresh = 0.0, False
         while not self._stop.is_set():
             try:
-                news = self._news.get(timeout=max(0.0, due - monotonic()) if fresh else _TURN_SECONDS)
+                delta = self._news.get(timeout=max(0.0, due - monotonic()) if fresh else _TURN_SECONDS)
                 fresh = True
-                self._take(news)
+                self._take(delta)
             except Empty:
                 pass
             except Exception:
@@ -189,11 +189,11 @@ class Informer:
                 if self._published():
                     due = monotonic() + _PUBLISH_SECONDS
 
-    def _take(self, news: News | None) -> None:
-        if news is not None:
-            self._state.take(news)
-        if isinstance(news, Changed):
-            self.changed(news)
+    def _take(self, delta: Delta | None) -> None:
+        if delta is not None:
+            self._state.take(delta)
+        if isinstance(delta, Changed):
+            self.changed(delta)
 
     def _published(self) -> bool:
         """Publish; whether there was any news."""
@@ -217,4 +217,4 @@ class Informer:
         gc.collect()
         gc.freeze()
         self._synced.set()
-        say("cluster state is in", {})
+        log_event("cluster state is in", {})

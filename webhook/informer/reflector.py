@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from webhook.apiserver import ApiError, Expired, Silent
 from webhook.apiserver.client import PAGE
-from webhook.informer.news import Changed, Heard, ListBegins, Listed, ListEnds
-from webhook.logs import LOGGER, say
+from webhook.informer.deltas import Changed, Heard, ListBegins, Listed, ListEnds
+from webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policies.kinds import KindSpec
     from webhook.apiserver import Page, Watch
-    from webhook.informer.news import News
+    from webhook.informer.deltas import Delta
 
 
 class Pace(NamedTuple):
@@ -56,7 +56,7 @@ class Backoff:
         return max(at_least, longest * (0.5 + self.random() / 2))
 
 
-class Api(Protocol):
+class ListerWatcher(Protocol):
     """What a reflector needs of an API server."""
 
     def pages(self, resource: KindSpec, limit: int = ...) -> Iterator[Page]:
@@ -72,7 +72,7 @@ class Outlets(NamedTuple):
     `tell` may block while the owner is busy. `wait` sleeps so many seconds; true: it is time to stop.
     """
 
-    tell: Callable[[News], None]
+    tell: Callable[[Delta], None]
     trouble: Callable[[KindSpec, str, ApiError | None], None]
     wait: Callable[[float], bool]
     clock: Callable[[], float] = monotonic
@@ -84,7 +84,7 @@ _TALK: Final = {403: "grant it in the ClusterRole", 401: "the API server does no
 class Reflector:
     """One kind, on one thread. `fault` says what stands in the way; safe to read from any thread."""
 
-    def __init__(self, api: Api, resource: KindSpec, outlets: Outlets, backoff: Backoff) -> None:
+    def __init__(self, api: ListerWatcher, resource: KindSpec, outlets: Outlets, backoff: Backoff) -> None:
         self.resource = resource
         self.fault: ApiError | None = None
         self._api, self._outlets, self._backoff = api, outlets, backoff
@@ -183,7 +183,7 @@ class Reflector:
         if error.status in _TALK:
             fields["remedy"] = _TALK[error.status]
         lacks = f"RBAC does not let forewarn {self._verb} {self.resource.name}" if error.status == 403 else ""
-        say(
+        log_event(
             lacks or f"cannot {self._verb} {self.resource.name}",
             fields,
             logging.ERROR if error.refused else logging.WARNING,
@@ -191,5 +191,5 @@ class Reflector:
 
     def _well(self) -> None:
         if self.fault is not None:
-            say(f"can {self._verb} {self.resource.name} again", {"resource": self.resource.name})
+            log_event(f"can {self._verb} {self.resource.name} again", {"resource": self.resource.name})
         self.fault = None

@@ -12,8 +12,8 @@ from policies.config.model import ConfigError
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, ref_of
 from policies.releases import BadGates, UnknownRelease, minor_of
-from webhook.informer.news import Asked, Changed, Heard, ListBegins, Listed, ListEnds, Runs
-from webhook.logs import LOGGER, say
+from webhook.informer.deltas import Asked, Changed, Heard, ListBegins, Listed, ListEnds, Runs
+from webhook.logs import LOGGER, log_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot, Key
     from policies.kinds import KindSpec
     from policies.releases import Release
-    from webhook.informer.news import News
+    from webhook.informer.deltas import Delta
 
 _REMEMBERED: Final = 1000
 """Refusals that are not logged a second time."""
@@ -68,9 +68,9 @@ class ClusterState:
         now = self._clock()
         return {resource: now - heard for resource, heard in tuple(self._heard.items()) if not resource.optional}
 
-    def take(self, news: News) -> None:
+    def take(self, delta: Delta) -> None:
         """Take news in."""
-        match news:
+        match delta:
             case Runs(version):
                 self._runs(version)
                 return
@@ -125,7 +125,7 @@ class ClusterState:
             return
         if semantics != self._cache.semantics:
             self._cache.semantics, self._changed = semantics, True
-            say(semantics.unknown or f"the cluster runs Kubernetes {semantics.release}", {})
+            log_event(semantics.unknown or f"the cluster runs Kubernetes {semantics.release}", {})
 
     def _warn(self, version: str, fault: Exception) -> None:
         """Once for a version."""
@@ -163,7 +163,7 @@ class ClusterState:
         self._refused(resource)
         if why not in self._told and len(self._told) < _REMEMBERED:
             self._told.add(why)
-            say("object left out", {"resource": resource.name, "why": why}, logging.WARNING)
+            log_event("object left out", {"resource": resource.name, "why": why}, logging.WARNING)
 
 
 def _named(obj: dict[str, Any]) -> Key:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.apis.field_errors import aggregate
+from policies.kube_apiserver.validation.field_errors import aggregate
 from policies.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
 from policies.scheduling.configuration.decoding import decoding_faults
 from policies.scheduling.configuration.expansion import Expansion
@@ -19,7 +19,7 @@ from policies.scheduling.plugins.registry import IN_TREE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policies.apis.field_errors import FieldError
+    from policies.kube_apiserver.validation.field_errors import FieldError
     from policies.objects.fields import ApiObject
     from policies.semantics import Semantics
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.apis.decode import decode_fault
-from policies.apis.field_errors import FieldError
-from policies.apis.schema import ListOf, Struct, Type
 from policies.findings import cut
+from policies.kube_apiserver.validation.decode import decode_fault
+from policies.kube_apiserver.validation.field_errors import FieldError
+from policies.kube_apiserver.validation.schema import ListOf, Struct, Type
 from policies.metering import each
 from policies.objects.fields import json_type
 from policies.scheduling.configuration.schema import API_VERSION, ARGUMENTS, CONFIGURATION, KIND, OPAQUE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.apis.field_errors import FieldError, go_quote
+from policies.kube_apiserver.validation.field_errors import FieldError, go_quote
 from policies.scheduling.configuration.plugin_sets import ALL, PluginSet
 from policies.scheduling.configuration.schema import MULTI_POINT, POINTS
 from policies.scheduling.framework import extends

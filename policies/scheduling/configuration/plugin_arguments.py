@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.apis.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
-from policies.apis.names import qualified_name
+from policies.kube_apiserver.validation.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from policies.kube_apiserver.validation.names import qualified_name
 from policies.metering import each
 from policies.objects.fields import InvalidObject
 from policies.objects.node_selector import NodeAffinity

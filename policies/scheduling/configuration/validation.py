@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.apis.field_errors import FieldError, duplicate, invalid, required
-from policies.apis.names import qualified_name
+from policies.kube_apiserver.validation.field_errors import FieldError, duplicate, invalid, required
+from policies.kube_apiserver.validation.names import qualified_name
 from policies.metering import each
 from policies.scheduling.configuration.duration import seconds
 from policies.scheduling.configuration.schema import API_VERSION, POINTS

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from policies.objects.devices import DeviceClass, ResourceClaim
     from policies.objects.pod import Pod, PodClaim
     from policies.objects.resources import ContainerRequests
+    from policies.scheduling.cluster_objects import ClusterObjects
     from policies.scheduling.devices.selectors import Selectors
-    from policies.scheduling.objects import Objects
 
 _MOST_CLAIMS: Final = 64
 _MOST_DEVICES: Final = 128
@@ -29,12 +29,12 @@ class ClaimProblem(Exception):
     """A claim that keeps the pod from being scheduled anywhere."""
 
 
-def claims_of(pod: Pod, objects: Objects) -> tuple[ResourceClaim, ...]:
+def claims_of(pod: Pod, objects: ClusterObjects) -> tuple[ResourceClaim, ...]:
     """The claims of a pod; one that the controller has yet to make of a template is made here. Raises ClaimProblem."""
     return tuple(claim for claim in (_claim(pod, wanted, objects) for wanted in pod.device_claims) if claim is not None)
 
 
-def _claim(pod: Pod, wanted: PodClaim, objects: Objects) -> ResourceClaim | None:
+def _claim(pod: Pod, wanted: PodClaim, objects: ClusterObjects) -> ResourceClaim | None:
     if wanted.claim is None:
         if wanted.resolved:
             return None  # no claim was needed
@@ -121,7 +121,7 @@ def _container_request(
     return DeviceRequest(f"container-{index}-request-{place}", device_class, count=count)
 
 
-def not_modelled(pod: Pod, objects: Objects, provided: Mapping[str, DeviceClass], selectors: Selectors) -> str:
+def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, DeviceClass], selectors: Selectors) -> str:
     """Why nothing can be said of a pod with devices, empty where something can."""
     extended = extended_resources_of(pod, provided)
     if not pod.device_claims and not extended:
@@ -148,7 +148,7 @@ def not_modelled(pod: Pod, objects: Objects, provided: Mapping[str, DeviceClass]
 
 
 def _unreadable(
-    requests: Sequence[DeviceRequest], classes: Iterable[str], objects: Objects, selectors: Selectors
+    requests: Sequence[DeviceRequest], classes: Iterable[str], objects: ClusterObjects, selectors: Selectors
 ) -> str:
     """What selectors say that is not known here; what they make of each device is kept for the allocation."""
     found = (objects.device_classes.get(("", name)) for name in sorted(classes))

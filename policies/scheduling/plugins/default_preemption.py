@@ -31,6 +31,6 @@ class DefaultPreemption(Plugin):
             return PostFilterResult(unschedulable(reason), details=Preemption(eligible=False, ineligible_reason=reason))
         found = preempt(self.handle, state, pod, statuses)
         found = replace(found, num_candidates=self.args.num_candidates(found.potential_nodes))
-        if not found.selected:
+        if not found.best_candidates:
             return PostFilterResult(unschedulable("preemption is not helpful"), details=found)
-        return PostFilterResult(None, found.selected[0].node_name, found)
+        return PostFilterResult(None, found.best_candidates[0].node_name, found)

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.objects.pod import Pod
-    from policies.scheduling.objects import Objects
+    from policies.scheduling.cluster_objects import ClusterObjects
 
 
-def default_selector(pod: Pod, objects: Objects) -> LabelSelector:
+def default_selector(pod: Pod, objects: ClusterObjects) -> LabelSelector:
     """What the pod's Services and its controller (ReplicationController, ReplicaSet, StatefulSet) select, together."""
     labels: dict[str, str] = {}
     for service in objects.services.values():
@@ -37,7 +37,7 @@ def _exactly(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
     return tuple(Requirement(key, "In", frozenset([value])) for key, value in labels.items())
 
 
-def _of_controller(pod: Pod, objects: Objects) -> tuple[str, Any]:
+def _of_controller(pod: Pod, objects: ClusterObjects) -> tuple[str, Any]:
     """The kind of the pod's controller and its `spec.selector`; empty where it is unknown."""
     if pod.owner is None:
         return "", None

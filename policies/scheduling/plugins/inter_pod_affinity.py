@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.objects.pod_affinity import AffinityTerm, WeightedAffinityTerm
     from policies.scheduling.arguments import InterPodAffinityArgs
-    from policies.scheduling.fast.problem import NodeFitProblem
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.problem import NodeFitProblem
 
 AFFINITY: Final = unresolvable("node(s) didn't match pod affinity rules")
 ANTI_AFFINITY: Final = unschedulable("node(s) didn't match pod anti-affinity rules")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from policies.metering import charge, each
-from policies.scheduling.fast.problem import Constraint, NodeFitProblem, NotValid
+from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from policies.objects.pod import Pod
     from policies.objects.pod_affinity import AffinityTerm
-    from policies.scheduling.fast.tables import Tables
     from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 KEPT: Final = 64
 _MOST_HITS: Final = 100
@@ -30,19 +30,19 @@ def anti_affinity(
 
     Raises NotValid: required affinity, and what cannot be read.
     """
-    pod, tables, snapshot = problem.pod, problem.tables, problem.snapshot
+    pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
     if pod.spec.pod_affinity.errors or pod.spec.pod_affinity.required_affinity:
         raise NotValid
     own = tuple(merge(t, snapshot) for t in pod.spec.pod_affinity.required_anti_affinity)
-    known = _kinds_with_anti_affinity(tables)
+    known = _kinds_with_anti_affinity(matrix)
     if not own and not known:
         return
     about = pod.namespace, id(pod.labels), id(pod.spec), id(snapshot.objects.namespaces)
     keep = pod.labels, pod.spec, snapshot.objects.namespaces
-    theirs = _against(pod, tables, snapshot) if known else {}
+    theirs = _against(pod, matrix, snapshot) if known else {}
     found = []
     for key in dict.fromkeys([*(t.topology_key for t in own), *theirs]):
-        if key not in tables.nodes.keys:
+        if key not in matrix.nodes.keys:
             continue  # no node is in such a topology
         charge(1 + len(own) // 8)
         terms = [t for t in own if t.topology_key == key]
@@ -50,15 +50,15 @@ def anti_affinity(
         def hits(other: Pod, terms: list[AffinityTerm] = terms) -> int:
             return sum(t.matches(pod.namespace, other.namespace, other.labels, NO_LABELS) for t in each(terms, 1))
 
-        per_kind = np.zeros(len(tables.kinds), np.int64)
+        per_kind = np.zeros(len(matrix.kinds), np.int64)
         if terms:
-            per_kind += tables.kept(("anti-affinity", *about, key), keep, hits)[: len(per_kind)]
+            per_kind += matrix.kept(("anti-affinity", *about, key), keep, hits)[: len(per_kind)]
         for kind, count in theirs.get(key, {}).items():
             per_kind[kind] += count
         np.minimum(per_kind, _MOST_HITS, out=per_kind)
         if per_kind.any():
-            topology = tables.nodes.topology(key)
-            here = tables.present(per_kind)
+            topology = matrix.nodes.topology(key)
+            here = matrix.present(per_kind)
             present, none = topology.sums(here), np.zeros(len(here), np.int64)
             counts = np.flatnonzero(topology.present & (here > 0))
             found.append(Constraint(per_kind, topology.present, counts, present, none, domains=topology.values))
@@ -67,16 +67,16 @@ def anti_affinity(
         yield from found
 
 
-def _kinds_with_anti_affinity(tables: Tables) -> list[int]:
+def _kinds_with_anti_affinity(matrix: PodMatrix) -> list[int]:
     """The kinds of pods that have required anti-affinity."""
-    members = tables.kinds.members
-    for number in range(tables.anti_affinity_known, len(members)):
+    members = matrix.kinds.members
+    for number in range(matrix.anti_affinity_known, len(members)):
         pod = members[number]
         assert pod is not None
         if pod.spec.pod_affinity.required_anti_affinity:
-            tables.anti_affinity_kinds.append(number)
-    tables.anti_affinity_known = len(members)
-    return tables.anti_affinity_kinds
+            matrix.anti_affinity_kinds.append(number)
+    matrix.anti_affinity_known = len(members)
+    return matrix.anti_affinity_kinds
 
 
 class Against:
@@ -89,10 +89,10 @@ class Against:
         self.keys, self.by_key = keys, dict[str, dict[int, int]]()
         self._known = 0
 
-    def learn(self, pod: Pod, tables: Tables, namespace_labels: Mapping[str, str]) -> None:
+    def learn(self, pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> None:
         """Look at the kinds that have come since."""
-        for number in tables.anti_affinity_kinds[self._known :]:
-            other = tables.kinds.members[number]
+        for number in matrix.anti_affinity_kinds[self._known :]:
+            other = matrix.kinds.members[number]
             assert other is not None
             hits: dict[str, int] = {}
             for term in each(other.spec.pod_affinity.required_anti_affinity, 0.7):
@@ -106,15 +106,15 @@ class Against:
             self._known += 1
 
 
-def _against(pod: Pod, tables: Tables, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:
+def _against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:
     """What pods on nodes have against this one, by topology."""
     key = pod.namespace, id(pod.labels), id(snapshot.objects.namespaces)
-    found, _ = tables.against.get(key, (None, None))
-    if found is None or found.keys is not tables.nodes.keys:
-        if len(tables.against) >= KEPT:
-            tables.against.clear()
-        found = Against(tables.nodes.keys)
-        tables.against[key] = found, (pod.labels, snapshot.objects.namespaces)
+    found, _ = matrix.against.get(key, (None, None))
+    if found is None or found.keys is not matrix.nodes.keys:
+        if len(matrix.against) >= KEPT:
+            matrix.against.clear()
+        found = Against(matrix.nodes.keys)
+        matrix.against[key] = found, (pod.labels, snapshot.objects.namespaces)
     against: Against = found
-    against.learn(pod, tables, snapshot.namespace_labels(pod.namespace))
+    against.learn(pod, matrix, snapshot.namespace_labels(pod.namespace))
     return against.by_key

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from policies.metering import charge
-from policies.scheduling.fast.problem import Constraint, NodeFitProblem, NotValid
 from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unschedulable
 from policies.scheduling.status import NOT_FOUND
+from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -47,9 +47,9 @@ class NodePorts(Plugin):
         if not spec.host_ports:
             return
         wanted = WantedPorts(spec.host_ports)
-        tables = problem.tables
-        per_kind = tables.kept(("ports", id(spec)), spec, lambda other: wanted.conflicts(set(other.spec.host_ports)))
-        present = tables.present(per_kind)
+        matrix = problem.matrix
+        per_kind = matrix.kept(("ports", id(spec)), spec, lambda other: wanted.conflicts(set(other.spec.host_ports)))
+        present = matrix.present(per_kind)
         for row in np.flatnonzero(present > 1).tolist():
             if wanted.conflicts(problem.snapshot.node_infos[row].used_ports) != present[row]:
                 raise NotValid

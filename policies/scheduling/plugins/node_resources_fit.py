@@ -9,10 +9,10 @@ import numpy as np
 from policies.metering import FEW, charge
 from policies.objects.resources import NON_ZERO_DEFAULTS
 from policies.scheduling.devices.claims import extended_resources_of
-from policies.scheduling.fast.problem import MOST, Demand, NodeFitProblem, NotValid
 from policies.scheduling.framework import Code, CycleState, Plugin, PreFilterResult, Status
 from policies.scheduling.plugins.resource_allocation import amounts_on, requests_of, scorer
 from policies.scheduling.status import NOT_FOUND
+from policies.scheduling.vectorized.problem import MOST, CapacityConstraint, NodeFitProblem, NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -86,7 +86,7 @@ class NodeResourcesFit(Plugin):
             limit = columns.allocatable[index] - amount
             if resource != "pods":
                 problem.resolvable = problem.resolvable & (limit >= 0)
-            problem.demands.append(Demand(present, limit, resource))
+            problem.demands.append(CapacityConstraint(present, limit, resource))
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
         """Upstream `PreScore`. Its scorer knows nothing of pod-level resources (they are never switched on in it)."""

@@ -10,7 +10,6 @@ from policies.metering import charge, each, meter
 from policies.objects.taints import untolerated_taint
 from policies.objects.topology_spread import TopologySpreadConstraint
 from policies.scheduling.arguments import SYSTEM_DEFAULTING
-from policies.scheduling.fast.problem import NodeFitProblem, NotValid
 from policies.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
@@ -25,6 +24,7 @@ from policies.scheduling.framework import (
 from policies.scheduling.plugins.default_selector import default_selector
 from policies.scheduling.plugins.pod_topology_spread_columns import spread
 from policies.scheduling.status import NOT_FOUND
+from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from policies.selectors import with_label_keys
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.scheduling.arguments import PodTopologySpreadArgs
+    from policies.scheduling.cluster_objects import ClusterObjects
     from policies.scheduling.node_info import NodeInfo
-    from policies.scheduling.objects import Objects
 
 NOT_MATCHED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
 LABEL_MISSING: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -266,7 +266,7 @@ def count_pods_match_selector(pods: Sequence[Pod], constraint: TopologySpreadCon
     return sum(pod.namespace == namespace and not pod.terminating and selector.matches(pod.labels) for pod in pods)
 
 
-def default_constraints(pod: Pod, objects: Objects) -> Constraints:
+def default_constraints(pod: Pod, objects: ClusterObjects) -> Constraints:
     """The system's defaults by the selectors of the pod's Services and controller; none where there are none.
 
     Source: upstream `buildDefaultConstraints`.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from policies.objects.taints import untolerated_taint
-from policies.scheduling.fast.problem import Constraint, NodeFitProblem, NotValid, Skew
+from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, Skew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.objects.topology_spread import TopologySpreadConstraint
-    from policies.scheduling.fast.tables import Tables
+    from policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _MAX_INT32: Final = 2**31 - 1
 
 
 def spread(problem: NodeFitProblem, constraints: Sequence[TopologySpreadConstraint]) -> Iterator[Constraint]:
     """The constraints that a place must meet, with their selectors. Raises NotValid."""
-    pod, tables = problem.pod, problem.tables
+    pod, matrix = problem.pod, problem.matrix
     possible = None
     for number, constraint in enumerate(constraints):
         if constraint.max_skew < 1:
             raise NotValid
         if possible is None:
-            possible = np.logical_and.reduce([tables.nodes.topology(c.topology_key).present for c in constraints])
-        yield _spread_constraint(pod, tables, number, constraint, possible)
+            possible = np.logical_and.reduce([matrix.nodes.topology(c.topology_key).present for c in constraints])
+        yield _spread_constraint(pod, matrix, number, constraint, possible)
 
 
 def _spread_constraint(
-    pod: Pod, tables: Tables, number: int, constraint: TopologySpreadConstraint, possible: NDArray[np.bool_]
+    pod: Pod, matrix: PodMatrix, number: int, constraint: TopologySpreadConstraint, possible: NDArray[np.bool_]
 ) -> Constraint:
     """Upstream's count leaves out terminating pods and empty selectors; its AddPod and RemovePod do not."""
     empty = constraint.selector is None or constraint.selector.empty
@@ -49,13 +49,13 @@ def _spread_constraint(
     of_default = () if pod.spec.topology_spread else (constraint,)
     about = pod.namespace, id(pod.labels), id(pod.spec), number, *of_default
     keep = pod.labels, pod.spec
-    per_kind = tables.kept(("spread", *about), keep, changes)
-    included = possible & _included(constraint, pod, tables)
-    of_counted = tables.kept(("counted", *about), keep, counted)
-    changing = tables.present(per_kind)
-    same = np.array_equal(per_kind[: len(tables.kinds)], of_counted[: len(tables.kinds)])
-    topology = tables.nodes.topology(constraint.topology_key)
-    present = topology.sums(np.where(included, changing if same else tables.present(of_counted), 0))
+    per_kind = matrix.kept(("spread", *about), keep, changes)
+    included = possible & _included(constraint, pod, matrix)
+    of_counted = matrix.kept(("counted", *about), keep, counted)
+    changing = matrix.present(per_kind)
+    same = np.array_equal(per_kind[: len(matrix.kinds)], of_counted[: len(matrix.kinds)])
+    topology = matrix.nodes.topology(constraint.topology_key)
+    present = topology.sums(np.where(included, changing if same else matrix.present(of_counted), 0))
     others, domains = _least_elsewhere(topology.values, included, present, len(topology))
     least = others if domains >= constraint.min_domains else np.zeros(len(present), np.int64)
     limit = least + (constraint.max_skew - constraint.matches(pod.labels))
@@ -65,21 +65,21 @@ def _spread_constraint(
     return Constraint(per_kind, included, counts, present, limit, possible, skew=skew)
 
 
-def matching_kinds(pod: Pod, constraint: TopologySpreadConstraint, tables: Tables) -> NDArray[np.int64]:
+def matching_kinds(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> NDArray[np.int64]:
     """Of every kind whether its pods count for the defaults of a pod that spreads by its controller's selector."""
 
     def counted(other: Pod) -> int:
         return other.namespace == pod.namespace and not other.terminating and constraint.matches(other.labels)
 
-    return tables.kept(("defaults", pod.namespace, constraint.selector), constraint.selector, counted)
+    return matrix.kept(("defaults", pod.namespace, constraint.selector), constraint.selector, counted)
 
 
-def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, tables: Tables) -> NDArray[np.bool_]:
+def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
     """The nodes that a constraint looks at."""
-    return _included(constraint, pod, tables)
+    return _included(constraint, pod, matrix)
 
 
-def _included(constraint: TopologySpreadConstraint, pod: Pod, tables: Tables) -> NDArray[np.bool_]:
+def _included(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
     """Source: upstream `matchNodeInclusionPolicies`."""
     spec = pod.spec
 
@@ -89,7 +89,7 @@ def _included(constraint: TopologySpreadConstraint, pod: Pod, tables: Tables) ->
         return constraint.node_taints_policy != "Honor" or untolerated_taint(node.taints, spec.tolerations) is None
 
     policies = f"{constraint.node_affinity_policy} {constraint.node_taints_policy}"
-    return tables.nodes.mask(policies, spec, included)
+    return matrix.nodes.mask(policies, spec, included)
 
 
 def _least_elsewhere(

@@ -1,0 +1,181 @@
+"""What kube-apiserver itself would answer to a request, in its words and codes; no rule of ours.
+
+The stages are those of the API server, and the first that objects answers alone: decode (400), the Priority
+plugin's mutation (403, first fault), object validation (422, all faults), the Priority plugin's validation of classes
+(403), quota (403), and whether the object is there (404, 409). Judged are PriorityClass, Pod and ResourceQuota; other
+kinds, and subresources other than `pods/resize`, are accepted without a look.
+
+Differences, all on purpose: a generated name ends in `xxxxx`; an uncovered limited scope is a 403 (upstream: 500, a
+plain error); faults of map entries come sorted by key (upstream: in Go's random order), of several failing quotas the
+first by name. The cluster's LimitRanges fill in what containers leave out; what they refuse (minimum, maximum,
+ratio) is not covered, nor are those of the same apply. Not covered either: unknown fields (kubectl's strict
+validation), what other admission plugins say or fill in (PodSecurity, RuntimeClass, NamespaceLifecycle …), and what
+kube_apiserver/validation/pod.py says of pods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from policies.kube_apiserver.dry_run.answer import Answer, Refused
+from policies.kube_apiserver.dry_run.request import CLASSES, PODS, QUOTAS, DecodedRequest, Kind, decode, kind_of
+from policies.kube_apiserver.priority import Forbidden, Resolved, admit_pod, check_default, resolved_spec
+from policies.kube_apiserver.quota import RESOURCE_QUOTAS, Check, FaultKind, Pods, check_request, is_terminating
+from policies.kube_apiserver.validation.field_errors import go_quote
+from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from policies.kube_apiserver.validation.pod import validate_pod_create, validate_pod_update
+from policies.kube_apiserver.validation.priority_class import (
+    validate_priority_class,
+    validate_priority_class_object_update,
+)
+from policies.kube_apiserver.validation.resource_quota import validate_resource_quota, validate_resource_quota_update
+from policies.objects.fields import NOTHING, at
+from policies.objects.priority_class import SYSTEM_CLASSES
+from policies.objects.reviewed_object import Operation
+from policies.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
+    from policies.objects.resource_quota import ResourceQuota
+    from policies.objects.reviewed_object import ReviewedObject
+
+
+def dry_run(
+    subject: ReviewedObject, cluster: ClusterSnapshot, options: Options | None = None, *, now: float = 0.0
+) -> Answer:
+    """The answer to one request. Never raises for what its object holds.
+
+    UPDATE needs `subject.old`; where it is absent, the cluster's object stands in. `now`: seconds since 1970, for pods
+    that are past their deletion.
+    """
+    kind = kind_of(subject.object or subject.old or NOTHING)
+    try:
+        if kind is None or (subject.subresource and not (kind is PODS and subject.subresource == "resize")):
+            return _accepted(subject.operation is not Operation.CREATE)
+        if subject.operation in (Operation.DELETE, Operation.CONNECT):
+            return _delete(kind, subject, cluster)
+        request = decode(kind, subject, cluster, options or Options(), now)
+        if subject.subresource:
+            return _quota(request, _prepared_pod(request, request.obj), Pods(now))
+        return _STAGES[kind.kind](request)
+    except Refused as refusal:
+        return refusal.answer
+
+
+def _accepted(is_update: bool, resolved: Resolved | None = None, quotas: Iterable[ResourceQuota] = ()) -> Answer:
+    return Answer(True, 200 if is_update else 201, resolved=resolved, quotas=tuple(quotas))
+
+
+def _delete(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot) -> Answer:
+    """Only the system's own classes may not be deleted (registry/scheduling/priorityclass/storage)."""
+    name = str(at(subject.old or subject.object, "metadata", "name") or "")
+    if kind is CLASSES and subject.operation is Operation.DELETE:
+        if name in {known.name for known in SYSTEM_CLASSES}:
+            problem = "this is a system priority class and cannot be deleted"
+            raise Refused(403, f"{kind.resource} {go_quote(name)} is forbidden: {problem}")
+        if subject.old is None and name not in cluster.priority_classes:
+            raise Refused(404, f"{kind.resource} {go_quote(name)} not found")
+    return _accepted(is_update=True)
+
+
+def _answer_class(request: DecodedRequest) -> Answer:
+    obj = request.obj
+    if request.old is None:
+        request.check(validate_priority_class(obj))
+    else:
+        request.check(validate_priority_class_object_update(obj, request.old))
+    if obj.get("globalDefault"):
+        problem = check_default(request.name, request.is_update, request.cluster.priority_classes.values())
+        if problem:
+            raise request.forbid(problem)
+    _check_new(request, request.name in request.cluster.priority_classes)
+    return _accepted(request.is_update)
+
+
+def _answer_quota(request: DecodedRequest) -> Answer:
+    if request.old is not None:
+        request.check(validate_resource_quota_update(request.obj, request.old))
+        return _accepted(is_update=True)
+    request.check(validate_resource_quota(request.obj))
+    check = check_request(request.obj, request.quotas, request.options.limited_resources, evaluator=RESOURCE_QUOTAS)
+    _refuse(request, check)
+    _check_new(request, (request.namespace, request.name) in request.cluster.resource_quotas)
+    return _accepted(is_update=False, quotas=check.quotas)
+
+
+def _answer_pod(request: DecodedRequest) -> Answer:
+    spec: ApiObject = request.obj.get("spec") or NOTHING
+    if request.old is None:
+        resolved = _admit(request, spec)
+        pod = _prepared_pod(request, {**request.obj, "spec": resolved_spec(spec, resolved)})
+        pod = with_limit_range_defaults(pod, request.cluster.limit_ranges_of(request.namespace))
+        request.check(validate_pod_create(pod))
+        answer = _quota(request, pod, Pods(request.now))
+        _check_new(request, (request.namespace, request.name) in request.cluster.pods)
+        return replace(answer, resolved=resolved)
+    pod = _prepared_pod(request, {**request.obj, "spec": _restored_spec(spec, request.old)})
+    request.check(validate_pod_update(pod, request.old))
+    spec = pod["spec"]
+    resolved = Resolved(
+        spec.get("priorityClassName") or "", spec.get("priority") or 0, spec.get("preemptionPolicy") or ""
+    )
+    if is_terminating(pod) == is_terminating(request.old):
+        return _accepted(is_update=True, resolved=resolved)
+    return replace(_quota(request, pod, Pods(request.now)), resolved=resolved)
+
+
+_STAGES: Final = {CLASSES.kind: _answer_class, QUOTAS.kind: _answer_quota, PODS.kind: _answer_pod}
+
+
+def _admit(request: DecodedRequest, spec: ApiObject) -> Resolved:
+    """The Priority plugin, which runs before a name is generated."""
+    try:
+        return admit_pod(spec, request.cluster.priority_classes)
+    except Forbidden as refusal:
+        raise request.forbid(str(refusal), request.given_name) from None
+
+
+def _restored_spec(spec: ApiObject, old: ApiObject) -> ApiObject:
+    """On UPDATE the plugin puts back what the new object leaves out."""
+    kept = {key: at(old, "spec", key) for key in ("priority", "preemptionPolicy") if spec.get(key) is None}
+    return {**spec, **kept}
+
+
+def _prepared_pod(request: DecodedRequest, pod: ApiObject) -> ApiObject:
+    """What clients may not set is taken out, or taken from the stored pod (`PrepareForCreate`, `PrepareForUpdate`)."""
+    old = request.old
+    system = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+    metadata = {key: value for key, value in pod["metadata"].items() if key not in system}
+    if old is None:
+        # A quality of service that the client claims is believed.
+        return {**pod, "metadata": metadata, "status": {"qosClass": at(pod, "status", "qosClass")}}
+    stored = {key: value for key, value in (old.get("metadata") or NOTHING).items() if key in system}
+    return {**pod, "metadata": {**metadata, **stored}, "status": old.get("status")}
+
+
+def _quota(request: DecodedRequest, pod: ApiObject, pods: Pods) -> Answer:
+    limited = request.options.limited_resources
+    check = check_request(pod, request.quotas, limited, old=request.old, evaluator=pods)
+    _refuse(request, check)
+    return _accepted(request.is_update, quotas=check.quotas)
+
+
+def _refuse(request: DecodedRequest, check: Check) -> None:
+    if not check.faults:
+        return
+    fault = check.faults[0]
+    if fault.kind in (FaultKind.UNCOVERED_SCOPE, FaultKind.INVALID_SCOPE):
+        # Plain errors, without the object's name before them.
+        raise Refused(403 if fault.kind is FaultKind.UNCOVERED_SCOPE else 500, fault.message)
+    raise request.forbid(fault.message)
+
+
+def _check_new(request: DecodedRequest, exists: bool) -> None:
+    if exists and not request.is_update:
+        generated = ", the server was not able to generate a unique name for the object"
+        suffix = generated if at(request.obj, "metadata", "generateName") else ""
+        raise Refused(409, f"{request.kind.resource} {go_quote(request.name)} already exists{suffix}")

@@ -1,0 +1,27 @@
+"""The ResourceQuota plugin for pods: which quotas apply, what a pod uses, and whether it fits.
+
+`usage`, `matches`, `constraints` and `check_request` are what upstream's functions of these names are; all are pure.
+"""
+
+from policies.kube_apiserver.quota.admission import Check, Fault, FaultKind, check_request, first_refused, uncovered
+from policies.kube_apiserver.quota.evaluators import RESOURCE_QUOTAS, Pods
+from policies.kube_apiserver.quota.scopes import InvalidScope, is_covered_by, is_terminating, matches, matching_scopes
+from policies.kube_apiserver.quota.usage import constraints, usage
+
+__all__ = [
+    "usage",
+    "matches",
+    "matching_scopes",
+    "is_covered_by",
+    "is_terminating",
+    "constraints",
+    "check_request",
+    "first_refused",
+    "uncovered",
+    "Check",
+    "Fault",
+    "FaultKind",
+    "InvalidScope",
+    "Pods",
+    "RESOURCE_QUOTAS",
+]

@@ -1,0 +1,75 @@
+"""What a pod uses of a quota (pkg/quota/v1/evaluator/core/pods.go `PodUsageFunc`, `Constraints`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.kube_apiserver.quota.scopes import POD_COUNT
+from policies.kube_apiserver.validation.pod_resources import pod_limits, pod_requests, read_pod_resources
+from policies.kube_apiserver.validation.resources import DEVICE_CLASS, REQUESTS, is_extended, is_huge_page
+from policies.objects.fields import int32, text, timestamp
+from policies.objects.resource_list import add
+from policies.quantity import Quantity, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from policies.objects.fields import ApiObject
+    from policies.objects.resource_list import ResourceList
+
+_ONE: Final = parse_quantity("1")
+_NAMED: Final = ("cpu", "memory", "ephemeral-storage")
+_MUST_BE_SET: Final = frozenset(f"{prefix}{name}" for prefix in ("", REQUESTS, "limits.") for name in _NAMED[:2])
+
+
+def usage(pod: ApiObject, now: float) -> dict[str, Quantity]:
+    """What a pod is charged with; `now` in seconds since 1970. Raises InvalidObject.
+
+    Past its end (phase, or deletion and grace period over) it is only one object: `count/pods`.
+    """
+    counted: dict[str, Quantity] = {POD_COUNT: Quantity(_ONE.nano)}
+    if not _is_charged(pod, now):
+        return counted
+    resources = read_pod_resources(pod)
+    return add(counted, _by_quota_name(pod_requests(resources), pod_limits(resources)))
+
+
+def constraints(pod: ApiObject, required: Collection[str]) -> str:
+    """What a pod must set for a quota that limits `required`, empty where nothing is missing. Raises InvalidObject.
+
+    Each container and init container must set cpu and memory where they are limited, unless the pod as a whole does.
+    """
+    resources = read_pod_resources(pod)
+    if resources.sets_pod_level:
+        return ""
+    missing: dict[str, set[str]] = {}
+    for container in (*resources.containers, *resources.init_containers):
+        for name in _MUST_BE_SET.intersection(required) - {*_by_quota_name(container.requests, container.limits)}:
+            missing.setdefault(name, set()).add(container.name)
+    lines = [f"{name} for: {','.join(sorted(containers))}" for name, containers in sorted(missing.items())]
+    return f"must specify {'; '.join(lines)}" if lines else ""
+
+
+def _by_quota_name(requests: ResourceList, limits: ResourceList) -> dict[str, Quantity]:
+    """Requests and limits under the names that quotas have for them (`podComputeUsageHelper`)."""
+    used = {"pods": _ONE}
+    for name in _NAMED:
+        if name in requests:
+            used[name] = used[f"{REQUESTS}{name}"] = requests[name]
+        if name in limits:
+            used[f"limits.{name}"] = limits[name]
+    for name, quantity in requests.items():
+        if is_huge_page(name):
+            used[name] = used[f"{REQUESTS}{name}"] = quantity
+        elif is_extended(name) or name.startswith(DEVICE_CLASS):
+            used[f"{REQUESTS}{name}"] = quantity
+    return used
+
+
+def _is_charged(pod: ApiObject, now: float) -> bool:
+    """Upstream `QuotaV1Pod`."""
+    if text(pod, "status", "phase") in ("Failed", "Succeeded"):
+        return False
+    deleted = timestamp(pod, "metadata", "deletionTimestamp")
+    grace = int32(pod, "metadata", "deletionGracePeriodSeconds")
+    return deleted is None or grace is None or now <= deleted + grace

@@ -1,0 +1,98 @@
+"""Whether the API server can read an object at all, and encoding/json's words where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.findings import cut
+from policies.kube_apiserver.validation.field_errors import FieldError, go_quote
+from policies.kube_apiserver.validation.schema import ListOf, MapOf, Parsed, Plain, Struct, Type
+from policies.metering import charge, each, meter
+from policies.objects.fields import json_type
+from policies.quantity import InvalidQuantity, parse_quantity
+
+if TYPE_CHECKING:
+    from policies.findings import Path
+    from policies.objects.fields import ApiObject
+
+_BITS: Final = {"int32": 2**31, "int64": 2**63}
+_FIELD: Final = 2
+"""Units of work that a field of a struct costs."""
+_RFC3339: Final = "2006-01-02T15:04:05Z07:00"
+
+
+def decode_fault(obj: ApiObject, struct: Struct) -> FieldError | None:
+    """The fault that keeps an object from being decoded, None where it can be.
+
+    The first in the order of the text; but a quantity or time that cannot be parsed comes before wrong types.
+    """
+    first = None
+    for fault, parsing in _decode(obj, struct, (), struct.name, ""):
+        if parsing:
+            return fault
+        first = first or fault
+    return first
+
+
+def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
+    """Faults, and whether each ends the decoding. `holder`: the innermost struct; `field`: Go's path from the root."""
+    if isinstance(kind, Parsed):
+        yield from _parse(value, kind, path, holder, field)
+    elif value is None:
+        return
+    elif isinstance(kind, Plain):
+        yield from _plain(value, kind, path, holder, field)
+    elif isinstance(kind, ListOf):
+        if not isinstance(value, list | tuple):
+            yield _mismatch(json_type(value), kind.name, path, holder, field), False
+        else:
+            for index, item in enumerate(each(value, 1)):
+                yield from _decode(item, kind.item, (*path, index), holder, field)
+    elif not isinstance(value, Mapping):
+        name = kind.name if isinstance(kind, MapOf) else f"{kind.package}.{kind.name}"
+        yield _mismatch(json_type(value), name, path, holder, field), False
+    elif isinstance(kind, MapOf):
+        work = meter()
+        for key, entry in value.items():
+            work.charge(2)
+            yield from _decode(entry, kind.value, (*path, key), holder, field)
+    else:
+        charge(_FIELD * len(value))
+        for key, entry in value.items():
+            if key in kind.fields:
+                inner = f"{field}.{key}" if field else str(key)
+                yield from _decode(entry, kind.fields[key], (*path, key), kind.name, inner)
+
+
+def _plain(value: Any, kind: Plain, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
+    given = json_type(value)
+    if given != kind.kind:
+        yield _mismatch(given, kind.name, path, holder, field), False
+    elif kind.kind == "number" and not (isinstance(value, int) and -_BITS[kind.name] <= value < _BITS[kind.name]):
+        yield _mismatch(f"number {cut(str(value), 64)}", kind.name, path, holder, field), False
+
+
+def _parse(value: Any, kind: Parsed, path: Path, holder: str, field: str) -> Iterator[tuple[FieldError, bool]]:
+    if kind.name == "quantity":
+        try:
+            parse_quantity(value)
+        except InvalidQuantity as problem:
+            yield FieldError(path, str(problem)), True
+    elif value is not None and not isinstance(value, str):
+        yield _mismatch(json_type(value), "string", path, holder, field), True
+    elif value and not _is_time(value):
+        text = f"parsing time {go_quote(cut(value, 64))} as {go_quote(_RFC3339)}: cannot parse"
+        yield FieldError(path, text), True
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None and text[10:11] == "T"
+    except ValueError:
+        return False
+
+
+def _mismatch(given: str, name: str, path: Path, holder: str, field: str) -> FieldError:
+    return FieldError(path, f"json: cannot unmarshal {given} into Go struct field {holder}.{field} of type {name}")

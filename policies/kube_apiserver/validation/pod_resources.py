@@ -1,0 +1,190 @@
+"""What a pod asks for: its containers' resources with the API's defaults filled in, and their sum.
+
+Sources: pkg/apis/core/v1/defaults.go `SetDefaults_Pod`, component-helpers `resource/helpers.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.kube_apiserver.validation.resources import is_huge_page, is_native, is_pod_level
+from policies.metering import each
+from policies.objects.fields import NOTHING, at
+from policies.objects.resource_list import ResourceList, add, exact_resource_list, greatest, resource_list, rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from policies.objects.fields import ApiObject
+    from policies.quantity import Quantity
+
+
+_CONTAINER: Final = 12
+"""Units that a container costs to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container's resources. `actual_…` and `allocated`: what its status reports, None where it reports nothing."""
+
+    name: str
+    limits: ResourceList
+    requests: ResourceList
+    is_sidecar: bool = False
+    actual_limits: ResourceList | None = None
+    actual_requests: ResourceList | None = None
+    allocated: ResourceList | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """A pod's resources, defaults filled in. `has_own`: `spec.resources` is there, be it empty."""
+
+    containers: tuple[Container, ...]
+    init_containers: tuple[Container, ...]
+    limits: ResourceList
+    requests: ResourceList
+    overhead: ResourceList
+    has_own: bool = False
+    resize_infeasible: bool = False
+
+    @property
+    def sets_pod_level(self) -> bool:
+        """Whether the pod as a whole sets something (`IsPodLevelResourcesSet`)."""
+        return any(is_pod_level(name) for name in (*self.limits, *self.requests))
+
+
+def read_pod_resources(pod: ApiObject) -> PodResources:
+    """Read a pod or a pod template; stored pods are not changed by the defaults. Raises InvalidObject.
+
+    Amounts are rounded last, as upstream does: the pod's defaults are sums of what was written.
+    """
+    statuses = {
+        status.get("name"): status
+        for key in ("containerStatuses", "initContainerStatuses")
+        for status in _objects(pod, "status", key)
+    }
+    containers, init_containers = (
+        tuple(_container(container, statuses, key) for container in _objects(pod, "spec", key))
+        for key in ("containers", "initContainers")
+    )
+    resources = PodResources(
+        containers,
+        init_containers,
+        limits=exact_resource_list(pod, "spec", "resources", "limits"),
+        requests=exact_resource_list(pod, "spec", "resources", "requests"),
+        overhead=resource_list(pod, "spec", "overhead"),
+        has_own=at(pod, "spec", "resources") is not None,
+        resize_infeasible=_is_infeasible(pod),
+    )
+    return _rounded(_with_defaults(resources) if resources.has_own else resources)
+
+
+def container_requests(pod: PodResources) -> ResourceList:
+    """What the spec's containers request together (`AggregateContainerRequests` without status)."""
+    return aggregate(pod, lambda container: container.requests)
+
+
+def container_limits(pod: PodResources) -> ResourceList:
+    """What the spec's containers are limited to together (`AggregateContainerLimits` without status)."""
+    return aggregate(pod, lambda container: container.limits)
+
+
+def pod_requests(pod: PodResources) -> ResourceList:
+    """What the pod requests, the status of its containers considered (`PodRequests` with UseStatusResources)."""
+
+    def effective(container: Container) -> ResourceList:
+        if container.actual_requests is None:
+            return container.requests
+        reported = greatest(container.actual_requests, container.allocated or {})
+        return reported if pod.resize_infeasible else greatest(container.requests, reported)
+
+    total = aggregate(pod, effective) | {name: q for name, q in pod.requests.items() if is_pod_level(name)}
+    return add(total, pod.overhead)
+
+
+def pod_limits(pod: PodResources) -> ResourceList:
+    """What the pod is limited to, the status of its containers considered (`PodLimits` with UseStatusResources)."""
+
+    def effective(container: Container) -> ResourceList:
+        if container.actual_limits is None:
+            return container.limits
+        reported = container.actual_limits
+        return reported if pod.resize_infeasible else greatest(container.limits, reported)
+
+    total = aggregate(pod, effective) | {name: q for name, q in pod.limits.items() if is_pod_level(name)}
+    return add(total, {name: q for name, q in pod.overhead.items() if total.get(name)})
+
+
+def aggregate(pod: PodResources, amount: Callable[[Container], ResourceList]) -> dict[str, Quantity]:
+    """Containers and sidecars together, or the greatest moment of the initialization, whichever is more."""
+    total: ResourceList = {}
+    sidecars: ResourceList = {}
+    peak: ResourceList = {}
+    for container in pod.containers:
+        total = add(total, amount(container))
+    for container in pod.init_containers:
+        if container.is_sidecar:
+            total, sidecars = add(total, amount(container)), add(sidecars, amount(container))
+            peak = greatest(peak, sidecars)
+        else:
+            peak = greatest(peak, add(amount(container), sidecars))
+    return greatest(total, peak)
+
+
+def _container(container: ApiObject, statuses: Mapping[Any, ApiObject], key: str) -> Container:
+    limits = exact_resource_list(container, "resources", "limits")
+    requests = exact_resource_list(container, "resources", "requests")
+    is_sidecar = key == "initContainers" and container.get("restartPolicy") == "Always"
+    # The status of an init container that runs to its end does not count.
+    status = statuses.get(container.get("name"), NOTHING) if is_sidecar or key == "containers" else NOTHING
+    reported = status.get("resources") is not None
+    return Container(
+        name=container.get("name") or "",
+        limits=limits,
+        requests=requests | {name: q for name, q in limits.items() if name not in requests},
+        is_sidecar=is_sidecar,
+        actual_limits=resource_list(status, "resources", "limits") if reported else None,
+        actual_requests=resource_list(status, "resources", "requests") if reported else None,
+        allocated=resource_list(status, "allocatedResources") if reported else None,
+    )
+
+
+def _with_defaults(pod: PodResources) -> PodResources:
+    """Upstream `defaultHugePagePodLimits` and `defaultPodRequests`."""
+    limits = dict(pod.limits)
+    if pod.limits or pod.requests:
+        huge = {name: q for name, q in container_limits(pod).items() if is_huge_page(name) and name not in pod.requests}
+        limits = huge | limits
+    requests = dict(pod.requests)
+    if limits:
+        together = container_requests(pod).items()
+        requests |= {n: q for n, q in together if n not in requests and n in ("cpu", "memory") and is_native(n)}
+        requests |= {n: q for n, q in limits.items() if n not in requests and is_pod_level(n)}
+    return replace(pod, limits=limits, requests=requests)
+
+
+def _rounded(pod: PodResources) -> PodResources:
+    containers, init_containers = (
+        tuple(replace(c, limits=rounded(c.limits), requests=rounded(c.requests)) for c in containers)
+        for containers in (pod.containers, pod.init_containers)
+    )
+    return replace(
+        pod,
+        containers=containers,
+        init_containers=init_containers,
+        limits=rounded(pod.limits),
+        requests=rounded(pod.requests),
+    )
+
+
+def _is_infeasible(pod: ApiObject) -> bool:
+    """Whether a resize of the pod was refused for good (`IsPodResizeInfeasible`)."""
+    pending = (c for c in _objects(pod, "status", "conditions") if c.get("type") == "PodResizePending")
+    first = next(iter(pending), NOTHING)
+    return bool(first.get("reason") == "Infeasible")
+
+
+def _objects(obj: ApiObject, *path: str) -> Iterable[ApiObject]:
+    return (item if item is not None else NOTHING for item in each(at(obj, *path) or (), _CONTAINER))

@@ -1,0 +1,97 @@
+"""Decoding and validation of PriorityClasses, in upstream's words and order.
+
+Sources: pkg/apis/scheduling/validation/validation.go, pkg/registry/scheduling/priorityclass/strategy.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from policies.kube_apiserver.validation.decode import decode_fault
+from policies.kube_apiserver.validation.field_errors import (
+    FieldError,
+    Named,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from policies.kube_apiserver.validation.names import dns1123_subdomain
+from policies.kube_apiserver.validation.object_meta import validate_object_meta, validate_object_meta_update
+from policies.kube_apiserver.validation.schema import PRIORITY_CLASS_STRUCT
+from policies.objects.fields import at
+from policies.objects.priority_class import (
+    HIGHEST_USER_DEFINABLE_PRIORITY,
+    POLICIES,
+    SYSTEM_CLASSES,
+    SYSTEM_PRIORITY_CLASS_PREFIX,
+    PriorityClass,
+)
+
+if TYPE_CHECKING:
+    from policies.objects.fields import ApiObject
+
+
+def decode_error(obj: ApiObject) -> FieldError | None:
+    """The field of a PriorityClass that cannot be decoded, in encoding/json's words; None where it can be."""
+    fault = decode_fault(obj, PRIORITY_CLASS_STRUCT)
+    return fault and FieldError(fault.path, fault.text.removeprefix("json: "))
+
+
+def validate_priority_class(obj: ApiObject) -> list[FieldError]:
+    """All faults of a new class, in upstream's order (`ValidatePriorityClass`). It must decode."""
+    errors = validate_object_meta(obj, namespaced=False)
+    name, value = at(obj, "metadata", "name") or "", obj.get("value") or 0
+    if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
+        fault = _system_fault(name, value, bool(obj.get("globalDefault")))
+        if fault:
+            detail = f"priority class names with 'system-' prefix are reserved for system use only. error: {fault}"
+            errors.append(forbidden(("metadata", "name"), detail))
+    elif value > HIGHEST_USER_DEFINABLE_PRIORITY:
+        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"
+        errors.append(forbidden(("value",), detail))
+    if fault := policy_fault(obj.get("preemptionPolicy")):
+        errors.append(FieldError(("preemptionPolicy",), fault))
+    return errors
+
+
+def validate_priority_class_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
+    """What of a class's own fields may not change, in upstream's order (`ValidatePriorityClassUpdate`)."""
+    errors = []
+    if new.value != old.value:
+        errors.append(forbidden(("value",), "may not be changed in an update."))
+    if new.preemption_policy != old.preemption_policy:
+        errors.append(invalid(("preemptionPolicy",), Named(new.preemption_policy), "field is immutable"))
+    return errors
+
+
+def validate_priority_class_object_update(new: ApiObject, old: ApiObject) -> list[FieldError]:
+    """All faults of a change, those of the metadata first. Both must decode; raises InvalidObject otherwise."""
+    errors = validate_object_meta_update(new, old, namespaced=False)
+    return errors + validate_priority_class_update(PriorityClass.from_api(new), PriorityClass.from_api(old))
+
+
+def policy_fault(policy: Any) -> str:
+    """What is wrong with a preemptionPolicy, empty where nothing is (`ValidatePreemptionPolicy`)."""
+    if policy is None or policy in POLICIES:
+        return ""
+    if policy == "":
+        return required(()).text
+    return not_supported((), policy, POLICIES).text
+
+
+def name_faults(name: str) -> list[str]:
+    """What is wrong with a name that must be a DNS subdomain (`ValidateObjectMeta`, `NameIsDNSSubdomain`)."""
+    if not name:
+        return [required((), "name or generateName is required").text]
+    return [invalid((), name, fault).text for fault in dns1123_subdomain(name)]
+
+
+def _system_fault(name: str, value: int, global_default: bool) -> str:
+    """Upstream `IsKnownSystemPriorityClass`."""
+    for known in SYSTEM_CLASSES:
+        if known.name == name:
+            if known.value != value:
+                return f"value of {name} PriorityClass must be {known.value}"
+            return f"globalDefault of {name} PriorityClass must be false" if global_default else ""
+    return f"{name} is not a known system priority class"

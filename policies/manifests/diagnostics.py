@@ -1,0 +1,120 @@
+"""What is said of a text: faults, template braces, repeated keys, scalars that read otherwise than they look."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import quote
+from policies.manifests.json.source import JsonSource, repeated
+from policies.manifests.yaml.ambiguous import doubtful
+from policies.manifests.yaml.construct import scalar_value
+from policies.manifests.yaml.source import YamlSource, node_at, span
+from policies.objects.reviewed_object import FileDiagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policies.findings import Location, ObjectRef
+    from policies.manifests.documents import Document, Fault
+    from policies.manifests.json.source import Spans
+    from policies.manifests.yaml.construct import Repeated
+    from policies.manifests.yaml.nodes import Node
+    from policies.objects.reviewed_object import ReviewedObject
+
+_BRACES: Final = re.compile(r"\{\{.*?(?:\}\}|$)", re.MULTILINE)
+_RENDER_FIRST: Final = "render the template first: `helm template … | forewarn lint -`"
+
+
+def broken(document: Document, fault: Fault) -> FileDiagnostic:
+    """Why a document cannot be read: template braces where they are the cause."""
+    braces = _braces(document.text, fault.start)
+    if braces is not None:
+        shown = braces[0] if len(braces[0]) <= 60 else f"{braces[0][:57]}..."
+        message = f"template braces {shown}: this is a template, not yet a manifest"
+        return FileDiagnostic("template-braces", message, document.location(*braces.span()), _RENDER_FIRST)
+    line, since = document.line_of(fault.start), None
+    if fault.since is not None:
+        since = document.line_of(fault.since)
+    message = fault.message if since in (None, line) else f"{fault.message} that begins in line {since}"
+    return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end))
+
+
+def _braces(text: str, fault: int) -> re.Match[str] | None:
+    """The braces that a fault comes from: on its line, or the first before it that stand outside of quotes."""
+    line_start = text.rfind("\n", 0, fault) + 1
+    line_end = text.find("\n", fault)
+    for match in islice(_BRACES.finditer(text, 0, len(text) if line_end < 0 else line_end), 1000):
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if "#" in before and (before.lstrip().startswith("#") or " #" in before):
+            continue
+        if match.start() >= line_start or not (before.count('"') % 2 or before.count("'") % 2):
+            return match
+    return None
+
+
+def of_yaml(
+    document: Document, root: Node, repeats: Sequence[Repeated], subjects: Sequence[ReviewedObject]
+) -> Iterator[FileDiagnostic]:
+    """On a document that was read: keys and scalars inside the wanted objects."""
+    owner_at = _yaml_owners(root, subjects)
+    for lost, kept in repeats:
+        where, line = span(document, kept.key_node), document.line_of(lost.key_node.start)
+        if kept.merged:
+            yield _overwritten(lost.key, span(document, lost.key_node), where.line, owner_at(lost.key_node.start))
+        else:
+            yield _duplicate(lost.key, line, where, owner_at(kept.key_node.start))
+    for scalar, message in doubtful(root):
+        owner = owner_at(scalar.start)
+        if owner is not None:
+            fix = f'write "{scalar.text}" if a string is meant, else {json.dumps(scalar_value(scalar))}'
+            yield FileDiagnostic("ambiguous-value", message, span(document, scalar), fix, owner)
+
+
+def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Iterator[FileDiagnostic]:
+    """On a JSON text with repeated keys: those inside the wanted objects."""
+    document = spans.document
+    owner_at = _owners([(*s.source.extent(), s.ref) for s in subjects if isinstance(s.source, JsonSource)])
+    for lost, kept in repeated(document.text, start):
+        owner = owner_at(kept.key_start)
+        if owner is not None:
+            where = document.location(kept.key_start, kept.key_end)
+            yield _duplicate(str(kept.key), document.line_of(lost.key_start), where, owner)
+
+
+def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
+    message = f"key {quote(key)} is given twice: kubectl drops the value in line {line} without a word"
+    return FileDiagnostic("duplicate-key", message, where, "keep one of them", owner)
+
+
+def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None) -> FileDiagnostic:
+    message = f"key {quote(key)} is overwritten in kubectl by the << behind it (from line {line}); YAML keeps it"
+    return FileDiagnostic("ambiguous-value", message, where, "put << before the keys that differ", owner)
+
+
+def _yaml_owners(root: Node, subjects: Sequence[ReviewedObject]) -> Callable[[int], ObjectRef | None]:
+    """Which wanted object a character of the document belongs to."""
+    spans = []
+    for subject in subjects:
+        node = node_at(root, subject.source.prefix) if isinstance(subject.source, YamlSource) else None
+        if node is root:
+            ref = subject.ref
+            return lambda _: ref
+        if node is not None:
+            spans.append((node.start, node.end, subject.ref))
+    return _owners(spans)
+
+
+def _owners(spans: list[tuple[int, int, ObjectRef]]) -> Callable[[int], ObjectRef | None]:
+    """The lookup in spans that do not overlap."""
+    spans.sort(key=lambda span: span[0])
+    starts = [start for start, _, _ in spans]
+
+    def owner(index: int) -> ObjectRef | None:
+        at = bisect_right(starts, index) - 1
+        return spans[at][2] if at >= 0 and index < spans[at][1] else None
+
+    return owner

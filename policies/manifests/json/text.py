@@ -1,0 +1,93 @@
+"""JSON text as kubectl reads it: one value after another, with Go's strictness about numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, Final
+
+from policies.manifests.documents import Fault
+from policies.manifests.yaml.scalars import as_integer
+
+_SPACE: Final = re.compile(r"\s*")
+_INT64: Final = range(-(2**63), 2**63)
+_POSITION: Final = re.compile(r"(?: starting)? at$")
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _number(digits: str) -> int | float:
+    """A number with fraction or exponent; encoding/json sends it on as an integer where it is one below 1e21."""
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits[:40]} does not fit into a number")
+    return as_integer(number)
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < 19 or (len(digits) < 21 and int(digits) in _INT64) else _number(digits)
+
+
+def _no_constant(name: str) -> Any:
+    raise json.JSONDecodeError(f"{name} is no value", "", 0)
+
+
+def problem_of(error: json.JSONDecodeError) -> str:
+    """What is wrong, as a sentence goes on: Python's words, less those that lead to a position."""
+    return _POSITION.sub("", error.msg[:1].lower() + error.msg[1:])
+
+
+class NotJson(Fault):
+    """This is no JSON: kubectl may still read it as YAML."""
+
+
+class JsonReader:
+    """Decodes the values of one text, and notes whether any object gives a key twice."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.repeats = False
+        self._decode = json.JSONDecoder(
+            object_pairs_hook=self._object,
+            parse_float=_number,
+            parse_int=_integer,
+            parse_constant=_no_constant,
+        ).raw_decode
+
+    def skip(self, position: int) -> int:
+        """The first character at or behind `position` that is no space."""
+        match = _SPACE.match(self.text, position)
+        return match.end() if match else position
+
+    def value(self, start: int) -> tuple[Any, int]:
+        """The value that begins at a character, and where it ends. Raises NotJson, or Fault where it is refused."""
+        self.repeats = False
+        try:
+            value, end = self._decode(self.text, start)
+            if _SURROGATE.search(self.text, start, end):
+                value = _well_formed(value)
+        except json.JSONDecodeError as error:
+            at = max(start, min(error.pos, len(self.text)))
+            raise NotJson(f"invalid JSON: {problem_of(error)}", at, at + 1) from None
+        except RecursionError:
+            raise Fault("nested too deeply", start, start + 1) from None
+        except ValueError as error:
+            raise Fault(f"invalid JSON: {error}", start, start + 1) from None
+        return value, end
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            self.repeats = True
+        return result
+
+
+def _well_formed(value: Any) -> Any:
+    """Half a surrogate pair is no character: Go puts U+FFFD in its place."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_well_formed(item) for item in value]
+    if isinstance(value, dict):
+        return {_well_formed(key): _well_formed(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,122 @@
+"""Which of the values in a file are objects that somebody wants, and what Lists hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.kinds import is_namespaced
+from policies.objects.fields import group_kind
+from policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from policies.findings import Path
+    from policies.objects.reviewed_object import Source
+
+NO_KIND: Final = "objects without a kind"
+_NESTED_LISTS: Final = 20
+_LOOKED_AT: Final = 100
+
+
+class ObjectFinder:
+    """Takes values, keeps the wanted objects among them as subjects, and counts."""
+
+    def __init__(self, wanted: Collection[str], namespace: str = "") -> None:
+        self._wanted, self._namespace = wanted, namespace
+        self.subjects: list[ReviewedObject] = []
+        self.objects = 0
+        self.skipped: Counter[str] = Counter()
+
+    def fork(self) -> ObjectFinder:
+        """One with nothing in it that wants the same."""
+        return ObjectFinder(self._wanted, self._namespace)
+
+    def merge(self, other: ObjectFinder) -> None:
+        """Add what another one found behind this one."""
+        self.subjects += other.subjects
+        self.objects += other.objects
+        self.skipped += other.skipped
+
+    def wants(self, api_version: str, kind: str) -> bool:
+        """Whether objects of this type are read, or hold such that are (Lists)."""
+        return kind.endswith("List") or group_kind({"apiVersion": api_version, "kind": kind}) in self._wanted
+
+    def skip(self, kind: str) -> None:
+        """Count an object that nobody wants."""
+        self.objects += 1
+        self.skipped[kind] += 1
+
+    def take(self, value: Any, source: Callable[[Path], Source]) -> list[FileDiagnostic]:
+        """Take one value of the file; `source` makes the source of what stands at a path of it."""
+        return list(self._take(value, source, ()))
+
+    def _take(self, value: Any, source: Callable[[Path], Source], prefix: Path) -> Iterator[FileDiagnostic]:
+        kind = group_kind(value) if isinstance(value, dict) else ""
+        if kind in self._wanted:
+            self.objects += 1
+            namespace = (_own_namespace(value) or self._namespace) if is_namespaced(kind) else ""
+            self.subjects.append(ReviewedObject(value, namespace=namespace, source=source(prefix)))
+        elif (items := items_of(value)) is not None and len(prefix) < 2 * _NESTED_LISTS:
+            for index, item in enumerate(items):
+                yield from self._take(item, source, (*prefix, "items", index))
+        elif items is not None:
+            yield FileDiagnostic(
+                "parse-error", f"Lists in Lists, more than {_NESTED_LISTS} deep", source(prefix).locate(())
+            )
+        else:
+            yield from self._incomplete(value, source(prefix))
+            name = value.get("kind") if isinstance(value, dict) else None
+            self.skip(name if isinstance(name, str) and name else NO_KIND)
+
+    def _incomplete(self, value: Any, source: Source) -> Iterator[FileDiagnostic]:
+        """What is surely meant for the API server, and kubectl does not take."""
+        if isinstance(value, str | list):
+            yield from self._no_object(value, source)
+        if not isinstance(value, dict):
+            return
+        kind, api_version = value.get("kind"), value.get("apiVersion")
+        is_object = isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
+        if is_object and kind and not api_version and any(wanted.endswith(f"/{kind}") for wanted in self._wanted):
+            where, lacks, has = source.locate(("kind",)), "apiVersion", f"kind {kind}"
+        elif api_version and not kind and isinstance(value.get("metadata"), dict):
+            where, lacks, has = source.locate(("apiVersion",)), "kind", f"apiVersion {api_version}"
+        else:
+            return
+        yield FileDiagnostic(
+            "parse-error", f"object with {has} has no {lacks}: kubectl refuses it", where, f"add `{lacks}:`"
+        )
+
+    def _no_object(self, value: str | list[Any], source: Source) -> Iterator[FileDiagnostic]:
+        """A root that is a list of objects, or plain text; a list of something else is the file of another program."""
+        if isinstance(value, str):
+            yield FileDiagnostic("parse-error", "plain text, no object: kubectl refuses it", source.locate(()))
+        elif any(isinstance(item, dict) and group_kind(item) in self._wanted for item in value[:_LOOKED_AT]):
+            fix = "begin each object with ---, or wrap them: kind: List, items:"
+            yield FileDiagnostic("parse-error", "a list of objects: kubectl takes none", source.locate(()), fix)
+
+
+def _own_namespace(value: dict[str, Any]) -> str:
+    metadata = value.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return namespace if isinstance(namespace, str) else ""
+
+
+def items_of(value: Any) -> list[Any] | None:
+    """The items of a List or typed list, with their types filled in; None where it is none."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or not kind.endswith("List"):
+        return None
+    items = value.get("items")
+    return [filled_in(item, value) for item in items] if isinstance(items, list) else None
+
+
+def filled_in(item: Any, parent: dict[str, Any]) -> Any:
+    """An item of a typed list, which names no type itself. Source: apimachinery unstructured, decodeToList."""
+    if not isinstance(item, dict) or item.get("kind") or item.get("apiVersion"):
+        return item
+    kind = parent.get("kind")
+    if not isinstance(kind, str) or not kind.endswith("List") or kind == "List":
+        return item
+    return {**item, "apiVersion": parent.get("apiVersion"), "kind": kind.removesuffix("List")}

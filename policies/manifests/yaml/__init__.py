@@ -1,0 +1,1 @@
+"""YAML text: its nodes with positions, and their values as kubectl reads them."""

@@ -1,0 +1,103 @@
+"""Scalars without quotes that kubectl reads otherwise than their author, or another YAML reader, may."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+from policies.manifests.yaml.nodes import Collection, Scalar
+from policies.manifests.yaml.scalars import STARTS, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.manifests.yaml.nodes import Node
+
+_OCTAL: Final = re.compile(r"[-+]?0o?[0-9_]*[0-9]")
+_BINARY_OR_GROUPED: Final = re.compile(r"[-+]?(0[bB][01_]+|[0-9][0-9a-fA-FxX.]*_[0-9a-fA-F_.]*)")
+_BASE_60: Final = re.compile(r"[-+]?[1-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+_EXPONENT: Final = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
+_SWITCHES: Final = frozenset(
+    word for base in ("y", "n", "yes", "no", "on", "off") for word in (base, base.capitalize(), base.upper())
+)
+
+_FILE_MODES: Final = frozenset(("mode", "defaultMode"))
+_READ_BY_RULES: Final = frozenset(
+    ("value", "priority", "priorityClassName", "preemptionPolicy", "globalDefault", "name", "namespace")
+)
+_STRING_MAPS: Final = frozenset(("labels", "annotations", "nodeSelector", "matchLabels"))
+
+
+def may_surprise(text: str) -> bool:
+    """Whether a scalar without quotes needs a closer look: in some field it might get a remark."""
+    if text in _SWITCHES:
+        return True
+    if len(text) < 2 or text[0] not in "+-0123456789" or (text.isdigit() and text[0] != "0"):
+        return False
+    return any(pattern.fullmatch(text) for pattern in (_OCTAL, _BINARY_OR_GROUPED, _BASE_60, _EXPONENT))
+
+
+def doubtful(root: Node) -> Iterator[tuple[Scalar, str]]:
+    """The scalars of a document that may surprise, and what to say of each."""
+    stack: list[tuple[Node, str, bool]] = [(root, "", False)]
+    while stack:
+        node, field, wants_string = stack.pop()
+        if type(node) is Scalar:
+            if node.plain and node.tag is None and node.text and node.text[0] in STARTS:
+                message = _doubt(node.text, field, wants_string)
+                if message:
+                    yield node, message
+        elif type(node) is Collection and node.is_mapping:
+            children = node.children
+            inside = field in _STRING_MAPS
+            for index in range(len(children) - 2, -2, -2):
+                key = children[index]
+                name = key.text if type(key) is Scalar else ""
+                stack.append((children[index + 1], name, inside or name in _READ_BY_RULES))
+                stack.append((key, "", False))
+        elif type(node) is Collection:
+            stack.extend((child, field, wants_string) for child in reversed(node.children))
+
+
+def _doubt(text: str, field: str, wants_string: bool) -> str:
+    """Why this scalar may surprise; empty where it will not."""
+    if text in _SWITCHES:
+        return f"{text} without quotes is the boolean {json.dumps(resolve(text))} to kubectl, and a string in YAML 1.2"
+    if text[0] not in "+-0123456789" or len(text) > 100:
+        return ""
+    if _OCTAL.fullmatch(text) and field not in _FILE_MODES and text.strip("+-0"):
+        return _octal(text)
+    if _BINARY_OR_GROUPED.fullmatch(text) and isinstance(value := resolve(text), int | float):
+        return f"{text} without quotes is the number {value} to kubectl, and a string in YAML 1.2"
+    if wants_string and _BASE_60.fullmatch(text):
+        number = _base_60(text)
+        return f'{text} without quotes is the string "{text}" to kubectl, and the number {number} in YAML 1.1'
+    if wants_string and _EXPONENT.fullmatch(text) and isinstance(value := resolve(text), float):
+        return f"{text} without quotes is the number {value:g} to kubectl, and a string in YAML 1.1"
+    return ""
+
+
+def _octal(text: str) -> str:
+    value = resolve(text)
+    decimal = text.replace("_", "").lstrip("+-")
+    if not isinstance(value, int):
+        # No octal number (a digit above 7): kubectl takes it as a decimal one.
+        return (
+            f"{text} without quotes is the number {int(value)} to kubectl, and a string in YAML 1.1"
+            if isinstance(value, float)
+            else ""
+        )
+    if "o" in text:
+        return f"{text} without quotes is the octal number {value} to kubectl, and a string in YAML 1.1"
+    if abs(value) == int(decimal):
+        return ""
+    return f"{text} without quotes is the octal number {value} to kubectl, and {int(decimal)} in YAML 1.2"
+
+
+def _base_60(text: str) -> float | int:
+    """YAML 1.1's sexagesimal: 1:30 is 90."""
+    total: float = 0
+    for part in text.lstrip("+-").replace("_", "").split(":"):
+        total = total * 60 + (float(part) if "." in part else int(part))
+    return -total if text[0] == "-" else total

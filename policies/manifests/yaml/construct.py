@@ -1,0 +1,138 @@
+"""From nodes to JSON values as kubectl sends them. Source: go.yaml.in/yaml/v2 decode.go, sigs.k8s.io/yaml yaml.go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.manifests.documents import Fault
+from policies.manifests.yaml.aliasing import check_aliasing
+from policies.manifests.yaml.nodes import Alias, Collection, Scalar, followed
+from policies.manifests.yaml.scalars import STARTS, Unreadable, key_of, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.manifests.yaml.nodes import Node
+
+MAX_SCALAR: Final = 3 * 1024 * 1024
+"""The API server refuses requests above 3 MiB: no field of an object can be longer."""
+
+
+class MappingEntry(NamedTuple):
+    """One entry of a mapping: brought in by a `<<` (merged), or written in place."""
+
+    key: str
+    key_node: Node
+    value: Node
+    merged: bool = False
+
+
+class Repeated(NamedTuple):
+    """A key in place that is set again: `lost` is the entry that kubectl drops, `kept` the one that it takes."""
+
+    lost: MappingEntry
+    kept: MappingEntry
+
+
+class Construction:
+    """The value of one document, and the keys that it gives twice."""
+
+    def __init__(self, root: Node | None) -> None:
+        """Raises Fault where kubectl refuses the document."""
+        self.repeated: list[Repeated] = []
+        self._shared: dict[int, Any] = {}
+        if root is not None:
+            check_aliasing(root)
+        self.value: Any = None if root is None else self._value(root)
+
+    def _value(self, node: Node) -> Any:
+        if type(node) is Scalar:
+            text = node.text
+            if node.tag is None and text and text[0] not in STARTS and len(text) < MAX_SCALAR:
+                return text
+            return scalar_value(node)
+        if type(node) is Alias:
+            target = node.target
+            if id(target) not in self._shared:
+                self._shared[id(target)] = self._value(target)
+            return self._shared[id(target)]
+        assert type(node) is Collection
+        return self._mapping(node) if node.is_mapping else [self._value(child) for child in node.children]
+
+    def _mapping(self, node: Collection) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        children = node.children
+        for index in range(0, len(children), 2):
+            key = children[index]
+            if type(key) is not Scalar or key.text == "<<":
+                return self._unusual(node)
+            name = key_text(key)
+            if name in result:
+                return self._unusual(node)
+            result[name] = self._value(children[index + 1])
+        return result
+
+    def _unusual(self, node: Collection) -> dict[str, Any]:
+        """A mapping with merges, aliases as keys or repeated keys."""
+        kept: dict[str, MappingEntry] = {}
+        for entry in entries(node):
+            before = kept.get(entry.key)
+            if before is not None and not before.merged:
+                self.repeated.append(Repeated(before, entry))
+            kept[entry.key] = entry
+        return {key: self._value(entry.value) for key, entry in kept.items()}
+
+
+def scalar_value(node: Scalar) -> Any:
+    """The JSON value of a scalar. Raises Fault."""
+    if len(node.text) > MAX_SCALAR:
+        raise Fault(f"a value of {len(node.text)} characters: the API server takes 3 MiB in all", node.start)
+    try:
+        return value_of(node.text, node.tag, node.plain)
+    except Unreadable as error:
+        raise Fault(str(error), node.start, node.end) from None
+
+
+def key_text(node: Scalar) -> str:
+    """The JSON key that a scalar becomes. Raises Fault."""
+    try:
+        return key_of(node.text, node.tag, node.plain)
+    except Unreadable as error:
+        raise Fault(str(error), node.start, node.end) from None
+
+
+def entries(node: Collection) -> Iterator[MappingEntry]:
+    """What a mapping sets, in the order in which it is set: of the same key the last counts. Raises Fault.
+
+    kubectl's reader does not give entries in place precedence over merged ones: a `<<` behind them wins.
+    """
+    children = iter(node.children)
+    for key, value in zip(children, children, strict=True):
+        if _is_merge(key):
+            for mapping in _merged(value):
+                for entry in entries(mapping):
+                    yield entry._replace(merged=True)
+            continue
+        target = followed(key)
+        if isinstance(target, Collection):
+            what = "a mapping" if target.is_mapping else "a list"
+            raise Fault(f"{what} cannot be a key", key.start, key.end)
+        yield MappingEntry(key_text(target), key, value)
+
+
+def _is_merge(key: Node) -> bool:
+    return isinstance(key, Scalar) and key.text == "<<" and (key.plain or key.tag == "tag:yaml.org,2002:merge")
+
+
+def _merged(value: Node) -> Iterator[Collection]:
+    """The mappings that a `<<` brings in; of a list the first one is set last, so that it wins."""
+    target = followed(value)
+    if isinstance(target, Collection) and target.is_mapping:
+        yield target
+        return
+    is_list = isinstance(value, Collection)
+    for part in reversed(value.children) if is_list else (value,):  # type: ignore[union-attr]
+        target = followed(part)
+        if not isinstance(target, Collection) or not target.is_mapping:
+            raise Fault("map merge requires map or sequence of maps as the value", part.start, part.end)
+        yield target

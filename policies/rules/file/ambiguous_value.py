@@ -1,0 +1,47 @@
+"""kubectl reads a plain value as something else than it looks.
+
+Why: kubectl reads YAML 1.1: yes, no, on and off are booleans, 0777 is octal, 1:30 is a number in base 60.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: low
+    value: 010
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: low
+    value: 8
+
+Fix: quote the text, or write the number plainly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Severity
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import diagnostics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import Problem
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "ambiguous-value"
+TARGETS: Final = (Target.FILE,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """What reading the files has found."""
+    yield from diagnostics(ID, context)

@@ -1,0 +1,46 @@
+"""A mapping has the same key twice.
+
+Why: only one of the two counts, and readers do not agree which; kubectl takes the last and says nothing of the other.
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      name: web-2
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+
+Fix: keep one of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Severity
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import diagnostics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import Problem
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "duplicate-key"
+TARGETS: Final = (Target.FILE,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """What reading the files has found."""
+    yield from diagnostics(ID, context)

@@ -1,0 +1,85 @@
+"""A file, or an object in it, cannot be read.
+
+Why: kubectl refuses it, and what it holds was not checked. The run goes on with the other documents.
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+     labels: {}
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      labels: {}
+
+Fix: mend the syntax at the position given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Problem, Severity
+from policies.kinds import PRIORITY_CLASS
+from policies.objects.fields import at, group_kind, json_type
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import diagnostics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import Path
+    from policies.objects.fields import ApiObject
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "parse-error"
+TARGETS: Final = (Target.FILE, Target.PRIORITY_CLASS, Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
+_FIELDS: Final = (
+    ("priorityClassName", str, "string"),
+    ("priority", int, "int32"),
+    ("preemptionPolicy", str, "v1.PreemptionPolicy"),
+)
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """What reading the files has found; of an object, the fields that the API server could not decode."""
+    if not subject.object:
+        yield from diagnostics(ID, context)
+    elif group_kind(subject.object) == PRIORITY_CLASS:
+        from policies.kube_apiserver.validation.priority_class import (
+            decode_error,  # only where there is a class: pods start without it
+        )
+
+        fault = decode_error(subject.object)
+        if fault is not None and fault.path != ("value",):  # priority-value-invalid
+            yield Problem(fault.text, fault.path)
+    elif template := context.template(subject):
+        for name, kind, wanted in _FIELDS:
+            value = template.spec.get(name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+                text = f"cannot unmarshal {json_type(value)} into Go struct field PodSpec.{name} of type {wanted}"
+                yield Problem(text, template.at(name))
+        yield from _not_strings((), subject.object)
+        if template.is_template:
+            yield from _not_strings(template.path, template.object)
+
+
+def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:
+    """Labels and annotations that are no text."""
+    for name in ("labels", "annotations"):
+        entries = at(obj, "metadata", name)
+        for key, value in entries.items() if isinstance(entries, Mapping) else ():
+            if value is not None and not isinstance(value, str):
+                where = f"Go struct field ObjectMeta.metadata.{name} of type string"
+                text = f"cannot unmarshal {json_type(value)} into {where}"
+                yield Problem(text, (*path, "metadata", name, key), "put it into quotes")

@@ -1,0 +1,45 @@
+"""A file still holds template braces.
+
+Why: what {{ … }} becomes is not known before the chart is rendered; the API server never sees these files.
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: {{ .Release.Name }}-web
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: prod-web
+
+Fix: lint what is rendered: helm template CHART | forewarn lint -
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Severity
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import diagnostics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import Problem
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "template-braces"
+TARGETS: Final = (Target.FILE,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """What reading the files has found."""
+    yield from diagnostics(ID, context)

@@ -1,0 +1,1 @@
+"""Rules about Namespaces: their default class and their exemption."""

@@ -1,0 +1,55 @@
+"""A Namespace's exemption has no effect: its end is no time, or too far away.
+
+Why: the annotation forewarn.dev/exempt-until is for an emergency and ends by itself. One whose end is further away than
+breakGlass.maxDuration of the configuration, 30 days by default, exempts nothing until it is nearer.
+
+Bad:
+
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team
+      annotations:
+        forewarn.dev/exempt-until: "2999-01-01T00:00:00Z"
+
+Good:
+
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team
+      annotations:
+        forewarn.dev/exempt-until: "2026-01-02T12:00:00Z"
+
+Fix: name an end that is near, as in 2026-01-02T12:00:00Z.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, not_honoured
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "exemption-without-effect"
+TARGETS: Final = (Target.NAMESPACE,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = NOTHING_STORED
+_PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An end that is not honoured now, told where it is set or changed."""
+    until = text_at(subject.object, *_PATH)
+    if until and until != text_at(subject.old or {}, *_PATH):
+        why = not_honoured(until, context.now, context.options.break_glass.max_duration)
+        if why:
+            yield Problem(f"the annotation {EXEMPT_UNTIL_ANNOTATION} {why}", _PATH, "name an end that is nearer")

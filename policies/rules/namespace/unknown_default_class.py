@@ -1,0 +1,67 @@
+"""A Namespace's default class does not exist.
+
+Why: forewarn gives pods without a class the one that the annotation forewarn.dev/default-priority-class names. If
+there is no such class, they keep the cluster's default.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+
+Bad:
+
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team
+      annotations:
+        forewarn.dev/default-priority-class: golden
+
+Good:
+
+    apiVersion: v1
+    kind: Namespace
+    metadata:
+      name: team
+      annotations:
+        forewarn.dev/default-priority-class: gold
+
+Fix: create the class first, or name one that exists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "unknown-default-class"
+TARGETS: Final = (Target.NAMESPACE,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a moment ago")
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """An annotation that names no known class."""
+    name = text_at(subject.object, "metadata", "annotations", DEFAULT_CLASS_ANNOTATION)
+    if name and context.classes_known and name not in context.classes:
+        yield Problem(
+            lambda audience: (
+                f"no PriorityClass with name {name} was found; pods here keep the cluster's default"
+                f"{context.names.nearest(name, audience)}"
+            ),
+            ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION),
+            "create the class, or name one that exists",
+        )

@@ -1,0 +1,128 @@
+"""New pods would fit on no node, even after preemption.
+
+Why: they stay pending until a node is added or something else goes. Only the nodes known now are looked at; an
+autoscaler may bring one. Where a rollout ends old pods before that shows, it says how many.
+
+Cluster:
+
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: node-1
+    status:
+      allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+    ---
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: report
+      namespace: batch
+    spec:
+      nodeName: node-1
+      priority: 0
+      containers:
+      - name: c
+        image: report
+        resources: {requests: {cpu: 1500m}}
+    status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      containers:
+      - name: c
+        image: web
+        resources: {requests: {cpu: "3"}}
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      containers:
+      - name: c
+        image: web
+        resources: {requests: {cpu: 400m}}
+
+Fix: ask for less than the largest node has, or mend selectors, affinity and tolerations; `forewarn preempt` says what
+each node lacks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, plural
+from policies.metering import CutShort
+from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
+from policies.rules.support.impact import node_of, of_new_pods, predicted_of, reasons_of, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.objects.workload import PodTemplate
+    from policies.rules.support.impact import Impact
+
+ID: Final = "fits-nowhere"
+TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
+SEVERITY: Final = Severity.WARNING
+_LOOKED_AT: Final = 100
+"""Of so many pods that have a node each, the reasons are looked at."""
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
+_FIX: Final = "forewarn preempt says what each node lacks"
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The new pods that no node can take."""
+    impact, template = predicted_of(context).of(subject), context.template(subject)
+    if impact is None or template is None or not impact.pending:
+        return
+    try:
+        yield _told(subject, impact, template)
+    except CutShort:
+        what = "would fit on none of the nodes known now; why was not worked out in the time there was"
+        yield Problem(f"{_who(subject, impact)} {what}", template.at("containers"), _FIX, detail=impact.to_dict())
+
+
+def _who(subject: ReviewedObject, impact: Impact) -> str:
+    return f"{shortened(subject.ref.name)} (priority {impact.priority}): {of_new_pods(impact.pending, impact)}"
+
+
+def _told(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
+    """With the reasons. Raises CutShort."""
+    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
+    stuck, reasons = pending[0], reasons_of(pending[:_LOOKED_AT])
+    who = _who(subject, impact)
+    if stuck.pre_filter is not None:
+        what, fix = f"would fit on no node, whatever is free: {reasons}", ""
+    else:
+        reason = stuck.preemption.ineligible_reason
+        never = f" It may not preempt: {reason.rstrip('.')}." if reason else ""
+        count = len(stuck.statuses)
+        nodes = f"fit on none of the {count} nodes known now" if count > 1 else "not fit on the only node known now"
+        later = "; an autoscaler may bring a node"
+        if node_of(stuck.pod):
+            nodes, later = f"not fit on {'its node' if impact.pending == 1 else 'their nodes'}", ""
+        what = f"would {nodes}{'' if reason else ', even after preemption'}.{never} {reasons}{later}"
+        fix = _FIX
+    if impact.ended_first:
+        what += f". Its rollout would end {plural(impact.ended_first, 'old pod')} before that shows"
+    return Problem(f"{who} {what}{impact.cut_short}", template.at("containers"), fix, detail=impact.to_dict())

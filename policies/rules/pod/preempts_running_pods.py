@@ -1,0 +1,134 @@
+"""New pods would push running ones out.
+
+Why: kube-scheduler makes room for a pod of higher priority by evicting others, and says so only when it has happened.
+The prediction is what its own algorithm does, over every node; ties are named. Pods that come together find the victims
+of those before them still ending. Of a changed template all new pods count, not only the first ones: those of a
+Deployment come while old pods are still there, those of StatefulSets and DaemonSets in the place of an old one.
+
+Cluster:
+
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: node-1
+    status:
+      allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+    ---
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: report
+      namespace: batch
+    spec:
+      nodeName: node-1
+      priority: 0
+      containers:
+      - name: c
+        image: report
+        resources: {requests: {cpu: 1500m}}
+    status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      containers:
+      - name: c
+        image: web
+        resources: {requests: {cpu: "1"}}
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      containers:
+      - name: c
+        image: web
+        resources: {requests: {cpu: 400m}}
+
+Fix: ask for less, choose a lower class, or let the class have preemptionPolicy: Never; `forewarn preempt` says more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, plural
+from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
+from policies.rules.support.impact import described, of_new_pods, on_nodes, predicted_of, shortened, victims_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.objects.workload import PodTemplate
+    from policies.rules.support.impact import Impact
+
+ID: Final = "preempts-running-pods"
+TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The victims of a subject's new pods, but for pods of its own."""
+    impact, template = predicted_of(context).of(subject), context.template(subject)
+    if impact is None or template is None:
+        return
+    preempting, own = impact.preempting, impact.own
+    if own:
+        preempting = tuple(p for p in preempting if any(v.identity not in own for v in p.victims))
+    victims = [victim for victim in victims_of(preempting) if not own or victim.identity not in own]
+    if not victims:
+        if impact.rest == "unknown" and not impact.preempting:
+            yield _not_known(subject, impact, template)
+        return
+    from policies.objects.pod import wait_seconds  # the linter starts without it
+
+    broken = sum(prediction.num_pdb_violations for prediction in preempting)
+    budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
+    name, beside = shortened(subject.ref.name), " beside its old pods" if impact.beside_old else ""
+    yield Problem(
+        lambda audience: (
+            f"{name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact)} "
+            f"would preempt {plural(len(victims), 'pod')}{on_nodes(preempting, audience)}. "
+            f"Victims: {described(victims, audience)}.{budgets} "
+            f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}"
+        ),
+        template.at("priorityClassName"),
+        "ask for less, or choose a lower class",
+        detail=impact.to_dict(),
+    )
+
+
+def _not_known(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
+    """Silence would say that nobody has to go."""
+    told = f"only {impact.predicted} of {impact.new} new pods were predicted in the time there was, and nobody goes for"
+    told = f"{told} {'it' if impact.predicted == 1 else 'them'}"
+    if not impact.predicted:
+        pods = "its pod" if impact.new == 1 else f"any of {impact.new} new pods"
+        told = f"no time was left to predict whether {pods} would push others out"
+    priority = "" if impact.priority is None else f" (priority {impact.priority})"
+    return Problem(
+        f"{shortened(subject.ref.name)}{priority}: {told}",
+        template.at("priorityClassName"),
+        "ask `forewarn preempt`",
+        detail=impact.to_dict(),
+    )

@@ -1,0 +1,57 @@
+"""No cluster was given and no class is in the input, so a named class cannot be checked.
+
+Why: whether the class exists is not in these files. Saying nothing would look like a clean bill; an error would be a
+false alarm.
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec: {}
+
+Fix: give the classes along (`forewarn lint classes.yaml web.yaml`), or a cluster (`--cluster FILE`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Problem, Severity, quote
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import class_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "priority-class-not-checked"
+TARGETS: Final = (Target.POD, Target.TEMPLATE)
+SEVERITY: Final = Severity.NOTE
+ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A class name that could not be looked up anywhere."""
+    template = context.template(subject)
+    name = class_name(template) if template else ""
+    if template is not None and name and not context.classes_known and name not in context.classes:
+        yield Problem(
+            f"PriorityClass {quote(name)} was not looked up: no cluster given, no class in the input",
+            template.at("priorityClassName"),
+            "give the classes along, or --cluster",
+        )

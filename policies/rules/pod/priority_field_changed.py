@@ -1,0 +1,78 @@
+"""priority, priorityClassName and preemptionPolicy of a pod cannot be changed.
+
+Why: the API server refuses the update; a pod keeps its priority for life.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priority: 0
+      preemptionPolicy: PreemptLowerPriority
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      activeDeadlineSeconds: 600
+
+Fix: delete the pod and create it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.fields import at
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "priority-field-changed"
+TARGETS: Final = (Target.UPDATED_POD,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Each of the three fields that the update changes; absent numbers and policies are restored before."""
+    old = subject.old or {}
+    for name, restored in (("priorityClassName", False), ("priority", True), ("preemptionPolicy", True)):
+        new, stored = at(subject.object, "spec", name), at(old, "spec", name)
+        if restored and new is None:
+            continue
+        if (new or None if not restored else new) != (stored or None if not restored else stored):
+            before = "unset" if stored in (None, "") else stored
+            yield Problem(
+                f"spec.{name}: Forbidden: pod updates may not change this field; it is {before}",
+                ("spec", name),
+                "delete the pod and create it again",
+            )

@@ -1,0 +1,74 @@
+"""spec.priority is given, and is not the value of its class.
+
+Why: the API server computes the number itself and refuses a pod that brings another one.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      priority: 5
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+
+Fix: leave spec.priority out; the class decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.kube_apiserver.priority import priority_mismatch
+from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import class_name, integer, is_earlier_than_the_default, resolved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "priority-mismatch"
+TARGETS: Final = (Target.POD, Target.TEMPLATE)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+DEPENDS_ON: Final = DependsOn(("classes",), "a class may have been deleted and created with another value")
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A number that differs from the one the Priority plugin computes."""
+    template = context.template(subject)
+    given = integer(template.spec.get("priority")) if template else None
+    if template is None or given is None:
+        return
+    computed = resolved(template, context)
+    if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
+        refusal = priority_mismatch(given, computed.priority)
+        named = class_name(template) or "no class"
+        early = f"priority {given}, but {named} stands for {computed.priority}: its pods will be refused. "
+        yield Problem(
+            early + refusal if template.is_template else refusal,
+            template.at("priority"),
+            "leave priority out",
+            detail={"given": given, "computed": computed.priority},
+        )

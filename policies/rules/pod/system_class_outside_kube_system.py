@@ -1,0 +1,60 @@
+"""A system class is used outside kube-system.
+
+Why: system-cluster-critical and system-node-critical push out everything else, and the API server lets any namespace
+use them. They are meant for what the cluster itself needs.
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: system-cluster-critical
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: dns
+      namespace: kube-system
+    spec:
+      priorityClassName: system-cluster-critical
+
+Fix: use a class of your own; 1000000000 is its highest value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.priority_class import SYSTEM_CLASSES
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import class_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "system-class-outside-kube-system"
+TARGETS: Final = (Target.POD, Target.TEMPLATE)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = NOTHING_STORED
+_SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """One of the two system classes, in any other namespace."""
+    template = context.template(subject)
+    if template is None or class_name(template) not in _SYSTEM or subject.ref.namespace == "kube-system":
+        return
+    yield Problem(
+        f"{class_name(template)} outside kube-system: its pods push out every workload of yours",
+        template.at("priorityClassName"),
+        "use a class of your own",
+    )

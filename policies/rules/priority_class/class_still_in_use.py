@@ -1,0 +1,104 @@
+"""A PriorityClass is deleted while workloads still name it.
+
+Why: pods that run keep their priority, but every new pod of these workloads is refused, at the next restart, node
+failure or rollout.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: reports
+      namespace: team
+    spec:
+      template:
+        spec:
+          priorityClassName: batch
+
+Bad (DELETE):
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+
+Good (DELETE):
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: unused
+    value: 10
+
+Fix: move the workloads to another class first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, plural
+from policies.objects.fields import InvalidObject, at
+from policies.objects.workload import pod_template_of
+from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import class_name, listed_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.disclosure import Audience
+    from policies.findings import ObjectRef
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "class-still-in-use"
+TARGETS: Final = (Target.DELETED_PRIORITY_CLASS,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the pods and workloads that it counts may be gone")
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The workloads, and pods without one, that name the class."""
+    name = subject.ref.name
+    users = sorted(_workloads_naming(name, context), key=str)
+    named = any(other == name for other, _ in context.pod_counts_by_priority)
+    pods = [p for p in context.pods if p.priority_class_name == name and not p.terminal] if named else []
+    loose = sorted((p.namespace, f"Pod {p.namespace}/{p.name}") for p in pods if p.owner is None)
+    if users or loose:
+        objects = [(ref.namespace, str(ref)) for ref in users] + loose
+        yield Problem(
+            lambda audience: (
+                f"{plural(len(objects), 'object')} still {'names' if len(objects) == 1 else 'name'} it"
+                f"{_named(objects, audience)}. New pods of these will be refused; {plural(len(pods), 'pod')} that are "
+                "there keep their priority"
+            ),
+            remediation="move them to another class first",
+            detail={"workloads": [str(ref) for ref in users], "pods": len(pods)},
+        )
+
+
+def _named(objects: list[tuple[str, str]], audience: Audience) -> str:
+    """`: Deployment team/web and 2 more`; nothing where the reader is told of none. `objects`: (namespace, text)."""
+    named = [text for namespace, text in objects if audience.is_told_of(namespace)]
+    return f": {listed_of(named, len(objects))}" if named else ""
+
+
+def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:
+    """Top-level workloads only: a ReplicaSet or Job with a controller follows its owner."""
+    for workload in context.cluster.workloads.values() if context.cluster else ():
+        references = at(workload.object, "metadata", "ownerReferences") or ()
+        if any(isinstance(r, dict) and r.get("controller") for r in references):
+            continue
+        try:
+            template = pod_template_of(workload.object, context.options.pod_template_paths)
+        except InvalidObject:
+            continue
+        if template is not None and class_name(template) == name:
+            yield workload.ref

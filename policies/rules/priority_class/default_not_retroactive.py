@@ -1,0 +1,76 @@
+"""A new global default changes nothing for pods that are there already.
+
+Why: priority is written into a pod when it is created. Pods without a class keep 0, so for a while the same workload
+runs with two priorities, and its new pods can push out its old ones.
+
+Cluster:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web-1
+      namespace: team
+    spec:
+      priority: 0
+      nodeName: node-1
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: normal
+    value: 100
+    globalDefault: true
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: normal
+    value: 100
+
+Fix: expect it, or restart the workloads (kubectl rollout restart) after the class is there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, plural
+from policies.objects.priority_class import PriorityClass
+from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import class_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "default-not-retroactive"
+TARGETS: Final = (Target.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(("pods",), "the pods that it counts may be gone")
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """How many pods of the cluster named no class and keep another number than the new default's."""
+    new = class_of(subject)
+    before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
+    if not new.global_default or before:
+        return
+    kept = sum(
+        count
+        for (name, value), count in context.pod_counts_by_priority.items()
+        if not name and (value or 0) != new.value
+    )
+    if kept:
+        yield Problem(
+            f"{plural(kept, 'pod')} without a class {'keeps' if kept == 1 else 'keep'} the old priority; "
+            f"only new pods get {new.value}",
+            ("globalDefault",),
+            "restart the workloads that should have it",
+            detail={"pods": kept, "value": new.value},
+        )

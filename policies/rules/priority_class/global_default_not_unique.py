@@ -1,0 +1,75 @@
+"""Only one PriorityClass may be the global default.
+
+Why: the API server refuses the second one. Two that arrive at the same moment can both get in; then the lower value
+counts.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: normal
+    value: 100
+    globalDefault: true
+    ---
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: standard
+    value: 200
+    globalDefault: true
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: normal
+    value: 100
+    globalDefault: true
+    ---
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: standard
+    value: 200
+
+Fix: set globalDefault: false on one of them; on one that is in the cluster, do that first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, quote
+from policies.kube_apiserver.priority import already_default
+from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import class_of, elsewhere
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "global-default-not-unique"
+TARGETS: Final = (Target.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+DEPENDS_ON: Final = DependsOn(("classes",), "the other default may be gone")
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A default where there is one already, in the cluster or earlier in the apply."""
+    new = class_of(subject)
+    other = context.default_before(subject) if new.global_default else None
+    if other is None or (subject.old is not None and other.priority_class.name == new.name):
+        return
+    name = other.priority_class.name
+    if subject.old is None and name == new.name and other.location.line:
+        return  # the same object twice in one apply: the second one is an update
+    yield Problem(
+        already_default(name) + elsewhere(other.location),
+        ("globalDefault",),
+        f"set globalDefault: false here, or first on {quote(name)}",
+        detail={"default": name},
+    )

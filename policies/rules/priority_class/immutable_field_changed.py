@@ -1,0 +1,71 @@
+"""value and preemptionPolicy of a PriorityClass cannot be changed.
+
+Why: the API server refuses the update, and a chart that tries aborts its whole release.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 20
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+    description: nightly work
+
+Fix: create a class with another name and move the workloads to it; or delete the class and create it again, knowing
+that pods that run keep the old number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.priority_class import PriorityClass
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import class_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "immutable-field-changed"
+TARGETS: Final = (Target.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Every immutable field that the update changes."""
+    if subject.old is None:
+        return
+    from policies.kube_apiserver.validation.priority_class import (
+        validate_priority_class_update,  # only where there is a class: pods start without it
+    )
+
+    new, old = class_of(subject), PriorityClass.from_api(subject.old)
+    stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
+    for fault in validate_priority_class_update(new, old):
+        name = str(fault.path[0])
+        yield Problem(
+            f"{str(fault).rstrip('.')}; the cluster has {stored[name]}",
+            fault.path,
+            f"keep {name}: {stored[name]}, or create a class with another name",
+        )

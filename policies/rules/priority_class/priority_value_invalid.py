@@ -1,0 +1,51 @@
+"""The value of a PriorityClass must be a whole number of 32 bits.
+
+Why: the API server cannot decode anything else: text, fractions, or numbers beyond 2147483647.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: high
+    value: "1000"
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: high
+    value: 1000
+
+Fix: write a plain number, without quotes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "priority-value-invalid"
+TARGETS: Final = (Target.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A value that cannot be decoded, in the API server's words."""
+    from policies.kube_apiserver.validation.priority_class import (
+        decode_error,  # only where there is a class: pods start without it
+    )
+
+    fault = decode_error(subject.object)
+    if fault is not None and fault.path == ("value",):
+        yield Problem(fault.text, fault.path, "write a whole number between -2147483648 and 1000000000")

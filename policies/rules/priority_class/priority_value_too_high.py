@@ -1,0 +1,55 @@
+"""A class of your own may have a value of 1000000000 at most.
+
+Why: what lies above is kept for the two system classes; the API server refuses it.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: top
+    value: 2000000000
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: top
+    value: 1000000000
+
+Fix: lower the value; only the order of values matters, not their distance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import integer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "priority-value-too-high"
+TARGETS: Final = (Target.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A new class over the limit; on update only a change of the value is refused."""
+    if subject.old is not None or (integer(subject.object.get("value")) or 0) <= HIGHEST_USER_DEFINABLE_PRIORITY:
+        return
+    from policies.kube_apiserver.validation.priority_class import (
+        validate_priority_class,  # only where there is a class: pods start without it
+    )
+
+    for fault in validate_priority_class(subject.object):
+        if fault.path == ("value",):
+            yield Problem(str(fault), fault.path, f"use a value of {HIGHEST_USER_DEFINABLE_PRIORITY} or less")

@@ -1,0 +1,52 @@
+"""PriorityClass is served as scheduling.k8s.io/v1 only.
+
+Why: v1alpha1 and v1beta1 were removed in Kubernetes 1.22; the API server does not know them any more.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1beta1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch
+    value: 10
+
+Fix: write apiVersion: scheduling.k8s.io/v1; nothing else changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "removed-api-version"
+TARGETS: Final = (Target.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
+SERVED: Final = "scheduling.k8s.io/v1"
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Any other version of the group."""
+    version = subject.object.get("apiVersion")
+    if version != SERVED:
+        yield Problem(
+            f'no matches for kind "PriorityClass" in version "{version}": Kubernetes 1.22 removed what came before v1',
+            ("apiVersion",),
+            f"write {SERVED}",
+        )

@@ -1,0 +1,56 @@
+"""Names that begin with "system-" belong to Kubernetes.
+
+Why: the API server refuses every such class but its own two, which it makes itself.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: system-batch
+    value: 1000
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: batch-system
+    value: 1000
+
+Fix: choose a name without the prefix.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.priority_class import SYSTEM_PRIORITY_CLASS_PREFIX
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import class_of, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "reserved-system-name"
+TARGETS: Final = (Target.PRIORITY_CLASS,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.DENY
+DEPENDS_ON: Final = NOTHING_STORED
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A new class with a system name that is not one of the two, or not as they are."""
+    if subject.old is not None or not name_of(subject).startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
+        return
+    class_of(subject)
+    from policies.kube_apiserver.validation.priority_class import (
+        validate_priority_class,  # only where there is a class: pods start without it
+    )
+
+    for fault in validate_priority_class(subject.object):
+        if fault.text.startswith("Forbidden: priority class names"):
+            yield Problem(str(fault), fault.path, f'name it without the "{SYSTEM_PRIORITY_CLASS_PREFIX}" prefix')

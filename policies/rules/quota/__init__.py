@@ -1,0 +1,1 @@
+"""Rules about quotas: ResourceQuotas, and pods that quotas limit."""

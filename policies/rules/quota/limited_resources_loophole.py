@@ -1,0 +1,136 @@
+"""A quota lets a class pass limitedResources without limiting it, or without naming it.
+
+Why: limitedResources compare the names of scopes and nothing else. A quota with PriorityClass NotIn [batch] covers
+every other class, and one that limits nothing pods use covers without a limit: who may create such a quota has the
+class for free.
+
+Options:
+
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - scopeName: PriorityClass
+        operator: In
+        values: [gold]
+
+Bad:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: all-but-batch
+      namespace: team
+    spec:
+      hard:
+        pods: 1000
+      scopeSelector:
+        matchExpressions:
+        - scopeName: PriorityClass
+          operator: NotIn
+          values: [batch]
+
+Good:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: gold-quota
+      namespace: team
+    spec:
+      hard:
+        pods: 10
+      scopeSelector:
+        matchExpressions:
+        - scopeName: PriorityClass
+          operator: In
+          values: [gold]
+
+Fix: name the classes with In, limit pods, cpu or memory of them, and use no other scope in the same quota.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, quote
+from policies.metering import charge
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.disclosure import Audience
+    from policies.findings import Path
+    from policies.objects.resource_quota import ResourceQuota
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.options import ScopeSelector
+
+ID: Final = "limited-resources-loophole"
+TARGETS: Final = (Target.RESOURCE_QUOTA,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = NOTHING_STORED
+
+_CLASS: Final = "PriorityClass"
+_MOST_SELECTORS: Final = 16
+_MOST_NAMES: Final = 500
+"""Scopes of a quota, and classes in them, that are looked at."""
+_ANY_OTHER: Final = "any-class.that-nobody-names"
+"""Stands for the classes that neither limitedResources nor the quota name."""
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The first limited class that each selector covers and should not."""
+    limited = [s for entry in context.options.limited_resources for s in entry.match_scopes if s.scope_name == _CLASS]
+    if not limited:
+        return
+    from policies.rules.support.quota_scopes import placed_selectors
+
+    quota = context.quota_of(subject)
+    selectors = [(s, path) for s, path in placed_selectors(quota, subject) if s.scope_name == _CLASS]
+    if len(selectors) > _MOST_SELECTORS or sum(len(s.values) for s, _ in selectors) > _MOST_NAMES:
+        message = "has too many scopes by class to look for loopholes in all of them"
+        yield Problem(message, ("spec", "scopeSelector"), f"name at most {_MOST_NAMES} classes in a quota")
+    names = 0
+    for selector, path in selectors[:_MOST_SELECTORS]:
+        names += len(selector.values)
+        if names <= _MOST_NAMES:
+            yield from _covered(quota, selector, path, limited)
+
+
+def _covered(
+    quota: ResourceQuota, selector: ScopeSelector, path: Path, limited: list[ScopeSelector]
+) -> Iterator[Problem]:
+    from policies.rules.support.quota_scopes import holds
+
+    ours = [scope for scope in quota.scope_selectors if len(scope.values) <= _MOST_NAMES][:_MOST_SELECTORS]
+    named = {value for scope in (*limited, *ours) for value in scope.values}
+    for name in (*sorted(named), _ANY_OTHER):
+        charge(2 * len(limited))
+        if not any(holds(scope, name) for scope in limited) or not holds(selector, name):
+            continue
+        for why, remedy in _how(quota, selector, name):
+            yield Problem(partial(_told, name, quota, why), path, remedy)
+            return
+
+
+def _told(name: str, quota: ResourceQuota, why: str, audience: Audience) -> str:
+    shown = "other classes" if name == _ANY_OTHER else "a limited class"
+    if name != _ANY_OTHER and (audience.knows(name) or any(name in s.values for s in quota.scope_selectors)):
+        shown = f"class {quote(name)}"
+    return f"covers {shown} for limitedResources {why}"
+
+
+def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
+    """Why covering this class is a loophole."""
+    from policies.kube_apiserver.quota.scopes import matching_resources
+    from policies.rules.support.quota_scopes import holds
+
+    if not matching_resources(quota.spec_hard):
+        yield "and limits nothing that pods use", "limit pods, cpu or memory in spec.hard"
+    elif selector.operator == "NotIn":
+        yield f"without naming it: {selector.operator} [{' '.join(selector.values)}]", "name the classes with In"
+    elif any(other.scope_name != _CLASS or not holds(other, name) for other in quota.scope_selectors):
+        others = ", ".join(s.scope_name for s in quota.scope_selectors if s is not selector)
+        yield f"and limits only some of its pods, or none: {others}", "use one scope in this quota"

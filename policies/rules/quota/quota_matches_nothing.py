@@ -1,0 +1,154 @@
+"""A quota, or a part of it, is about no pod at all.
+
+Why: it looks like a limit and is none: its class does not exist, its scopes exclude each other, or it counts what its
+scopes never charge. A quota with scopes counts pods alone, so count/deployments.apps in it stays at zero.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+
+Bad:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: gold-quota
+      namespace: team
+    spec:
+      hard:
+        pods: 10
+      scopeSelector:
+        matchExpressions:
+        - scopeName: PriorityClass
+          operator: In
+          values: [glod]
+
+Good:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: gold-quota
+      namespace: team
+    spec:
+      hard:
+        pods: 10
+      scopeSelector:
+        matchExpressions:
+        - scopeName: PriorityClass
+          operator: In
+          values: [gold]
+
+Fix: name a class that exists, take out the scope that excludes the others, or count the resource in a quota without
+scopes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, cut, quote
+from policies.metering import charge, each
+from policies.rules.support.context import Context, DependsOn, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.disclosure import Audience
+    from policies.objects.resource_quota import ResourceQuota
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.options import ScopeSelector
+
+ID: Final = "quota-matches-nothing"
+TARGETS: Final = (Target.RESOURCE_QUOTA,)
+SEVERITY: Final = Severity.NOTE
+ACTION: Final = Action.AUDIT
+DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a moment ago")
+
+_CLASS: Final = "PriorityClass"
+_SUGGESTIONS: Final = 3
+"""Names for which others are looked for that may be meant, and scopes that are shown."""
+_SHOWN: Final = 16
+_LONGEST: Final = 253
+_OF_CLAIMS: Final = "VolumeAttributesClass"
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Classes that do not exist, scopes that no pod meets together, resources that are never charged."""
+    from policies.rules.support.quota_scopes import placed_selectors
+
+    quota = context.quota_of(subject)
+    if not quota.scope_selectors or any(s.scope_name == _OF_CLAIMS for s in quota.scope_selectors):
+        return
+    unknown = 0
+    for selector, path in placed_selectors(quota, subject):
+        for index, name in _unknown(selector, context):
+            unknown += 1
+            told = partial(_no_class, name, context, suggest=unknown <= _SUGGESTIONS)
+            yield Problem(told, (*path, "values", index), "create the class, or name one that exists")
+    if not unknown and _excludes_all(quota, context):
+        selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
+        shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
+        yield Problem(f"no pod is in all of its scopes: {shown}", ("spec", "scopeSelector"), "take one of them out")
+    yield from _never_charged(quota)
+
+
+def _no_class(name: str, context: Context, audience: Audience, *, suggest: bool) -> str:
+    near = context.names.nearest(name, audience) if suggest else ""
+    return f"there is no class {quote(cut(name, _LONGEST))}{near}"
+
+
+def _unknown(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
+    """The classes that a selector wants and that do not exist."""
+    if selector.scope_name == _CLASS and selector.operator == "In" and context.classes_known:
+        for index, name in enumerate(each(selector.values, 0.1)):
+            if name not in context.classes:
+                yield index, name
+
+
+def _excludes_all(quota: ResourceQuota, context: Context) -> bool:
+    """Whether no class, known or only named, nor its absence is in all PriorityClass scopes."""
+    from policies.rules.support.quota_scopes import is_readable
+
+    selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
+    if not all(map(is_readable, selectors)):
+        return False  # quota-scope-invalid
+    named = {value for selector in selectors for value in selector.values}
+    unnamed = set() if context.classes_known else {"x"}
+    while unnamed & named:
+        unnamed = {name + "x" for name in unnamed}
+    left = {"", *context.classes, *named, *unnamed}
+    for selector in selectors:
+        charge(1 + len(selector.values) // 8)
+        if selector.operator == "DoesNotExist":
+            left &= {""}
+        elif selector.operator == "NotIn":
+            left.difference_update(set(selector.values) - {""})
+        elif selector.operator == "In":
+            left &= {*selector.values} - {""}
+        else:
+            left.discard("")
+    return not left
+
+
+def _shown(selector: ScopeSelector) -> str:
+    some = [cut(value, _LONGEST) for value in selector.values[:_SHOWN]] + ["…"] * (len(selector.values) > _SHOWN)
+    values = f" [{' '.join(some)}]" if some else ""
+    return f"{selector.scope_name} {selector.operator}{values}"
+
+
+def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
+    """Resources of a scoped quota that pods do not use; what the API server refuses is not told again."""
+    from policies.kube_apiserver.quota.scopes import matching_resources
+    from policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
+
+    scopes = {selector.scope_name for selector in quota.scope_selectors}
+    for name in sorted({*quota.spec_hard} - matching_resources(quota.spec_hard)):
+        charge(1 + len(scopes))
+        if all(is_scope_valid_for(scope, name) for scope in scopes):
+            message = f"{name} is never counted here: a quota with scopes counts pods and what they use"
+            yield Problem(message, ("spec", "hard", name), "limit it in a quota without scopes")

@@ -1,0 +1,115 @@
+"""A pod or template of a system class comes to a namespace where such pods are probably refused.
+
+Why: GKE lets pods of system-cluster-critical and system-node-critical only into namespaces with a quota for them, and
+makes one in kube-system alone; many Helm charts use a system class and fail there. Said where the cluster looks like
+GKE (a quota gcp-critical-pods, or nodes with cloud.google.com/gke-nodepool), and where limitedResources limit the
+class and quotas are not known; where they are, limited-class-without-quota says it for certain.
+
+Cluster:
+
+    apiVersion: v1
+    kind: ResourceQuota
+    metadata:
+      name: gcp-critical-pods
+      namespace: kube-system
+    spec:
+      hard:
+        pods: 1G
+      scopeSelector:
+        matchExpressions:
+        - scopeName: PriorityClass
+          operator: In
+          values: [system-node-critical, system-cluster-critical]
+    ---
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: infrastructure
+    value: 1000000
+
+Bad (also system-class-outside-kube-system):
+
+    apiVersion: apps/v1
+    kind: DaemonSet
+    metadata:
+      name: agent
+      namespace: monitoring
+    spec:
+      template:
+        spec:
+          priorityClassName: system-node-critical
+
+Good:
+
+    apiVersion: apps/v1
+    kind: DaemonSet
+    metadata:
+      name: agent
+      namespace: monitoring
+    spec:
+      template:
+        spec:
+          priorityClassName: infrastructure
+
+Fix: use a class of your own, or create a quota with a PriorityClass scope for the system class in the namespace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.priority_class import SYSTEM_CLASSES
+from policies.options import LimitedResource, ScopeSelector
+from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import class_to_be
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "system-class-blocked-by-quota"
+TARGETS: Final = (Target.POD, Target.TEMPLATE)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = DependsOn(("quotas", "nodes"), "the quota that covers it may have been created")
+
+_SYSTEM: Final = tuple(c.name for c in SYSTEM_CLASSES)
+_GKE: Final = (LimitedResource("pods", match_scopes=(ScopeSelector("PriorityClass", "In", _SYSTEM),)),)
+"""What GKE's API servers are told; its quota in kube-system is a part of it."""
+_GKE_QUOTA: Final = ("kube-system", "gcp-critical-pods")
+_GKE_LABEL: Final = "cloud.google.com/gke-nodepool"
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A system class outside kube-system that no known quota covers, where something limits it."""
+    template = context.template(subject)
+    name = class_to_be(template, subject.effective_namespace, context) if template else ""
+    if template is None or name not in _SYSTEM or subject.ref.namespace == "kube-system":
+        return
+    from policies.rules.support.quota_use import uncovered_of
+
+    quotas_known = context.cluster is not None or context.defines_quotas
+    limited = context.options.limited_resources
+    by_configuration = bool(limited) and bool(uncovered_of(subject, context, limited))
+    if by_configuration and quotas_known:
+        return  # limited-class-without-quota
+    by_gke = _is_gke(context) and bool(uncovered_of(subject, context, _GKE))
+    if by_configuration or by_gke:
+        who = "limitedResources let" if by_configuration else "GKE lets"
+        what = "its pods" if template.is_template else "it"
+        where = f"namespace {subject.ref.namespace or 'default'}"
+        yield Problem(
+            f"{who} {name} in only by a quota: {what} will be refused unless {where} has one",
+            template.at("priorityClassName"),
+            "use a class of your own, or create a quota for this one in the namespace",
+        )
+
+
+def _is_gke(context: Context) -> bool:
+    cluster = context.cluster
+    if cluster is None:
+        return False
+    nodes = cluster.objects.nodes.values()
+    return _GKE_QUOTA in cluster.resource_quotas or any(_GKE_LABEL in node.labels for node in nodes)

@@ -1,0 +1,523 @@
+"""What an apply would do to running pods: predicted once for each subject, in the order of the apply."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property, partial
+from heapq import nsmallest
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from policies.disclosure import OPEN
+from policies.findings import listed, plural
+from policies.metering import CutShort, each, limited, meter
+from policies.objects.fields import InvalidObject, at
+from policies.objects.workload import pod_template_of
+from policies.rules.support.context import Phase
+from policies.rules.support.rule_text import in_other_namespaces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.controllers.changes import Coming
+    from policies.controllers.pod_sequences import DaemonPods
+    from policies.disclosure import Audience
+    from policies.objects.pod import Pod
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.rules.support.context import Context
+    from policies.scheduling.schedule_one import Prediction
+    from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.capacity import OnNode
+
+
+_SHOWN: Final = 10
+"""Preemptions, and names in each, that programs are told: an object's annotations hold 256 KiB in all."""
+
+
+_ORDERED: Final = 200
+_NAMED: Final = 3
+"""Victims in a message."""
+MOST_PREEMPTIONS: Final = 500
+"""Preemptions for one object that are worked out where time is limited: to tell of more takes time as well."""
+MOST_DAEMONS: Final = 2_000
+"""The same for a DaemonSet, whose pods are worked out all at once."""
+MOST_VICTIMS: Final = 3_000
+"""Victims of one object that are named or counted where time is limited: some microseconds for each of them."""
+MOST_PLACED: Final = 20_000
+"""Pods of one object that are put in their places at once, for what comes after them."""
+_BINDING: Final = 12
+"""Units that it costs to make a pod and bind it."""
+
+
+class Impact(NamedTuple):
+    """What becomes of the `new` pods that a subject brings.
+
+    `predictions`: one by one, in order, of those of which more is known than that they fit; `fitting`: how many others
+    fit; `own`: identities of the workload's pods that run now; `rest`: what becomes of those that are left: the same
+    as of the last, because that one stays pending (`"pending"`), or not known because time was up or there is too much
+    to work out (`"unknown"`); a quota refuses them (`"refused"`), or a rollout makes them when those before them run
+    (`"later"`). `new` is what the object asks for, however many: nothing grows with it. `priority` None: not worked
+    out. `beside_old`: a rollout's pods come while old ones are still there; `ended_first`: how many of those are told
+    to end before it shows what becomes of the first new one.
+    """
+
+    predictions: tuple[Prediction, ...]
+    new: int
+    priority: int | None
+    own: frozenset[str] = frozenset()
+    rest: str = ""
+    fitting: int = 0
+    beside_old: bool = False
+    ended_first: int = 0
+
+    @property
+    def predicted(self) -> int:
+        """Of how many new pods it is known what becomes of them."""
+        return len(self.predictions) + self.fitting
+
+    @property
+    def preempting(self) -> tuple[Prediction, ...]:
+        """The predictions in which somebody has to go."""
+        return tuple(p for p in self.predictions if p.outcome == "preempts")
+
+    @property
+    def pending(self) -> int:
+        """How many new pods fit nowhere, even after preemption."""
+        stuck = sum(p.outcome == "pending" for p in self.predictions)
+        return stuck + (self.new - self.predicted if self.rest == "pending" else 0)
+
+    def to_dict(self, audience: Audience = OPEN) -> dict[str, object]:
+        """For programs, compact: the annotation forewarn.dev/preemption-impact."""
+        told: dict[str, object] = {} if self.priority is None else {"priority": self.priority}
+        told |= {"newPods": self.new, "predicted": self.predicted}
+        if preempting := self.preempting:
+            told["preemptions"] = [_told(prediction, audience) for prediction in preempting[:_SHOWN]]
+            told |= _more("Preemptions", len(preempting))
+        if self.pending:
+            told["pending"] = self.pending
+        if self.rest == "unknown":
+            told["cutShort"] = True
+        if self.rest == "refused":
+            told["refused"] = self.new - self.predicted
+        return told
+
+    @property
+    def cut_short(self) -> str:
+        """`; time was up after 3 of 10 new pods`, or nothing."""
+        if self.rest != "unknown":
+            return ""
+        return f"; time was up after {self.predicted} of {self.new} new pods"
+
+
+def _told(prediction: Prediction, audience: Audience) -> dict[str, object]:
+    """One preemption, for programs. Nodes are for who sees everything: a node's name tells where others run."""
+    named = [victim.key for victim in prediction.victims if audience.is_told_of(victim.namespace)]
+    counted = [v.effective_priority for v in prediction.victims if not audience.is_told_of(v.namespace)]
+    told: dict[str, object] = {"victims": named[:_SHOWN], **_more("Victims", len(named))}
+    if audience.sees_all:
+        nodes = prediction.best_nodes
+        told["node"] = prediction.nominated_node
+        told |= {"orAnyOf": nodes[:_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}
+    if counted:
+        told |= {"unnamedVictims": len(counted), "unnamedPriorities": [min(counted), max(counted)]}
+    return {**told, "pdbViolations": prediction.num_pdb_violations}
+
+
+def _more(what: str, count: int) -> dict[str, object]:
+    return {f"more{what}": count - _SHOWN} if count > _SHOWN else {}
+
+
+class Forecast:
+    """Impacts of the subjects of one apply: each sees the pods of those before it in their places."""
+
+    def __init__(
+        self,
+        cluster: ClusterSnapshot,
+        paths: Mapping[str, tuple[str, ...]],
+        expired: Callable[[], bool],
+        *,
+        pods_defaulted: bool = False,
+    ) -> None:
+        self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
+        self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
+
+    def _snapshot(self) -> Snapshot:
+        """The cluster as the subjects so far leave it; worked out when the next one asks, and once."""
+        snapshot = self._next()
+        self._next = lambda: snapshot
+        return snapshot
+
+    def of(self, subject: ReviewedObject, most: int | None = None) -> Impact | None:
+        """The next subject's impact; None where nothing new comes, or nothing can be said.
+
+        `most`: how many new pods quotas let in, None where they let all in.
+        """
+        from policies.controllers.changes import coming
+        from policies.scheduling.schedule_one import not_predicted
+
+        try:
+            _check_extent(subject, self._paths)
+            found = coming(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
+        except InvalidObject:
+            return None  # other rules say what is wrong with it
+        except CutShort:
+            return _not_looked_at(subject, self._paths)
+        arriving = found.pods
+        if not arriving or not_predicted(arriving[0], self._snapshot()):
+            return None
+        impact = _begun(found)
+        if self._expired():
+            return impact._replace(rest="unknown")
+        try:
+            return self._limited(found, impact, most)
+        except CutShort:
+            return impact._replace(rest="unknown")
+
+    def _limited(self, found: Coming, impact: Impact, most: int | None) -> Impact:
+        """No more than `most` pods come: a quota refuses the others, but in the place of old pods that end."""
+        refused = most is not None and most < len(found.pods) and not found.ended_first
+        arriving = found.pods[:most] if refused else found.pods
+        if not arriving:
+            return impact._replace(rest="refused")
+        if gone := found.ended.get(0):
+            self._next = partial(_without, self._snapshot(), gone)
+        done = self._at_once(arriving, impact, found) if not any(found.ended) else None
+        done = self._in_turn(arriving, impact, found) if done is None else done
+        return done._replace(rest="refused") if refused and done.rest in ("", "later") else done
+
+    def _at_once(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact | None:
+        """Without looking at pods one by one: all fit, or each has a node of its own. None where that cannot tell."""
+        from policies.controllers.pod_sequences import DaemonPods
+        from policies.scheduling.schedule_one import on_each_node, room_for
+
+        if isinstance(arriving, DaemonPods):
+            on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)
+            return None if on_each is None else self._on_each_node(arriving, impact, on_each)
+        if len(arriving) == 1 or not _alike(arriving):
+            return None
+        room = room_for(self._snapshot(), arriving[0])
+        if room is None or (room.total < len(arriving) and room.by_node is None):
+            return None
+        if room.total >= len(arriving):
+            self._next = partial(_with_all, self._snapshot(), arriving)
+            return impact._replace(fitting=len(arriving))
+        assert room.by_node is not None
+        if room.total > MOST_PLACED:
+            return impact._replace(fitting=room.total, rest="unknown")
+        self._next = partial(_filled, self._snapshot(), arriving[: room.total], room.by_node)
+        return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total), found)
+
+    def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: Iterator[OnNode]) -> Impact:
+        """Daemons do not get in each other's way, save for the budgets of those whom they push out."""
+        from policies.scheduling.schedule_one import Prediction
+        from policies.scheduling.vectorized.node_fit import VectorizedAnswer
+
+        snapshot, work = self._snapshot(), meter()
+        predictions: list[Prediction] = []
+        placed: list[str] = []
+        victims = 0
+        for node, fits, candidate in found:
+            work.charge()
+            if fits:
+                placed.append(node)
+                continue
+            if limited() and (len(predictions) >= MOST_DAEMONS or victims >= MOST_VICTIMS):
+                return impact._replace(predictions=tuple(predictions), fitting=len(placed), rest="unknown")
+            work.charge(_BINDING)
+            known = VectorizedAnswer([], [node] if candidate else [], candidate)
+            predictions.append(Prediction(snapshot, arriving.of(node), known))
+            victims += len(candidate.victims) if candidate else 0
+        self._next = partial(_with_daemons, snapshot, arriving, placed, predictions)
+        return impact._replace(predictions=tuple(predictions), fitting=len(placed))
+
+    def _in_turn(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact:
+        """Each pod after those before it."""
+        from policies.controllers.new_pods import MOST_IN_TURN
+        from policies.scheduling.schedule_one import Prediction
+
+        predictions: list[Prediction] = []
+        begun, pushing, victims, waiting = self._snapshot(), 0, 0, 0
+        try:
+            for place, pod in enumerate(arriving[:MOST_IN_TURN]):
+                if predictions and self._expired():
+                    return impact._replace(predictions=tuple(predictions), rest="unknown")
+                self._end_before(place, found)
+                prediction = Prediction(self._snapshot(), pod)
+                outcome = prediction.outcome
+                self._next = prediction.in_the_end if found.one_by_one else prediction.snapshot_after
+                predictions.append(
+                    prediction if outcome == "pending" else prediction.settled(begun, _SHOWN - len(predictions) > 0)
+                )
+                pushing, victims = pushing + (outcome == "preempts"), victims + len(prediction.victims)
+                waiting += outcome == "pending" or (outcome == "preempts" and not found.one_by_one)
+                if limited() and (pushing >= MOST_PREEMPTIONS or victims >= MOST_VICTIMS):
+                    raise CutShort("too many preemptions to tell of")
+                if found.window is not None and waiting >= found.window:
+                    rest = "later" if len(predictions) < len(arriving) else ""
+                    return impact._replace(predictions=tuple(predictions), rest=rest)
+                if outcome == "pending" and _alike(arriving):
+                    return impact._replace(
+                        predictions=tuple(predictions), rest="pending" if len(predictions) < len(arriving) else ""
+                    )
+        except CutShort:
+            return impact._replace(predictions=tuple(predictions), rest="unknown")
+        rest = "unknown" if len(predictions) < len(arriving) else ""
+        return impact._replace(predictions=tuple(predictions), rest=rest)
+
+    def _end_before(self, place: int, found: Coming) -> None:
+        """Old pods that have ended before this new one comes; before the first one, that is done."""
+        if place and (gone := found.ended.get(place)):
+            self._next = partial(_without, self._snapshot(), gone)
+
+
+def _begun(found: Coming) -> Impact:
+    """Before anything is predicted."""
+    own = frozenset(pod.identity for pod in found.own)
+    priority = found.pods[-1].effective_priority
+    return Impact((), len(found.pods), priority, own, beside_old=found.beside_old, ended_first=found.ended_first)
+
+
+def _without(snapshot: Snapshot, gone: Sequence[Pod]) -> Snapshot:
+    """The cluster when these pods have ended: those that are still there, whatever has become of them."""
+    left: list[Pod] = []
+    for name in {pod.node_name for pod in gone}:
+        info = snapshot.get(name)
+        identities = {pod.identity for pod in gone if pod.node_name == name}
+        left += [pod for pod in info.pods if pod.identity in identities] if info is not None else []
+    return snapshot.with_pods((), left)
+
+
+def _check_extent(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises CutShort for a pod that holds too much, and for a workload that does so beside its template."""
+    from policies.extent import MOST_REQUIREMENTS, MOST_VOLUMES, check_extent, check_metadata_extent
+
+    template = pod_template_of(subject.object, paths)
+    if template is None:
+        return
+    check_extent(template.spec)
+    check_metadata_extent(template.object.get("metadata"))
+    check_metadata_extent(subject.object.get("metadata"))
+    if limited() and template.is_template:
+        selector = at(subject.object, "spec", "selector")
+        conditions = at(selector, "matchExpressions") if isinstance(selector, dict) else None
+        labels = at(selector, "matchLabels") if isinstance(selector, dict) else None
+        counts = (selector, MOST_REQUIREMENTS), (conditions, MOST_REQUIREMENTS), (labels, MOST_REQUIREMENTS)
+        claims = at(subject.object, "spec", "volumeClaimTemplates")
+        for part, most in (*counts, (claims, MOST_VOLUMES)):
+            if isinstance(part, list | dict) and len(part) > most:
+                raise CutShort("the object holds too much")
+
+
+def _not_looked_at(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> Impact | None:
+    """The impact of an object that was too much to read; None where it brings no pods."""
+    from policies.controllers.new_pods import replicas_of
+
+    try:
+        template = pod_template_of(subject.object, paths)
+        if template is None:
+            return None
+        new = replicas_of(subject.object) if template.is_template else 1
+    except InvalidObject:
+        return None
+    return Impact((), new, None, rest="unknown") if new else None
+
+
+def _alike(pods: Sequence[Pod]) -> bool:
+    """Whether what holds for one of these pods holds for the next: the scheduler does not tell them apart."""
+    from policies.controllers.new_pods import MOST_IN_TURN
+    from policies.controllers.pod_sequences import NumberedPods
+
+    if isinstance(pods, NumberedPods) and pods.alike:
+        return True
+    if len(pods) > MOST_IN_TURN:
+        return False
+    first = pods[0]
+    return all(
+        (pod.spec, pod.occupies, pod.labels, pod.priority) == (first.spec, first.occupies, first.labels, first.priority)
+        for pod in pods
+    )
+
+
+def _with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
+    """The cluster with pods in their places one after the other."""
+    from policies.scheduling.schedule_one import Prediction
+
+    if len(pods) > MOST_PLACED:
+        raise CutShort("too many pods to put in their places")
+    for pod in pods:
+        snapshot = Prediction(snapshot, pod).snapshot_after()
+    return snapshot
+
+
+def _filled(snapshot: Snapshot, pods: Sequence[Pod], by_node: Mapping[str, int]) -> Snapshot:
+    """The cluster with as many pods on each node as fit there."""
+    places = chain.from_iterable(repeat(node, count) for node, count in by_node.items())
+    bound, work = [], meter()
+    for pod, node in zip(pods, places, strict=True):
+        work.charge(_BINDING)
+        bound.append(snapshot.bound(pod, node))
+    return snapshot.with_pods(bound, ())
+
+
+def _with_daemons(
+    snapshot: Snapshot, pods: DaemonPods, nodes: Sequence[str], predictions: Sequence[Prediction]
+) -> Snapshot:
+    """The cluster with the daemons of these nodes, and those that push others out."""
+    pushing = [p for p in predictions if p.outcome == "preempts"]
+    placed = snapshot.with_pods([snapshot.bound(pods.of(node), node) for node in each(nodes, 2 * _BINDING)], ())
+    return placed.with_preemptions([(p.pod, p.node, p.victims) for p in each(pushing, _BINDING)])
+
+
+def reasons_of(predictions: Sequence[Prediction]) -> str:
+    """`2 nodes: Insufficient cpu; 1 node: …`: why no node helps, the most frequent reason first.
+
+    Of pods that have a node each, why that does not help. Where nobody could go, what stands in the way is what it was
+    before preemption was tried.
+    """
+    from policies.scheduling.preemption import NO_VICTIMS
+
+    first = predictions[0]
+    if first.pre_filter is not None:
+        return "; ".join(first.pre_filter.reasons)
+    counts: Counter[str] = Counter()
+    for prediction in predictions if node_of(first.pod) else (first,):
+        node = node_of(prediction.pod)
+        for name, status in prediction.statuses.items() if not node else prediction.status_of(node):
+            dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
+            counts[" and ".join((status if dropped is NO_VICTIMS else dropped).reasons)] += 1
+    return "; ".join(f"{plural(count, 'node')}: {reason}" for reason, count in counts.most_common(3))
+
+
+def node_of(pod: Pod) -> str:
+    """The one node that a daemon's pod is for; empty for other pods."""
+    required = pod.spec.node_affinity.required
+    named = {name for term in required.terms for name in term.names or ("", " ")} if required else set()
+    return named.pop() if len(named) == 1 else ""
+
+
+def victims_of(predictions: tuple[Prediction, ...]) -> list[Pod]:
+    """Everybody who would have to go, most important first."""
+    found = {victim.identity: victim for prediction in predictions for victim in prediction.victims}
+    by_priority: dict[int, list[Pod]] = {}
+    for victim in found.values():
+        by_priority.setdefault(-(victim.priority or 0), []).append(victim)
+    ordered: list[Pod] = []
+    for priority in sorted(by_priority):
+        pods = by_priority[priority]
+        # Nobody is told the names of more than a few: thousands need not be in order.
+        ordered += sorted(pods, key=lambda pod: pod.key) if len(pods) <= _ORDERED else _first_few(pods)
+    return ordered
+
+
+def _first_few(pods: list[Pod]) -> list[Pod]:
+    """The pods, those in front that come first by name."""
+    first = nsmallest(_NAMED, pods, key=lambda pod: pod.key)
+    named = {id(pod) for pod in first}
+    return [*first, *(pod for pod in pods if id(pod) not in named)]
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for what is said of it: the object is told beside the message."""
+    return name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 1]}…"
+
+
+_LONG_NAME: Final = 40
+
+
+def of_new_pods(count: int, impact: Impact) -> str:
+    """`1 of 3 new pods`, `both new pods`, `its pod`."""
+    if impact.new == 1:
+        return "its pod"
+    return f"all {impact.new} new pods" if count == impact.new else f"{count} of {impact.new} new pods"
+
+
+def on_nodes(predictions: tuple[Prediction, ...], audience: Audience) -> str:
+    """` on node-1`: the nodes where it would happen; ` on node-1 or node-2` where several tie for one pod.
+
+    Nothing for who does not see everything: a node's name tells where others run.
+    """
+    return f" on {_nodes_of(predictions)}" if audience.sees_all else ""
+
+
+def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
+    if len(predictions) == 1 and len(predictions[0].best_nodes) > 1:
+        tied = predictions[0].best_nodes
+        return " or ".join(tied) if len(tied) <= 2 else f"{tied[0]} or {plural(len(tied) - 1, 'other node')}"
+    return listed(sorted({prediction.nominated_node for prediction in predictions}), 2)
+
+
+def described(victims: list[Pod], audience: Audience) -> str:
+    """`reports/nightly-4 (priority 100)`, the first few; those that the reader is not told of are counted."""
+    namespaces = {pod.namespace for pod in victims}
+    named_in = {namespace for namespace in namespaces if audience.is_told_of(namespace)}
+    told = victims if namespaces == named_in else [pod for pod in victims if pod.namespace in named_in]
+    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    named = ", ".join(f"{pod.key} (priority {pod.effective_priority})" for pod in told[:_NAMED]) + more
+    counted = [] if len(told) == len(victims) else [p for p in victims if p.namespace not in named_in]
+    parts = ([named] if told else []) + ([in_other_namespaces(counted, audience)] if counted else [])
+    return "; ".join(parts)
+
+
+class Recall(Protocol):
+    """Gives the impact of a subject on a cluster: one that is known already, or what is worked out now."""
+
+    def __call__(
+        self, subject: ReviewedObject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /
+    ) -> Impact | None:
+        """The impact; None where nothing new comes."""
+
+
+def worked_out(_: ReviewedObject, _cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /) -> Impact | None:
+    """The `recall` of who remembers nothing."""
+    return work_out()
+
+
+class Predicted:
+    """The impacts of one apply, in its order: each subject sees the pods of those before it."""
+
+    def __init__(self, context: Context, recall: Recall | None = None) -> None:
+        """`recall`: for an apply of one subject alone, as impacts depend on what comes before."""
+        self._context, self._recall = context, recall or worked_out
+        self._impacts: dict[int, Impact | None] = {}
+
+    def of(self, subject: ReviewedObject) -> Impact | None:
+        """What a subject's new pods do to running ones; None where no nodes are known or nothing new comes."""
+        cluster = self._context.cluster
+        if cluster is None or not cluster.objects.nodes:
+            return None
+        for other in self._context.change_set.subjects:
+            if id(other) not in self._impacts:
+                self._impacts[id(other)] = self._recall(other, cluster, partial(self._work_out, other))
+            if other is subject:
+                break
+        return self._impacts.get(id(subject))
+
+    @property
+    def found(self) -> tuple[Impact, ...]:
+        """The impacts that have been worked out so far, in the order of the apply."""
+        return tuple(impact for impact in self._impacts.values() if impact is not None)
+
+    def _work_out(self, subject: ReviewedObject) -> Impact | None:
+        return self._forecast.of(subject, self._let_in(subject))
+
+    def _let_in(self, subject: ReviewedObject) -> int | None:
+        """How many of its new pods quotas let in, None where they let in all."""
+        if not self._context.has_quotas(subject) and not self._context.options.limited_resources:
+            return None
+        from policies.rules.support.quota_use import quota_use_of
+
+        return quota_use_of(self._context).let_in(subject)
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        context = self._context
+        assert context.cluster_to_be is not None
+        past_limit_ranger = context.phase is Phase.VALIDATE
+        paths = context.options.pod_template_paths
+        return Forecast(context.cluster_to_be, paths, context.expired, pods_defaulted=past_limit_ranger)
+
+
+def predicted_of(context: Context) -> Predicted:
+    """The impacts of the apply that is judged."""
+    return context.once(Predicted)

@@ -1,0 +1,59 @@
+"""The scopes of a ResourceQuota in a file: where they stand, and which classes are in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.extent import check_quota_extent
+from policies.kube_apiserver.quota.scopes import InvalidScope, matches_scope
+from policies.kube_apiserver.validation.decode import decode_fault
+from policies.kube_apiserver.validation.schema import RESOURCE_QUOTA_STRUCT
+from policies.objects.fields import InvalidObject, sequence
+from policies.objects.resource_quota import ResourceQuota
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import Path
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.options import ScopeSelector
+
+
+def read_quota(subject: ReviewedObject) -> ResourceQuota:
+    """The subject as a quota. Raises InvalidObject where the API server could not read it, or the stored one.
+
+    Rules ask the context, which reads it once for all of them.
+    """
+    for obj in (subject.object, subject.old):
+        check_quota_extent((obj or {}).get("spec"))
+        fault = decode_fault(obj, RESOURCE_QUOTA_STRUCT) if obj else None
+        if fault is not None:
+            raise InvalidObject(fault.text, fault.path, subject.ref)
+    return ResourceQuota.from_api(subject.object)
+
+
+def placed_selectors(quota: ResourceQuota, subject: ReviewedObject) -> Iterator[tuple[ScopeSelector, Path]]:
+    """The scopes of a quota, each with its place in the object."""
+    scopes = len(sequence(subject.object, "spec", "scopes"))
+    for index, selector in enumerate(quota.scope_selectors):
+        if index < scopes:
+            yield selector, ("spec", "scopes", index)
+        else:
+            yield selector, ("spec", "scopeSelector", "matchExpressions", index - scopes)
+
+
+def is_readable(selector: ScopeSelector) -> bool:
+    """Whether pods can be matched with a PriorityClass scope at all."""
+    try:
+        matches_scope(selector, {"spec": {"priorityClassName": "x"}})
+    except InvalidScope:
+        return False
+    return True
+
+
+def holds(selector: ScopeSelector, class_name: str) -> bool:
+    """Whether pods of a class, empty for none, are in a PriorityClass scope; one that cannot be read holds none."""
+    try:
+        return matches_scope(selector, {"spec": {"priorityClassName": class_name}})
+    except InvalidScope:
+        return False

@@ -1,0 +1,313 @@
+"""What the pods of an apply use of the quotas, object by object in its order, and which of them will not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.controllers.arrivals import Arrivals, arrivals, present
+from policies.extent import TooManyQuotas, check_extent, check_quota_extent, check_quotas
+from policies.kinds import RESOURCE_QUOTA
+from policies.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
+from policies.kube_apiserver.quota import FaultKind, Pods, check_request, first_refused, matches, uncovered
+from policies.kube_apiserver.quota.scopes import InvalidScope
+from policies.kube_apiserver.validation.decode import decode_fault
+from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from policies.kube_apiserver.validation.schema import POD_STRUCT
+from policies.metering import CutShort
+from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
+from policies.objects.pod import Owner
+from policies.objects.resource_list import mask, subtract_to_zero
+from policies.objects.resource_quota import ResourceQuota
+from policies.objects.reviewed_object import Operation
+from policies.objects.workload import pod_template_of
+from policies.quantity import ZERO, Quantity
+from policies.rules.support.context import Context, Phase
+from policies.rules.support.rule_text import class_to_be
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.kube_apiserver.quota import Fault
+    from policies.objects.fields import ApiObject
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.objects.workload import PodTemplate
+    from policies.options import LimitedResource
+
+Quotas = tuple[ResourceQuota, ...]
+"""The quotas of a namespace, by name."""
+
+
+class Use(NamedTuple):
+    """What one object's pods come to.
+
+    `first`: which of `arrivals.replicas` and then `arrivals.surge` pods, counted from 1, is the first to be refused, 0
+    for none; `faults`: why. `before`: the quotas as the object finds them, `at_start`: as the apply does. `present`:
+    pods of the object that run already, and so are part of what is used.
+    """
+
+    pod: ApiObject
+    template: PodTemplate
+    arrivals: Arrivals
+    first: int
+    faults: tuple[Fault, ...]
+    before: Quotas
+    at_start: Quotas
+    present: int = 0
+
+    def found(self, name: str) -> ResourceQuota | None:
+        """A quota as the object finds it."""
+        return next((quota for quota in self.before if quota.name == name), None)
+
+    def earlier(self, name: str, resource: str) -> Quantity:
+        """How much of a quota earlier objects of the apply use."""
+        then, now = (next(q for q in quotas if q.name == name) for quotas in (self.at_start, self.before))
+        return now.used[resource] - then.used[resource]
+
+
+class QuotaUse:
+    """The quotas that an apply meets, and what its objects use of them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._at_start: dict[str, Quotas] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether the absence of a quota means anything."""
+        return self._context.cluster is not None or bool(self._defined)
+
+    def of(self, subject: ReviewedObject) -> Use | None:
+        """The use of one object; None where no quota is there, or no pod comes of it. Raises InvalidObject."""
+        use = self._uses.get(id(subject))
+        if isinstance(use, Exception):
+            raise use
+        return use
+
+    def let_in(self, subject: ReviewedObject) -> int | None:
+        """How many more pods of an object the quotas let in now, None where they let in all that it asks for."""
+        try:
+            if uncovered_of(subject, self._context, self._context.options.limited_resources):
+                return 0
+            use = self.of(subject)
+        except (CutShort, InvalidObject, InvalidScope):
+            return None
+        if use is None or not use.first or any(fault.kind is FaultKind.STATUS_UNKNOWN for fault in use.faults):
+            return None
+        return max(use.first - 1 - use.present, 0)
+
+    def quotas_of(self, namespace: str) -> Quotas:
+        """The quotas of a namespace as the apply finds them; its own are taken as in force from the start.
+
+        Without a status they limit what their spec says, and nothing counts as used.
+        """
+        if namespace not in self._at_start:
+            check_quotas(self._count(namespace))
+            cluster = self._context.cluster
+            stored = {quota.name: quota for quota in cluster.quotas_of(namespace)} if cluster else {}
+            for name, quota in self._defined.get(namespace, {}).items():
+                used = stored[name].used if name in stored else quota.used
+                stored[name] = replace(quota, hard=quota.spec_hard or quota.hard, used=used)
+            for quota in stored.values():
+                check_quota_extent(quota.spec)
+            self._at_start[namespace] = tuple(_in_force(stored[name]) for name in sorted(stored))
+        return self._at_start[namespace]
+
+    def _count(self, namespace: str) -> int:
+        """How many quotas a namespace has, at least."""
+        cluster = self._context.cluster
+        return max(len(self._defined.get(namespace, ())), len(cluster.quotas_of(namespace)) if cluster else 0)
+
+    def has_status(self, namespace: str, name: str) -> bool:
+        """Whether it is known how much of a quota is used."""
+        cluster, defined = self._context.cluster, self._defined.get(namespace, {}).get(name)
+        stored = cluster.resource_quotas.get((namespace, name)) if cluster else None
+        return bool(stored.used) if stored else bool(defined and defined.used)
+
+    @cached_property
+    def _defined(self) -> Mapping[str, Mapping[str, ResourceQuota]]:
+        """The quotas that the apply defines, by namespace and name; unreadable ones are left out."""
+        found: dict[str, dict[str, ResourceQuota]] = {}
+        for subject in self._context.change_set.subjects:
+            if group_kind(subject.object) == RESOURCE_QUOTA:
+                try:
+                    check_quota_extent(subject.object.get("spec"))
+                    quota = ResourceQuota.from_api(subject.object)
+                except InvalidObject:
+                    continue
+                namespace = subject.effective_namespace
+                found.setdefault(namespace, {})[quota.name] = replace(quota, namespace=namespace)
+        return found
+
+    @cached_property
+    def _uses(self) -> Mapping[int, Use | InvalidObject | CutShort]:
+        """By identity of the subject: the objects of an apply need not differ."""
+        uses: dict[int, Use | InvalidObject | CutShort] = {}
+        current: dict[str, Quotas] = {}
+        for subject in self._context.change_set.subjects:
+            namespace = subject.effective_namespace
+            if subject.operation is Operation.DELETE or subject.subresource:
+                continue
+            try:
+                quotas = current.get(namespace) or self.quotas_of(namespace)
+                found = self._use(subject, quotas) if quotas else None
+            except (InvalidObject, TooManyQuotas) as fault:
+                uses[id(subject)] = fault.with_traceback(None)
+                continue
+            if found is not None:
+                uses[id(subject)], current[namespace] = found
+        return uses
+
+    def _use(self, subject: ReviewedObject, quotas: Quotas) -> tuple[Use, Quotas] | None:
+        """What a subject's pods come to, and the quotas behind them."""
+        context = self._context
+        template = context.template(subject)
+        if context.phase is Phase.LINT and _runs(subject):
+            return None
+        is_update = template is not None and not template.is_template and subject.operation is Operation.UPDATE
+        pod = pod_of(subject, template, context) if template and not is_update and not self._comes_of(subject) else None
+        if template is None or pod is None:
+            return None
+        at_start = self.quotas_of(subject.effective_namespace)
+        old = self._stored(subject) if template.is_template else None
+        named = _named(subject)
+        coming = (
+            arrivals(named, template.object, old, self._context.cluster_to_be) if template.is_template else Arrivals()
+        )
+        if old is not None and template == pod_template_of(old, context.options.pod_template_paths):
+            coming = coming._replace(surge=0)  # no rollout
+        if old is None or self._is_alone:  # what fits beside its present pods fits: they need not be looked for
+            first, faults, after = _place(pod, quotas, coming)
+            if old is None or not first:
+                return Use(pod, template, coming, first, faults, quotas, at_start), after
+        there = present(named, old, template.object, self._cluster_of(subject.effective_namespace))
+        first, faults, after = _place(pod, _without(quotas, self._old_pod(subject, old), there), coming)
+        return Use(pod, template, coming, first, faults, quotas, at_start, there), after
+
+    @property
+    def _is_alone(self) -> bool:
+        return len(self._context.change_set.subjects) == 1
+
+    def _stored(self, subject: ReviewedObject) -> ApiObject | None:
+        """The workload that this one replaces."""
+        cluster, kind = self._context.cluster, group_kind(subject.object)
+        stored = cluster.workload(kind, subject.effective_namespace, subject.ref.name) if cluster else None
+        return subject.old or (stored.object if stored else None)
+
+    def _cluster_of(self, namespace: str) -> ClusterSnapshot | None:
+        """The cluster, with the pods and workloads of one namespace."""
+        cluster = self._context.cluster_to_be
+        if cluster is None or not cluster.pods:
+            return cluster
+        return cluster.within(namespace)
+
+    def _old_pod(self, subject: ReviewedObject, old: ApiObject | None) -> ApiObject | None:
+        """What the stored workload's pods look like; None where that cannot be told."""
+        if old is None:
+            return None
+        try:
+            template = pod_template_of(old, self._context.options.pod_template_paths)
+            return pod_of(subject, template, self._context) if template else None
+        except InvalidObject:
+            return None
+
+    def _comes_of(self, subject: ReviewedObject) -> bool:
+        """Whether another object of the apply makes this one: it is counted there."""
+        owner = Owner.from_api(subject.object)
+        return owner is not None and (subject.effective_namespace, owner.kind, owner.name) in self._identities
+
+    @cached_property
+    def _identities(self) -> frozenset[tuple[str, str, str]]:
+        refs = ((subject.effective_namespace, subject.ref) for subject in self._context.change_set.subjects)
+        return frozenset((namespace, ref.kind, ref.name) for namespace, ref in refs)
+
+
+def _runs(subject: ReviewedObject) -> bool:
+    """Whether a pod or workload comes out of a cluster's dump: what it uses is part of what is used."""
+    if subject.operation is Operation.UPDATE:
+        return False
+    status = subject.object.get("status")
+    told = status.keys() & {"phase", "observedGeneration", "replicas", "active"} if isinstance(status, Mapping) else ()
+    return bool(told) or bool(at(subject.object, "spec", "nodeName"))
+
+
+def _named(subject: ReviewedObject) -> ApiObject:
+    """The object, its namespace filled in."""
+    metadata = {**(subject.object.get("metadata") or NOTHING), "namespace": subject.effective_namespace}
+    return {**subject.object, "metadata": metadata}
+
+
+def pod_of(subject: ReviewedObject, template: PodTemplate, context: Context) -> ApiObject | None:
+    """A pod of a subject as quotas see it, after plugins LimitRanger and Priority; None where the latter refuses it.
+
+    Raises InvalidObject where the API server could not read it.
+    """
+    name = class_to_be(template, subject.effective_namespace, context)
+    try:
+        resolved = (
+            Resolved(name, 0, "")
+            if name and name not in context.classes and (context.is_known(name) or not context.classes_whole)
+            else establish_priority(name, context.classes)
+        )
+    except Forbidden:
+        return None
+    check_extent(template.spec)
+    fault = decode_fault({**template.object, "kind": "Pod"}, POD_STRUCT)
+    if fault is not None:
+        raise InvalidObject(fault.text, (*template.path, *fault.path), subject.ref)
+    metadata = {**(template.object.get("metadata") or NOTHING), "namespace": subject.effective_namespace}
+    quality = None if template.is_template else at(template.object, "status", "qosClass")
+    pod = {"metadata": metadata, "spec": resolved_spec(template.spec, resolved), "status": {"qosClass": quality}}
+    if context.phase is Phase.VALIDATE and not template.is_template:
+        return pod  # it has been through LimitRanger
+    return with_limit_range_defaults(pod, context.limit_ranges_of(subject.effective_namespace))
+
+
+def _in_force(quota: ResourceQuota) -> ResourceQuota:
+    hard = quota.hard or quota.spec_hard
+    return replace(quota, hard=hard, used={**dict.fromkeys(hard, ZERO), **quota.used})
+
+
+def _without(quotas: Quotas, pod: ApiObject | None, count: int) -> Quotas:
+    """The quotas before so many pods were charged."""
+    if pod is None or not count:
+        return quotas
+    used = {name: Quantity(q.nano * count, q.format) for name, q in Pods().usage(pod).items()}
+    freed = []
+    for quota in quotas:
+        try:
+            is_charged = matches(quota, pod)
+        except InvalidScope:
+            is_charged = False
+        rest = subtract_to_zero(quota.used, mask(used, quota.hard)) if is_charged else quota.used
+        freed.append(replace(quota, used=rest))
+    return tuple(freed)
+
+
+def _place(pod: ApiObject, quotas: Quotas, coming: Arrivals) -> tuple[int, tuple[Fault, ...], Quotas]:
+    """Which pod is refused first, why, and the quotas charged with all that fit and stay."""
+    if not coming.replicas:
+        faults = check_request(pod, quotas).faults
+        return 0, tuple(fault for fault in faults if fault.kind is FaultKind.MUST_SPECIFY), quotas
+    first, check = first_refused(pod, quotas, replicas=coming.replicas)
+    if first or not coming.surge:
+        return first, check.faults, check.quotas
+    beyond, more = first_refused(pod, check.quotas, replicas=coming.surge)
+    return (coming.replicas + beyond if beyond else 0), more.faults, check.quotas
+
+
+def uncovered_of(subject: ReviewedObject, context: Context, limited: Sequence[LimitedResource]) -> list[Fault]:
+    """What `limited` limits of a subject's pods and no quota of their namespace covers. Raises InvalidObject."""
+    template = context.template(subject)
+    pod = pod_of(subject, template, context) if template else None
+    if pod is None:
+        return []
+    return uncovered(pod, quota_use_of(context).quotas_of(subject.effective_namespace), limited)
+
+
+def quota_use_of(context: Context) -> QuotaUse:
+    """The quotas that the apply meets and what it uses of them. Loaded late: ask `context.has_quotas` first."""
+    return context.once(QuotaUse)

@@ -1,0 +1,60 @@
+"""The objects that a scheduling Snapshot is made of: frozen tables of the views that plugins read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from policies.cow_table import FrozenTable
+from policies.semantics import DEFAULT, Semantics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+    from policies.objects.disruption_budget import PodDisruptionBudget
+    from policies.objects.namespace import Namespace
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.objects.service import Service
+    from policies.objects.storage import (
+        CSIDriver,
+        CSINode,
+        CSIStorageCapacity,
+        PersistentVolume,
+        PersistentVolumeClaim,
+        StorageClass,
+        VolumeAttachment,
+    )
+    from policies.objects.workload import Workload
+
+Key = tuple[str, str]
+"""(namespace, name); the namespace is empty for what has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterObjects:
+    """Tables by (namespace, name). `pods_by_node`, `nominated`: by node name; pods in order of arrival.
+
+    `semantics`: of the release that the cluster runs.
+    """
+
+    nodes: Mapping[Key, Node] = field(default_factory=FrozenTable)
+    pods_by_node: Mapping[str, tuple[Pod, ...]] = field(default_factory=FrozenTable)
+    nominated: Mapping[str, tuple[Pod, ...]] = field(default_factory=FrozenTable)
+    namespaces: Mapping[Key, Namespace] = field(default_factory=FrozenTable)
+    budgets: Mapping[Key, PodDisruptionBudget] = field(default_factory=FrozenTable)
+    claims: Mapping[Key, PersistentVolumeClaim] = field(default_factory=FrozenTable)
+    volumes: Mapping[Key, PersistentVolume] = field(default_factory=FrozenTable)
+    storage_classes: Mapping[Key, StorageClass] = field(default_factory=FrozenTable)
+    csi_nodes: Mapping[Key, CSINode] = field(default_factory=FrozenTable)
+    csi_drivers: Mapping[Key, CSIDriver] = field(default_factory=FrozenTable)
+    storage_capacities: Mapping[Key, CSIStorageCapacity] = field(default_factory=FrozenTable)
+    attachments: Mapping[Key, VolumeAttachment] = field(default_factory=FrozenTable)
+    services: Mapping[Key, Service] = field(default_factory=FrozenTable)
+    workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
+    resource_claims: Mapping[Key, ResourceClaim] = field(default_factory=FrozenTable)
+    claim_templates: Mapping[Key, ResourceClaimTemplate] = field(default_factory=FrozenTable)
+    device_classes: Mapping[Key, DeviceClass] = field(default_factory=FrozenTable)
+    resource_slices: Mapping[Key, ResourceSlice] = field(default_factory=FrozenTable)
+    semantics: Semantics = DEFAULT

@@ -1,4 +1,0 @@
-"""Fast paths: the node that preemption would empty, worked out for all nodes at once. `answer.fast_answer` is the door.
-
-Every function says when it is valid; where it is not, plugins and the walk over nodes (`preemption`) decide.
-"""

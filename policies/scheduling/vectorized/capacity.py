@@ -1,0 +1,227 @@
+"""Many pods at once: how many like one still fit, and what becomes of one that each node gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.metering import VECTOR, charge
+from policies.objects.pod import TOPOLOGY_LABELS
+from policies.scheduling.evictions import charged_budgets, may_be_violated
+from policies.scheduling.preemption import potential_victims
+from policies.scheduling.vectorized.node_fit import NodeFit
+from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from policies.scheduling.vectorized.problem import NotValid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.disruption_budget import PodDisruptionBudget
+    from policies.objects.pod import Pod
+    from policies.scheduling.framework import Framework
+    from policies.scheduling.preemption import Candidate
+    from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.problem import CapacityConstraint, Skew
+    from policies.selectors import LabelSelector
+
+_PLENTY: Final = 2**31
+
+
+class Capacity(NamedTuple):
+    """How many pods fit one after the other, whichever of the nodes that fit each of them is put on.
+
+    `by_node`: how many there are then on each node, by name; None where that depends on the order.
+    """
+
+    total: int
+    by_node: dict[str, int] | None
+
+
+_AHEAD: Final = 32
+"""Nodes whose candidates are worked out together, at first; then twice as many each time."""
+
+
+class OnNode(NamedTuple):
+    """What becomes of a pod that only this node may run: it fits, or the candidate says who would have to go for it.
+
+    It stays pending where neither is so.
+    """
+
+    node: str
+    fits: bool
+    candidate: Candidate | None = None
+
+
+def capacity_for(framework: Framework, pod: Pod) -> Capacity | None:
+    """Room for pods like this one. None where this cannot tell.
+
+    Every pod takes the same from whatever node or domain it is put on, and nothing from others: where one is put never
+    shuts a place for those after it elsewhere, so that the order does not matter.
+    """
+    snapshot = framework.snapshot
+    if framework.without_columns:
+        return None
+    with snapshot.derived.taken():
+        matrix = pod_matrix_of(snapshot)
+        own = matrix.kinds.number(pod)
+        try:
+            node_fit = NodeFit(snapshot, pod, matrix, framework)
+            if pod.nominated_node_name or _changes_when_bound(pod):
+                return None
+            return _room(node_fit, own)
+        except NotValid:
+            return None
+
+
+def _room(node_fit: NodeFit, own: int) -> Capacity:
+    """Raises NotValid."""
+    by_node, shared = np.where(node_fit.open, _PLENTY, 0), None
+    for demand in node_fit.demands:
+        charge(4 * len(by_node) // VECTOR)
+        constraint = demand.constraint
+        counts = constraint is not None and bool(constraint.per_kind[own])
+        if constraint is None or not counts or constraint.skew is None:
+            by_node = np.minimum(by_node, _fitting(demand, node_fit, own))
+        if constraint is None or not counts:
+            continue
+        domains = constraint.domains
+        if domains is not None and _are_nodes(domains):
+            by_node = np.where(domains >= 0, np.minimum(by_node, 1), by_node)
+        elif shared is None and (domains is not None or constraint.skew is not None):
+            shared = demand
+        else:
+            raise NotValid
+    if shared is None or shared.constraint is None:
+        return Capacity(int(by_node.sum()), _named(node_fit, by_node))
+    if shared.constraint.skew is not None:
+        return _room_where_spread(node_fit, by_node, shared, shared.constraint.skew)
+    domains = shared.constraint.domains
+    assert domains is not None
+    alone = domains < 0
+    return Capacity(int(by_node[alone].sum()) + len(np.unique(domains[~alone & (by_node > 0)])), None)
+
+
+def _room_where_spread(
+    node_fit: NodeFit, by_node: NDArray[np.int64], demand: CapacityConstraint, skew: Skew
+) -> Capacity:
+    """A pod makes room in no domain but may raise the least count: what fits in the end is the same in any order.
+
+    The domain that is full first, at the lowest count, says how far the others go. Raises NotValid.
+    """
+    constraint = demand.constraint
+    assert constraint is not None
+    inside = constraint.concerned & (skew.domains >= 0)
+    if (demand.present != constraint.present).any() or by_node[~inside].any():
+        raise NotValid  # nominated pods count on their node alone; a node that is left out counts nowhere
+    size = int(skew.domains.max(initial=-1)) + 2  # the last one is for nodes without a domain
+    count, free = np.full(size, -1, np.int64), np.zeros(size, np.int64)
+    count[skew.domains[inside]] = constraint.present[inside]
+    np.add.at(free, skew.domains[inside], by_node[inside])
+    there = count >= 0
+    full = count + free
+    least = 0 if skew.few or not there.any() else int(full[there].min())
+    more = np.where(there, np.minimum(full, np.maximum(count, least + skew.most)) - count, 0)
+    if not _are_nodes(np.where(inside, skew.domains, -1)):
+        return Capacity(int(more.sum()), None)
+    return Capacity(int(more.sum()), _named(node_fit, np.where(inside, more[skew.domains], 0)))
+
+
+def _are_nodes(domains: NDArray[np.int64]) -> bool:
+    """Whether no two nodes are in one domain."""
+    return bool(np.bincount(domains[domains >= 0], minlength=1).max() <= 1)
+
+
+def _named(node_fit: NodeFit, by_node: NDArray[np.int64]) -> dict[str, int]:
+    infos = node_fit.snapshot.node_infos
+    return {infos[row].name: int(by_node[row]) for row in np.flatnonzero(by_node).tolist()}
+
+
+def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray[np.int64]:
+    """How many fit on each node, as far as this is concerned."""
+    free = demand.limit - demand.present
+    if demand.constraint is not None:
+        return np.where(free >= 0, _PLENTY, 0)
+    each = int(node_fit.matrix.kinds.amounts(demand.resource)[own])
+    if not each:
+        return np.where(free >= 0, _PLENTY, 0)
+    fitting: NDArray[np.int64] = np.clip(free // each + 1, 0, _PLENTY)
+    return fitting
+
+
+def _changes_when_bound(pod: Pod) -> bool:
+    """Whether a pod's own constraints look at labels that it gets from its node."""
+    selectors: list[LabelSelector | None] = [c.selector for c in pod.spec.topology_spread]
+    selectors += [term.selector for term in pod.spec.pod_affinity.required_anti_affinity]
+    return any(r.key in TOPOLOGY_LABELS for selector in selectors if selector for r in selector.requirements)
+
+
+def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterator[OnNode] | None:
+    """What becomes of one pod for each of these nodes, one after the other. None where this cannot tell.
+
+    Valid where only what is on the node itself decides: resources and ports. The evictions on one node leave less of
+    their budgets for those on the next.
+    """
+    snapshot = framework.snapshot
+    if framework.without_columns:
+        return None
+    with snapshot.derived.taken():
+        try:
+            node_fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
+        except NotValid:
+            return None
+        constraints = [d.constraint for d in node_fit.demands if d.constraint is not None]
+        keeps_apart = bool(pod.spec.pod_affinity.required_anti_affinity)
+        if len(constraints) > bool(pod.spec.host_ports) or keeps_apart or pod.nominated_node_name:
+            return None
+        fits, infos = _fits(node_fit), snapshot.node_infos
+    return _one_by_one(framework, pod, nodes, frozenset(infos[row].name for row in np.flatnonzero(fits).tolist()))
+
+
+def _fits(node_fit: NodeFit) -> NDArray[np.bool_]:
+    fits = node_fit.open.copy()
+    for demand in node_fit.demands:
+        fits &= demand.present <= demand.limit
+    return fits
+
+
+def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str], fits: frozenset[str]) -> Iterator[OnNode]:
+    """Candidates are worked out ahead, until evictions have left so little of a budget that it matters to the next."""
+    snapshot = framework.snapshot
+    known: dict[str, Candidate] = {}
+    charged: dict[tuple[str, str], PodDisruptionBudget] = {}
+    end, ahead = 0, _AHEAD
+    for place, node in enumerate(nodes):
+        if node in fits:
+            yield OnNode(node, fits=True)
+            continue
+        stale = bool(charged) and node in known and _may_be_violated(charged, snapshot, pod, node)
+        if stale or place >= end:
+            snapshot, charged, ahead = snapshot.with_budgets(charged), {}, _AHEAD if stale else ahead
+            end, ahead = place + ahead, 2 * ahead
+            known = _candidates(framework.over(snapshot), pod, nodes[place:end])
+        candidate = known.get(node)
+        if candidate is not None:
+            charged = charged_budgets(snapshot.budgets, candidate.victims, charged)
+        yield OnNode(node, fits=False, candidate=candidate)
+
+
+def _may_be_violated(
+    charged: Mapping[tuple[str, str], PodDisruptionBudget], snapshot: Snapshot, pod: Pod, node: str
+) -> bool:
+    lower = potential_victims(pod, snapshot.node_infos[snapshot.rows[node]])
+    charge(len(lower))
+    return may_be_violated(charged, lower)
+
+
+def _candidates(framework: Framework, pod: Pod, nodes: Sequence[str]) -> dict[str, Candidate]:
+    """Node -> who has to go, of those of these nodes where that helps."""
+    snapshot = framework.snapshot
+    with snapshot.derived.taken():
+        node_fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
+        some = np.zeros(len(node_fit.open), np.bool_)
+        some[[snapshot.rows[node] for node in nodes if node in snapshot.rows]] = True
+        found = node_fit.candidates(np.flatnonzero(node_fit.open & ~_fits(node_fit) & some))
+        return {candidate.node_name: candidate for candidate in found}

@@ -1,0 +1,109 @@
+"""Kinds of pods: pods that differ in name and start time alone are one kind, with one number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from policies.metering import meter
+from policies.scheduling.node_info import footprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from policies.objects.pod import Pod
+    from policies.semantics import Semantics
+
+
+_LARGE: Final = 2 * 1024
+"""Characters of a spec that count as one more kind."""
+_SOME: Final = 64
+"""Kinds of which a number is worked out at a time."""
+
+
+class EquivalenceClasses:
+    """Numbers of kinds, from 1; 0 stands for no pod at all."""
+
+    def __init__(self, semantics: Semantics) -> None:
+        self._semantics = semantics
+        self._numbers: dict[tuple[int, str, int, bool, int, int], int] = {}
+        self.members: list[Pod | None] = [None]
+        """A pod of each kind. It keeps alive the labels, spec and amounts by whose identity the kind is told."""
+        self.weight = 1
+        """Their number, a large one counted as several: each keeps its spec alive."""
+        self.priority = PerClass(self, lambda pod: pod.effective_priority)
+        self._amounts: dict[str, PerClass] = {}
+        self._non_zero = (
+            PerClass(self, lambda pod: footprint(pod, semantics).non_zero_cpu),
+            PerClass(self, lambda pod: footprint(pod, semantics).non_zero_memory),
+        )
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def number(self, pod: Pod) -> int:
+        """The number of a pod's kind."""
+        labels, spec, occupies = id(pod.labels), id(pod.spec), id(pod.occupies)
+        key = pod.priority or 0, pod.namespace, labels, pod.terminating, spec, occupies
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.members)
+            self.members.append(pod)
+            self.weight += 1 + pod.spec.size // _LARGE
+        return found
+
+    def forget(self) -> None:
+        """Let all pods go. Kinds and what is worked out of them name each other: else only a collection would."""
+        self._numbers.clear()
+        self.members.clear()
+
+    def amounts(self, resource: str) -> NDArray[np.int64]:
+        """What a pod of each kind occupies of a resource (`pods`: 1), in the units of the columns."""
+        if resource not in self._amounts:
+            self._amounts[resource] = PerClass(self, _amount_of(resource, self._semantics))
+        return self._amounts[resource].values()
+
+    def non_zero(self, index: int) -> NDArray[np.int64]:
+        """What scoring takes a pod of each kind for, in cpu (0) or memory (1)."""
+        return self._non_zero[index].values()
+
+
+class PerClass:
+    """A number for every kind, worked out once; 0 for no pod."""
+
+    def __init__(self, kinds: EquivalenceClasses, of: Callable[[Pod], int]) -> None:
+        self._kinds, self._of = kinds, of
+        self._filled = 1
+        self._values = np.zeros(64, np.int64)
+
+    def values(self) -> NDArray[np.int64]:
+        """The numbers, by number of the kind. Not to be changed. Raises CutShort: those up to there are known."""
+        members = self._kinds.members
+        if self._filled < len(members):
+            if len(members) > len(self._values):
+                grown = np.zeros(2 * len(members), np.int64)
+                grown[: self._filled] = self._values[: self._filled]
+                self._values = grown
+            work = meter()
+            while self._filled < len(members):
+                some = members[self._filled : self._filled + _SOME]
+                work.charge(len(some) // 2)
+                new = [self._of(pod) for pod in some if pod is not None]
+                self._values[self._filled : self._filled + len(new)] = new
+                self._filled += len(new)
+        return self._values
+
+
+def _amount_of(resource: str, semantics: Semantics) -> Callable[[Pod], int]:
+    if resource == "cpu":
+        return lambda pod: footprint(pod, semantics).resource.milli_cpu
+    if resource == "memory":
+        return lambda pod: footprint(pod, semantics).resource.memory
+    if resource == "ephemeral-storage":
+        return lambda pod: footprint(pod, semantics).resource.ephemeral_storage
+    if resource == "pods":
+        return lambda pod: 1  # noqa: ARG005
+    return lambda pod: footprint(pod, semantics).resource.scalars.get(resource, 0)

@@ -1,0 +1,268 @@
+"""The pods below one priority, per node in the order in which preemption would let them stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.metering import VECTOR, charge, meter
+from policies.scheduling.disruption import filter_pods_with_pdb_violation
+from policies.scheduling.preemption import by_importance, start_time
+from policies.scheduling.vectorized.budgets import concerned
+from policies.scheduling.vectorized.reprieve_order import reprieve_order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from policies.objects.disruption_budget import PodDisruptionBudget
+    from policies.objects.pod import Pod
+    from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+
+KEPT: Final = 6
+"""Priorities whose tables are kept: some 5 MB each at 5,000 nodes."""
+IN_BULK: Final = 400
+"""From so many changed nodes on, they are ordered in bulk."""
+_TOGETHER: Final = 6
+"""From so many changed nodes on, numpy orders them sooner than Python does one by one."""
+_BULK: Final = 512
+"""Nodes at a time: some milliseconds."""
+_NODE: Final = 40
+"""Units that a node costs by itself, and three more for each of its pods."""
+_SORTING: Final = 40
+"""Operations on every place of a table that it costs to order it."""
+MOST_LEVELS: Final = 48
+LOWEST: Final = -(2**62)
+
+
+class Amounts(NamedTuple):
+    """Of one resource: [rank, node], and per node the sum and the sum over pods whose budget is spent."""
+
+    by_rank: NDArray[np.int64]
+    total: NDArray[np.int64]
+    violating: NDArray[np.int64]
+
+
+class Bounds(NamedTuple):
+    """Of one resource, per node: the largest amount of a pod; and for every level what pods above it occupy, those of
+    spent budgets left out."""
+
+    largest: NDArray[np.int64]
+    above: NDArray[np.int64]
+
+
+class LowerPriorityPods:
+    """Tables of [rank, node]: kind, start and whether a budget is violated; rank 0 comes back first."""
+
+    def __init__(self, priority: int, matrix: PodMatrix) -> None:
+        nodes = len(matrix.serials)
+        self.priority = priority
+        self.serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
+        self.kind: NDArray[np.int32] = np.zeros((0, nodes), np.int32)
+        self.start: NDArray[np.int64] = np.zeros((0, nodes), np.int64)
+        self.place: NDArray[np.int16] = np.zeros((0, nodes), np.int16)
+        self.violates: NDArray[np.bool_] = np.zeros((0, nodes), np.bool_)
+        self.count: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self.violating: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self.levels: NDArray[np.int64] = np.zeros(0, np.int64)
+        """The priorities there are, lowest first; empty where there are too many to go through."""
+        self._known_kinds = 1
+        self._amounts: dict[str, Amounts] = {}
+        self._bounds: dict[str, Bounds] = {}
+        self._budgets: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
+
+    def sync(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
+        """Become the tables of this snapshot. Raises CutShort: the nodes up to there are done."""
+        if snapshot.budgets is not self._budgets:
+            if len(self.kind):
+                self.serials[concerned(matrix, self.kind, self._budgets, snapshot.budgets)] = -1
+            self._budgets = snapshot.budgets
+        self._learn_levels(matrix)
+        changed = np.flatnonzero(self.serials != matrix.serials)
+        if len(changed) > IN_BULK:
+            self._rebuild(matrix, snapshot, changed)
+            return
+        if len(changed) > _TOGETHER:
+            self._order(matrix, snapshot, changed)
+            self._amount_to(matrix, changed)
+            self.serials[changed] = matrix.serials[changed]
+            return
+        work = meter()
+        for row in changed.tolist():
+            work.charge(_NODE + 3 * len(snapshot.node_infos[row].pods))
+            self._set(row, snapshot.node_infos[row], matrix)
+            self.serials[row] = matrix.serials[row]
+
+    def _learn_levels(self, matrix: PodMatrix) -> None:
+        if self._known_kinds == len(matrix.kinds):
+            return
+        priorities = matrix.kinds.priority.values()[self._known_kinds : len(matrix.kinds)]
+        self._known_kinds = len(matrix.kinds)
+        new = np.setdiff1d(priorities[priorities < self.priority], self.levels)
+        if len(new):
+            self._bounds = {}
+            levels = np.union1d(self.levels, new)
+            self.levels = levels if len(levels) <= MOST_LEVELS else levels[:0]
+
+    def _rebuild(self, matrix: PodMatrix, snapshot: Snapshot, nodes: NDArray[np.intp]) -> None:
+        """Order many nodes, some at a time."""
+        self._amounts, self._bounds = {}, {}
+        for start in range(0, len(nodes), _BULK):
+            some = nodes[start : start + _BULK]
+            self._order(matrix, snapshot, some)
+            self.serials[some] = matrix.serials[some]
+
+    def _order(self, matrix: PodMatrix, snapshot: Snapshot, some: NDArray[np.intp]) -> None:
+        """Order the pods of some nodes."""
+        charge(20 + _SORTING * len(matrix.kind) * len(some) // VECTOR)
+        order = reprieve_order(matrix, self.priority, self._budgets, some)
+        ranks = len(order.kind)
+        if ranks > len(self.kind):
+            self._grow(ranks)
+        for name in ("kind", "start", "place", "violates"):
+            table = getattr(self, name)
+            table[:ranks, some], table[ranks:, some] = getattr(order, name), 0
+        self.count[some] = np.count_nonzero(order.kind, axis=0)
+        self.violating[some] = np.count_nonzero(order.violates, axis=0)
+        for row in some[order.undecided].tolist():
+            charge(_NODE + 3 * len(snapshot.node_infos[row].pods))
+            self._set(row, snapshot.node_infos[row], matrix)
+
+    def _amount_to(self, matrix: PodMatrix, some: NDArray[np.intp]) -> None:
+        """What the pods of some nodes occupy, as they are ordered now."""
+        kind, violates = self.kind[:, some], self.violates[:, some]
+        priorities = matrix.kinds.priority.values()[kind]
+        for resource, amounts in self._amounts.items():
+            charge(20 + kind.size // VECTOR)
+            by_rank = matrix.kinds.amounts(resource)[kind]
+            amounts.by_rank[:, some], amounts.total[some] = by_rank, by_rank.sum(axis=0)
+            amounts.violating[some] = (by_rank * violates).sum(axis=0)
+            if resource in self._bounds:
+                bounds, others = self._bounds[resource], np.where(violates, 0, by_rank)
+                bounds.largest[some] = by_rank.max(axis=0, initial=0)
+                for number, level in enumerate(self.levels.tolist()):
+                    bounds.above[number, some] = np.where(priorities > level, others, 0).sum(axis=0)
+
+    def _set(self, row: int, info: NodeInfo, matrix: PodMatrix) -> None:
+        lower = [pod for pod in info.pods if pod.effective_priority < self.priority]
+        semantics = matrix.semantics
+        violating, others = filter_pods_with_pdb_violation(
+            by_importance(lower, semantics),
+            self._budgets,
+            matrix.matching_budgets.of,
+            first_ends_the_count=semantics.first_violated_budget_ends_the_count,
+        )
+        ordered, count = [*violating, *others], len(lower)
+        if count > len(self.kind):
+            self._grow(count + 4)
+        places = {id(pod): place for place, pod in enumerate(info.pods)}
+        for table in (self.kind, self.violates):
+            table[:, row] = 0
+        if ordered:
+            self.kind[:count, row] = [matrix.kinds.number(pod) for pod in ordered]
+            self.start[:count, row] = [start_time(pod) for pod in ordered]
+            self.place[:count, row] = [places[id(pod)] for pod in ordered]
+            self.violates[: len(violating), row] = True
+        self.count[row], self.violating[row] = count, len(violating)
+        for resource, amounts in self._amounts.items():
+            column = matrix.kinds.amounts(resource)[self.kind[:, row]]
+            amounts.by_rank[:, row] = column
+            amounts.total[row], amounts.violating[row] = column.sum(), column[: len(violating)].sum()
+            if resource in self._bounds:
+                bounds, counted = self._bounds[resource], column[len(violating) : count]
+                priorities = np.array([pod.effective_priority for pod in others], np.int64)
+                bounds.largest[row] = column.max(initial=0)
+                bounds.above[:, row] = (priorities > self.levels[:, None]) @ counted
+
+    def _grow(self, ranks: int) -> None:
+        more = ((0, ranks - len(self.kind)), (0, 0))
+        self.kind, self.start = np.pad(self.kind, more), np.pad(self.start, more)
+        self.place, self.violates = np.pad(self.place, more), np.pad(self.violates, more)
+        self._amounts = {
+            resource: amounts._replace(by_rank=np.pad(amounts.by_rank, more))
+            for resource, amounts in self._amounts.items()
+        }
+
+    def amounts(self, resource: str, matrix: PodMatrix) -> Amounts:
+        """What the pods occupy of a resource."""
+        if resource not in self._amounts:
+            self._amounts[resource] = self.amounts_of(matrix.kinds.amounts(resource))
+        return self._amounts[resource]
+
+    def amounts_of(self, per_kind: NDArray[np.int64]) -> Amounts:
+        """The same for any number that a kind has."""
+        by_rank = per_kind[self.kind]
+        return Amounts(by_rank, by_rank.sum(axis=0), self._violating_part(by_rank))
+
+    def amounts_at(self, per_kind: NDArray[np.int64], nodes: NDArray[np.intp]) -> Amounts:
+        """The same, where only pods of these nodes count."""
+        by_rank = np.zeros(self.kind.shape, np.int64)
+        total = np.zeros(len(self.count), np.int64)
+        by_rank[:, nodes] = per_kind[self.kind[:, nodes]]
+        total[nodes] = by_rank[:, nodes].sum(axis=0)
+        return Amounts(by_rank, total, self._violating_part(by_rank, nodes))
+
+    def _violating_part(self, by_rank: NDArray[np.int64], nodes: NDArray[np.intp] | None = None) -> NDArray[np.int64]:
+        violating = np.zeros(len(self.violating), np.int64)
+        some = np.flatnonzero(self.violating) if nodes is None else nodes[self.violating[nodes] > 0]
+        if len(some):
+            violating[some] = (by_rank[:, some] * self.violates[:, some]).sum(axis=0)
+        return violating
+
+    def bounds(self, resource: str, matrix: PodMatrix) -> Bounds:
+        """What narrows the search; `levels` must not be empty."""
+        if resource not in self._bounds:
+            by_rank = self.amounts(resource, matrix).by_rank
+            others = np.where(self.violates, 0, by_rank)
+            priorities = matrix.kinds.priority.values()[self.kind]
+            above = [np.where(priorities > level, others, 0).sum(axis=0) for level in self.levels.tolist()]
+            self._bounds[resource] = Bounds(by_rank.max(axis=0, initial=0), np.array(above))
+        return self._bounds[resource]
+
+    def check(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
+        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
+        self.sync(matrix, snapshot)
+        fresh = LowerPriorityPods(self.priority, matrix)
+        fresh._budgets = snapshot.budgets
+        fresh._rebuild(matrix, snapshot, np.arange(len(matrix.serials)))
+        ranks = min(len(self.kind), len(fresh.kind))
+        for name in ("kind", "violates"):
+            have, want = getattr(self, name), getattr(fresh, name)
+            assert np.array_equal(have[:ranks], want[:ranks]), f"{name} below {self.priority}"
+            assert not have[ranks:].any(), f"{name} below {self.priority}"
+            assert not want[ranks:].any(), f"{name} below {self.priority}"
+        known = fresh.kind[:ranks] > 0
+        for name in ("start", "place"):
+            assert np.array_equal(getattr(self, name)[:ranks][known], getattr(fresh, name)[:ranks][known]), name
+        for resource, amounts in self._amounts.items():
+            anew = fresh.amounts(resource, matrix)
+            assert np.array_equal(amounts.total, anew.total), resource
+            assert np.array_equal(amounts.violating, anew.violating), resource
+            assert np.array_equal(amounts.by_rank[:ranks], anew.by_rank[:ranks]), resource
+        fresh.levels = self.levels
+        for resource, bounds in self._bounds.items():
+            for have, want in zip(bounds, fresh.bounds(resource, matrix), strict=True):
+                assert np.array_equal(have, want), f"bounds of {resource}"
+
+    def pods(self, row: int, ranks: NDArray[np.intp], info: NodeInfo) -> list[Pod]:
+        """The pods of these ranks on a node."""
+        return [info.pods[place] for place in self.place[ranks, row].tolist()]
+
+
+def lower_priority_pods_of(matrix: PodMatrix, snapshot: Snapshot, priority: int) -> LowerPriorityPods:
+    """The tables of the pods below a priority, up to date. The least recently used one gives way to a new one.
+
+    Raises CutShort: who asks next goes on from there.
+    """
+    found = matrix.lower_priority.pop(priority, None)
+    if found is None:
+        while len(matrix.lower_priority) >= KEPT:
+            del matrix.lower_priority[next(iter(matrix.lower_priority))]
+        found = LowerPriorityPods(priority, matrix)
+    matrix.lower_priority[priority] = found
+    found.sync(matrix, snapshot)
+    return found

@@ -1,0 +1,131 @@
+"""The nodes that fit, else the node that preemption would empty: the answer without its reasons, in milliseconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from policies.metering import VECTOR, charge, meter
+from policies.objects.priority_class import PREEMPT_NEVER
+from policies.scheduling.preemption import Candidate, by_importance, potential_victims
+from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
+from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from policies.scheduling.vectorized.victim_selection import Occupancy, cheapest, victims_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from policies.objects.pod import Pod
+    from policies.scheduling.framework import Framework
+
+
+class VectorizedAnswer(NamedTuple):
+    """`feasible`: names of the nodes that can run the pod. Else `selected`, the nodes that may be nominated, and the
+    first of them with its victims."""
+
+    feasible: list[str]
+    best_nodes: list[str]
+    candidate: Candidate | None
+
+
+def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None:
+    """What `schedule_one` comes to, over every node. None where this cannot tell.
+
+    Valid where all plugins of the profile say how they look in columns, for pods without required affinity to pods,
+    claims and disks; nominated pods may be anywhere. All that pods on a node take up then only gets less when one goes,
+    and nothing else depends on them.
+    """
+    if framework.without_columns:
+        return None
+    snapshot = framework.snapshot
+    with snapshot.derived.taken():
+        matrix = pod_matrix_of(snapshot)
+        try:
+            node_fit = NodeFit(snapshot, pod, matrix, framework)
+        except NotValid:
+            return None
+        return node_fit.answer()
+
+
+class NodeFit(NodeFitProblem):
+    """What becomes of the pod."""
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """The nodes that can run it now."""
+        charge(len(self.demands) * self.row)
+        full = np.zeros(len(self.possible), np.bool_)
+        for demand in self.demands:
+            full |= demand.present > demand.limit
+        return self.open & ~full
+
+    def answer(self) -> VectorizedAnswer:
+        """Over every node."""
+        infos = self.snapshot.node_infos
+        feasible = np.flatnonzero(self.feasible)
+        if len(feasible):
+            return VectorizedAnswer([infos[row].name for row in feasible.tolist()], [], None)
+        if not self._may_preempt:
+            return VectorizedAnswer([], [], None)
+        lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
+        nodes = np.flatnonzero(self.open & (lower.count > 0))
+        found = cheapest(self._rows(lower), nodes, lower, self.matrix.kinds.priority.values())
+        if found is None:
+            return VectorizedAnswer([], [], None)
+        names = [infos[row].name for row in found.nodes.tolist()]
+        victims = self._victims(lower, int(found.nodes[0]), np.flatnonzero(found.victims[:, 0]))
+        return VectorizedAnswer([], names, Candidate(names[0], victims, found.violations))
+
+    def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
+        """Who would have to go on each of these nodes, which are open but full; nothing where that does not help."""
+        if not self.framework.preempts or self.pod.preemption_policy == PREEMPT_NEVER:
+            return
+        lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
+        rows, nodes = self._rows(lower), nodes[lower.count[nodes] > 0]
+        for row in rows:
+            nodes = nodes[row.base[nodes] <= row.limit[nodes]]
+        if not len(nodes):
+            return
+        goes = victims_on(rows, nodes, lower)
+        violations = (goes & lower.violates[: len(goes), nodes]).sum(axis=0)
+        work = meter()
+        for column, place in enumerate(nodes.tolist()):
+            work.charge(10)
+            victims = self._victims(lower, place, np.flatnonzero(goes[:, column]))
+            yield Candidate(self.snapshot.node_infos[place].name, victims, int(violations[column]))
+
+    @property
+    def _may_preempt(self) -> bool:
+        return self.framework.preempts and self.pod.preemption_policy != PREEMPT_NEVER and not self.waits()
+
+    def waits(self) -> bool:
+        """Whether victims of an earlier preemption are leaving. Source: upstream `PodEligibleToPreemptOthers`."""
+        row = self.snapshot.rows.get(self.pod.nominated_node_name)
+        if row is None or not (self.possible[row] and self.resolvable[row]):
+            return False
+        lower = potential_victims(self.pod, self.snapshot.node_infos[row])
+        return any(other.terminating and other.preempted for other in lower)
+
+    def _rows(self, lower: LowerPriorityPods) -> list[Occupancy]:
+        rows = []
+        for demand in self.demands:
+            bounds = None
+            charge(lower.kind.size // VECTOR)
+            if demand.constraint is None:
+                amounts = lower.amounts(demand.resource, self.matrix)
+                if len(lower.levels):
+                    bounds = lower.bounds(demand.resource, self.matrix)
+            else:
+                amounts = lower.amounts_at(demand.constraint.per_kind, demand.constraint.counts)
+            rows.append(Occupancy(amounts, demand.present, demand.limit, bounds))
+        return rows
+
+    def _victims(self, lower: LowerPriorityPods, row: int, ranks: NDArray[np.intp]) -> tuple[Pod, ...]:
+        """Source: upstream orders victims anew where pods of both groups could have had to go."""
+        victims = lower.pods(row, ranks, self.snapshot.node_infos[row])
+        both = 0 < lower.violating[row] < lower.count[row]
+        return tuple(by_importance(victims, self.snapshot.semantics) if both else victims)

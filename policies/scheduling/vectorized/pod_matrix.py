@@ -1,0 +1,130 @@
+"""Pods as a table: a column per node, a row per place in `NodeInfo.pods`. Kept up by NodeInfo serials.
+
+To bring the tables up to date is work that is metered like any other, though it is of use to every question: who asks
+first after much has changed must not be late for it. It goes on where it was cut short, node by node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from policies.metering import VECTOR, charge, meter
+from policies.scheduling.preemption import NOW
+from policies.scheduling.vectorized.budgets import MatchingBudgets
+from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
+from policies.scheduling.vectorized.nodes import NodeTables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.pod import Pod
+    from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from policies.semantics import Semantics
+
+KEPT: Final = 64
+"""Numbers per kind kept at most."""
+MOST_NEW_KINDS: Final = 1024
+"""Kinds whose pods are gone never go: with twice as many as there were at first, and so many more, the tables are made
+anew."""
+_NODE: Final = 14
+"""Units that a node costs, and two more for each of its pods."""
+
+
+class PodMatrix:
+    """What fast paths know of one set of nodes: their pods, their labels, the order of victims per priority."""
+
+    def __init__(self, nodes: int, semantics: Semantics) -> None:
+        self.semantics = semantics
+        self.kinds = EquivalenceClasses(semantics)
+        self.most_kinds = 0
+        """With more of them the tables are made anew; 0 before the first snapshot."""
+        self.kind: NDArray[np.int32] = np.zeros((8, nodes), np.int32)
+        self.start: NDArray[np.int64] = np.zeros((8, nodes), np.int64)
+        self.serials: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self.nodes = NodeTables(nodes)
+        self.lower_priority: dict[int, LowerPriorityPods] = {}
+        self.matches: dict[Hashable, tuple[PerClass, object]] = {}
+        """What constraints make of each kind, by what they depend on; the second keeps alive what the key names."""
+        self.against: dict[Hashable, tuple[Any, object]] = {}
+        """What anti-affinity of pods on nodes has against a pod, by what it depends on."""
+        self.budgets: dict[Hashable, tuple[PerClass, object]] = {}
+        """Which kinds a disruption budget matches, by namespace and selector; the second keeps the latter alive."""
+        self.matching_budgets = MatchingBudgets(self.kinds)
+        self.nominations: Any = None
+        """The nominated pods that were asked for last, as columns (answer.py)."""
+        self.static_rejections: dict[int, tuple[object, object, Any]] = {}
+        """id of a spec -> (the spec, the table of nodes, what the plugins that look at nodes alone reject)."""
+        self.anti_affinity_kinds: list[int] = []
+        self.anti_affinity_known = 1
+        """Up to which kind they are known."""
+
+    def sync(self, snapshot: Snapshot) -> None:
+        """Become the tables of this snapshot. Raises CutShort: the nodes up to there are done."""
+        if self.kinds.weight > self.most_kinds > 0:
+            self.kinds.forget()
+            self.__init__(len(self.serials), self.semantics)  # type: ignore[misc]
+        serials, work = snapshot.columns.serials, meter()
+        for row in np.flatnonzero(self.serials != serials).tolist():
+            info = snapshot.node_infos[row]
+            work.charge(_NODE + 2 * len(info.pods) + self.nodes.cost(row, info.node))
+            self._set(row, info)
+            self.serials[row] = serials[row]
+        self.most_kinds = self.most_kinds or 2 * self.kinds.weight + MOST_NEW_KINDS
+
+    def _set(self, row: int, info: NodeInfo) -> None:
+        pods, number = info.pods, self.kinds.number
+        count = len(pods)
+        if count > len(self.kind):
+            more = ((0, count + 4 - len(self.kind)), (0, 0))
+            self.kind, self.start = np.pad(self.kind, more), np.pad(self.start, more)
+        self.nodes.set(row, info.node)
+        self.kind[:, row] = 0
+        self.kind[:count, row] = [number(pod) for pod in pods]
+        self.start[:count, row] = [NOW if pod.start_time is None else pod.start_time for pod in pods]
+
+    def kept(self, key: Hashable, keep: object, of: Callable[[Pod], int]) -> NDArray[np.int64]:
+        """A number of every kind that depends on `key` alone; `keep` is what the key names by identity."""
+        found = self.matches.get(key)
+        if found is None:
+            if len(self.matches) >= KEPT:
+                self.matches.clear()
+            found = self.matches[key] = (PerClass(self.kinds, of), keep)
+        return found[0].values()
+
+    def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sum over the pods of every node."""
+        charge(self.kind.size // VECTOR)
+        if not per_kind.any():
+            return np.zeros(self.kind.shape[1], np.int64)
+        total: NDArray[np.int64] = per_kind.astype(np.int16)[self.kind].sum(axis=0, dtype=np.int64)
+        return total
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
+        for row, info in enumerate(snapshot.node_infos):
+            _check_row(self, row, info.pods)
+        self.nodes.check(snapshot.node_infos)
+        for lower in self.lower_priority.values():
+            lower.check(self, snapshot)
+
+
+def _check_row(matrix: PodMatrix, row: int, pods: Sequence[Pod]) -> None:
+    kinds = matrix.kind[:, row].tolist()
+    assert kinds[: len(pods)] == [matrix.kinds.number(pod) for pod in pods], f"pods on node {row}"
+    assert not any(kinds[len(pods) :]), f"places without a pod on node {row}"
+
+
+def pod_matrix_of(snapshot: Snapshot) -> PodMatrix:
+    """The tables of a snapshot, up to date. Call it, and use them, with `snapshot.shelf.lock` held. Raises CutShort."""
+    derived = snapshot.derived
+    if derived.matrix is None:
+        derived.matrix = PodMatrix(len(snapshot.node_infos), snapshot.semantics)
+    matrix: PodMatrix = derived.matrix
+    matrix.sync(snapshot)
+    return matrix

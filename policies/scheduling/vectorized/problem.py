@@ -1,0 +1,170 @@
+"""One pod on one snapshot, in columns: what it takes up, where it may be, and what keeps it away.
+
+Each plugin says of itself what it comes to (`in_columns`, `static_filter`, `beyond_columns`); a profile with one that
+does not is none for columns. Constraints beside resources are as if they were resources: amounts of pods, and a limit
+for every node. Valid because each of them only gets harder with every pod that stays on the node, so that "amount ≤
+limit" says it all: anti-affinity and host ports have the limit 0; for a spread constraint the counts of all other
+domains stand still.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.metering import VECTOR, charge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.scheduling.framework import Framework
+    from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+
+MOST: Final = 2**60
+"""Amounts above this are left to Python's integers."""
+
+
+class NotValid(Exception):
+    """The question is none for a fast path."""
+
+
+class Skew(NamedTuple):
+    """A spread constraint: no domain may have more than `most` pods above the least one; `few` domains: above none."""
+
+    most: int
+    few: bool
+    domains: NDArray[np.int64]
+
+
+class Constraint(NamedTuple):
+    """`per_kind`: what a pod of each kind counts, on the nodes that are `concerned`; on `counts` are such pods.
+    `present`: the count of every node now, pods elsewhere included. `possible`: nodes not out of the question.
+    `domains`: a number for every node (-1: none); one pod that counts shuts all nodes of its number. `skew`: instead of
+    that, where pods are spread."""
+
+    per_kind: NDArray[np.int64]
+    concerned: NDArray[np.bool_]
+    counts: NDArray[np.intp]
+    present: NDArray[np.int64]
+    limit: NDArray[np.int64]
+    possible: NDArray[np.bool_] | None = None
+    domains: NDArray[np.int64] | None = None
+    skew: Skew | None = None
+
+
+class CapacityConstraint(NamedTuple):
+    """What takes up room: of a resource, or by a constraint. `present` counts nominated pods too."""
+
+    present: NDArray[np.int64]
+    limit: NDArray[np.int64]
+    resource: str = ""
+    constraint: Constraint | None = None
+
+
+class NodeFitProblem:
+    """One pod on one snapshot, as the plugins of its profile put it.
+
+    `possible`: the nodes on which the pod may be whoever else is there; `resolvable`: those of them that have enough of
+    everything when nobody else is there. `row`: units that a few operations on one number a node cost.
+    Raises NotValid where columns cannot tell.
+    """
+
+    def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix, framework: Framework) -> None:
+        self.snapshot, self.pod, self.matrix, self.framework = snapshot, pod, matrix, framework
+        columns = snapshot.columns
+        self.row = len(columns.serials) // VECTOR
+        if pod.node_name or framework.is_beyond_columns(pod) or columns.requested.max(initial=0) >= MOST:
+            raise NotValid
+        if pod.nominated_node_name and any(p.static_filter(pod) for p in framework.late_static_plugins):
+            raise NotValid  # whether its node may ever do is asked after whether it does now
+        self._nominated = _nominated(snapshot, pod, matrix)
+        self.demands: list[CapacityConstraint] = []
+        self.static = self.possible = self._static()
+        """Where all plugins pass that look at the node alone."""
+        self.resolvable = self.possible
+        for plugin in framework.column_plugins:
+            plugin.in_columns(self)
+
+    def _static(self) -> NDArray[np.bool_]:
+        """Where all plugins pass that look at the node alone."""
+        framework, pod = self.framework, self.pod
+
+        def filters() -> list[Callable[[Node], bool]]:
+            found = (plugin.static_filter(pod) for plugin in framework.static_plugins)
+            return [passes for passes in found if passes is not None]
+
+        whose: Hashable = framework.profile, self.snapshot.semantics
+        if framework.has_foreign_columns:  # kube-scheduler's own plugins look at the spec alone
+            whose = whose, pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())
+        return self.matrix.nodes.static(whose, pod.spec, filters)
+
+    def add(self, constraint: Constraint) -> None:
+        """One more constraint; a pod that is nominated itself is none for these."""
+        if self.pod.nominated_node_name:
+            raise NotValid
+        nominated = np.where(constraint.concerned, self._of_nominated(constraint.per_kind), 0)
+        self.demands.append(CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint))
+        if constraint.possible is not None:
+            self.possible = self.possible & constraint.possible
+
+    def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
+        """What is requested of a resource, with what nominated pods will."""
+        if len(self._nominated[0]):
+            return present + self._of_nominated(self.matrix.kinds.amounts(resource))
+        return present
+
+    def _of_nominated(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
+        total = np.zeros(len(self.possible), np.int64)
+        rows, kinds = self._nominated
+        np.add.at(total, rows, per_kind[kinds])
+        if total.max(initial=0) >= MOST:
+            raise NotValid
+        return total
+
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """The nodes on which there is room for the pod, or would be if nobody else were there."""
+        return self.possible & self.resolvable
+
+
+class Nominations(NamedTuple):
+    """The nominated pods of one table of them: node, kind, priority and identity of each."""
+
+    table: object
+    nodes: object
+    rows: NDArray[np.intp]
+    kinds: NDArray[np.intp]
+    priorities: NDArray[np.int64]
+    identities: list[str]
+
+
+def _nominated(snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> tuple[Sequence[int], NDArray[np.intp]]:
+    """(node, kind) of the pods that are nominated and count. Source: upstream `addGENominatedPods`."""
+    table = snapshot.objects.nominated
+    known: Nominations | None = matrix.nominations
+    if known is None or known.table is not table or known.nodes is not snapshot.rows:
+        known = matrix.nominations = _nominations(snapshot, matrix)
+    count = known.priorities >= pod.effective_priority
+    if pod.identity in known.identities:
+        count[known.identities.index(pod.identity)] = False
+    return known.rows[count], known.kinds[count]  # type: ignore[return-value]
+
+
+def _nominations(snapshot: Snapshot, matrix: PodMatrix) -> Nominations:
+    table, rows = snapshot.objects.nominated, snapshot.rows
+    found = [(rows[name], other) for name in table if name in rows for other in snapshot.nominated_pods(name)]
+    charge(len(found))
+    return Nominations(
+        table,
+        rows,
+        np.array([row for row, _ in found], np.intp),
+        np.array([matrix.kinds.number(other) for _, other in found], np.intp),
+        np.array([other.effective_priority for _, other in found], np.int64),
+        [other.identity for _, other in found],
+    )

@@ -1,0 +1,190 @@
+"""Who has to go, on all nodes at once, and which node costs least: upstream's loop, a rank at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from policies.metering import VECTOR, charge
+from policies.scheduling.vectorized.lower_priority_pods import LOWEST, Amounts, Bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+
+_HIGHEST = 2**62
+
+
+class Occupancy(NamedTuple):
+    """Something that pods take up. `present`: with all pods there; `limit`: what may be taken beside the new pod."""
+
+    amounts: Amounts
+    present: NDArray[np.int64]
+    limit: NDArray[np.int64]
+    bounds: Bounds | None = None
+
+    @property
+    def base(self) -> NDArray[np.int64]:
+        """With every pod of lower priority gone."""
+        return self.present - self.amounts.total
+
+
+class Found(NamedTuple):
+    """The nodes that cost least, in order; which ranks have to go from each; how many of them break a budget, the
+    highest priority among them, and the sum of their priorities as upstream counts it."""
+
+    nodes: NDArray[np.intp]
+    victims: NDArray[np.bool_]
+    violations: int
+    highest: int
+    total: int
+
+
+def cheapest(
+    rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods, priorities: NDArray[np.int64]
+) -> Found | None:
+    """The best of these nodes, each of which has pods of lower priority and does not fit; None where none helps."""
+    for row in rows:
+        charge(len(row.limit) // VECTOR)
+        nodes = nodes[row.base[nodes] <= row.limit[nodes]]
+    if not len(nodes):
+        return None
+    rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
+    harmless = _without_violations(rows, nodes, lower)
+    if len(harmless) and len(lower.levels):
+        return _narrowed(rows, harmless, lower, priorities)
+    nodes = harmless if len(harmless) else nodes
+    return _best(nodes, victims_on(rows, nodes, lower), lower, priorities)
+
+
+def _narrowed(
+    rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods, priorities: NDArray[np.int64]
+) -> Found:
+    """The best of nodes without violations, looking closely only at those that can be it.
+
+    Of resources alone these tell exactly which priority the first victim has, and how many victims there are at least.
+    """
+    level, top = _lowest_level(rows, nodes, lower)
+    least = _least_victims(rows, level)
+    near = level[least == least.min()]
+    found = _best(near, victims_on(rows, near, lower), lower, priorities)
+    if found.highest > top:  # a constraint that is no resource takes a pod of higher priority
+        return _best(nodes, victims_on(rows, nodes, lower), lower, priorities)
+    cheapest_victim = int(lower.levels[0]) + 2**31
+    rest = level[(least > least.min()) & (least * cheapest_victim <= found.total)]
+    if not len(rest):
+        return found
+    near = np.sort(np.concatenate((near, rest)))
+    return _best(near, victims_on(rows, near, lower), lower, priorities)
+
+
+def _lowest_level(
+    rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods
+) -> tuple[NDArray[np.intp], int]:
+    """(the nodes where nobody above a priority has to go, that priority): the lowest one for which there are any."""
+    room = [
+        (row.limit[nodes] - row.base[nodes] - row.amounts.violating[nodes], row.bounds.above)
+        for row in rows
+        if row.bounds is not None
+    ]
+    for index, level in enumerate(lower.levels.tolist()):
+        fits = np.ones(len(nodes), np.bool_)
+        for free, above in room:
+            fits &= above[index, nodes] <= free
+        if fits.any():
+            return nodes[fits], level
+    raise AssertionError("with every pod of lower priority gone there was room")
+
+
+def _least_victims(rows: Sequence[Occupancy], nodes: NDArray[np.intp]) -> NDArray[np.int64]:
+    """How many have to go at least, if each were the largest."""
+    least = np.ones(len(nodes), np.int64)
+    for row in rows:
+        if row.bounds is not None:
+            lacking = row.present[nodes] - row.limit[nodes]
+            largest = np.maximum(row.bounds.largest[nodes], 1)
+            np.maximum(least, -(-lacking // largest), out=least)
+    return least
+
+
+def _without_violations(
+    rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods
+) -> NDArray[np.intp]:
+    """Nodes where all pods of spent budgets can stay: they come back first, so this tells."""
+    if not lower.violating[nodes].any():
+        return nodes
+    harmless = np.ones(len(nodes), np.bool_)
+    for row in rows:
+        harmless &= row.base[nodes] + row.amounts.violating[nodes] <= row.limit[nodes]
+    return nodes[harmless]
+
+
+def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods) -> NDArray[np.bool_]:
+    """[rank, node]: upstream's loop; a pod comes back if the new one still fits beside all that are there."""
+    ranks = int(lower.count[nodes].max())
+    every = len(nodes) == len(lower.count)
+    matrix = [row.amounts.by_rank if every else row.amounts.by_rank[:ranks, nodes] for row in rows]
+    used = [row.base[nodes] for row in rows]
+    limits = [row.limit[nodes] for row in rows]
+    victims = np.zeros((ranks, len(nodes)), np.bool_)
+    # The most important pods mostly stay on all nodes: as far as that goes their sums tell.
+    together = 0 if every else _ranks_that_stay(used, matrix, limits)
+    for rank in range(together, ranks):
+        charge(len(rows) * len(nodes) // VECTOR)
+        goes = victims[rank]
+        tried = [u + table[rank] for u, table in zip(used, matrix, strict=True)]
+        for amount, limit in zip(tried, limits, strict=True):
+            goes |= amount > limit
+        stays = ~goes
+        for kept, amount in zip(used, tried, strict=True):
+            np.copyto(kept, amount, where=stays)
+    # Ranks without a pod change nothing, and where a limit was broken before, no pod was to blame.
+    return victims & (lower.kind[:ranks, nodes] > 0)
+
+
+def _ranks_that_stay(
+    used: list[NDArray[np.int64]], matrix: list[NDArray[np.int64]], limits: list[NDArray[np.int64]]
+) -> int:
+    """How many ranks stay on every node; `used` counts them afterwards."""
+    sums, over = [], []
+    for table, amount, limit in zip(matrix, used, limits, strict=True):
+        charge(2 * table.size // VECTOR)
+        total = table.cumsum(axis=0)
+        sums.append(total)
+        over.append((total + amount > limit).any(axis=1))
+    together = int(np.argmax(np.logical_or.reduce(over))) if over else 0
+    if together:
+        for u, total in zip(used, sums, strict=True):
+            u += total[together - 1]
+    return together
+
+
+def _best(
+    nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
+) -> Found:
+    """Narrow down, one criterion after the other. Source: upstream `pickOneNodeForPreemption`."""
+    ranks = len(victims)
+    left = np.arange(len(nodes))
+    violations = np.zeros(len(nodes), np.int64)
+    if lower.violating[nodes].any():
+        violations = (victims & lower.violates[:ranks, nodes]).sum(axis=0)
+        left = left[violations == violations.min()]
+    goes, at = victims[:, left], nodes[left]
+    priority = np.where(goes, priorities[lower.kind[:ranks, at]], LOWEST)
+    highest = priority.max(axis=0)
+    best = highest == highest.min()
+    left, goes, priority, highest = left[best], goes[:, best], priority[:, best], highest[best]
+    total = np.where(goes, priority + 2**31, 0).sum(axis=0)
+    best = total == total.min()
+    left, goes, priority, highest, total = left[best], goes[:, best], priority[:, best], highest[best], total[best]
+    count = goes.sum(axis=0)
+    best = count == count.min()
+    left, goes, priority, highest = left[best], goes[:, best], priority[:, best], highest[best]
+    oldest = np.where(goes & (priority == highest), lower.start[:ranks, nodes[left]], _HIGHEST + 1).min(axis=0)
+    best = oldest == oldest.max()
+    left, goes = left[best], goes[:, best]
+    return Found(nodes[left], goes, int(violations[left[0]]), int(highest[0]), int(total[0]))

@@ -1,0 +1,263 @@
+"""A configuration is read whole or refused, with the place and what would be right."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from policies.config import Config, ConfigError, find_config, load_config, read_config
+from policies.config.load import says_nothing
+from policies.findings import Action, Severity
+from policies.kinds import POD_TEMPLATE_PATHS
+from policies.objects.namespace import Namespace
+from policies.objects.reviewed_object import User
+from policies.options import AllowedClasses, LimitedResource, ScopeSelector
+from policies.rules.pod import unknown_priority_class
+from policies.rules.priority_class import global_default_not_unique
+from policies.rules.support.context import Target
+from policies.selectors import parse_label_selector
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+FULL = """\
+actions:
+  unknown-priority-class: audit
+  priority-drift: off
+severities:
+  unknown-priority-class: warning
+autoscalerCutoff: -5
+podTemplatePaths:
+  argoproj.io/Rollout: spec.template
+limitedResources:
+- resource: pods
+  matchContains: [nvidia.com/gpu]
+  matchScopes: [{scopeName: PriorityClass, operator: In, values: [gold]}]
+allowedClasses:
+- classes: [gold, "batch-*"]
+  namespaces: [shop]
+  namespaceSelector: {matchLabels: {tier: production}}
+  users: [ann]
+  groups: [sre]
+annotate: workloads
+exemptions:
+- reason: the platform team's own
+  namespaces: [kube-system, "infra-*"]
+- reason: break glass
+  namespaceSelector: {matchLabels: {team: sre}}
+  groups: [sre]
+- reason: the installer
+  users: ["system:serviceaccount:install:*"]
+"""
+
+
+def test_everything_that_can_be_said_is_read() -> None:
+    config = read_config(FULL, "f")
+    assert config.actions == {"unknown-priority-class": Action.AUDIT, "priority-drift": Action.OFF}
+    assert config.severity(unknown_priority_class) is Severity.WARNING
+    assert config.action(unknown_priority_class, Target.POD) is Action.AUDIT
+    assert config.options.autoscaler_cutoff == -5
+    assert config.options.pod_template_paths["argoproj.io/Rollout"] == ("spec", "template")
+    assert config.options.pod_template_paths.items() >= POD_TEMPLATE_PATHS.items()
+    gold = ScopeSelector("PriorityClass", "In", ("gold",))
+    assert config.options.limited_resources == (LimitedResource("pods", ("nvidia.com/gpu",), (gold,)),)
+    production = parse_label_selector({"matchLabels": {"tier": "production"}})
+    allowed = AllowedClasses(("gold", "batch-*"), ("shop",), production, ("ann",), ("sre",))
+    assert config.options.allowed_classes == (allowed,)
+    assert config.annotate == "workloads"
+
+
+def test_an_empty_file_is_the_default_configuration() -> None:
+    assert read_config("", "f") == read_config("# nothing\n", "f") == Config()
+
+
+def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
+    assert Config().action(unknown_priority_class, Target.POD) is Action.DENY
+    assert Config().action(unknown_priority_class, Target.TEMPLATE) is Action.WARN
+    strict = read_config("actions: {unknown-priority-class: deny}", "f")
+    assert strict.action(unknown_priority_class, Target.TEMPLATE) is Action.DENY
+    assert Config().action(global_default_not_unique, Target.PRIORITY_CLASS) is Action.DENY
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("action: {}", 'f:1:1: unknown key "action"; did you mean "actions"?', id="key"),
+        pytest.param(
+            "actions:\n  unknown-priorityclass: warn",
+            'f:2:3: actions: unknown rule "unknown-priorityclass"; did you mean "unknown-priority-class"?',
+            id="rule",
+        ),
+        pytest.param(
+            "actions:\n  priority-drift: wran",
+            'f:2:19: actions.priority-drift: unknown action "wran"; did you mean "warn"?',
+            id="action",
+        ),
+        pytest.param(
+            "actions: {parse-error: deny}",
+            "f:1:24: actions.parse-error: the linter's alone; the webhook never does anything with it",
+            id="linter only",
+        ),
+        pytest.param(
+            "severities: {final-priority-mismatch: note}",
+            "f:1:39: severities.final-priority-mismatch: the webhook's alone; the linter never says it",
+            id="webhook only",
+        ),
+        pytest.param("autoscalerCutoff: low", 'f:1:19: autoscalerCutoff: must be a whole number, not "low"', id="int"),
+        pytest.param("annotate: [pods]", "f:1:11: annotate: must be text", id="text"),
+        pytest.param("exemptions: {}", "f:1:13: exemptions: must be a list", id="list"),
+        pytest.param("- a", "f:1:1: must be a mapping", id="mapping"),
+        pytest.param("annotate: all\nannotate: off", 'f:2:1: "annotate" is here twice', id="twice"),
+        pytest.param(
+            "exemptions:\n- reason: r",
+            "f:2:3: exemptions[0]: exempts everything: name namespaces, a namespaceSelector, users or groups",
+            id="everything",
+        ),
+        pytest.param(
+            "exemptions:\n- users: [a]",
+            "f:2:3: exemptions[0]: reason is missing: say why, it is logged with every request that is let pass",
+            id="no reason",
+        ),
+        pytest.param(
+            "exemptions:\n- reason: r\n  namespaceSelector: {}",
+            "f:3:22: exemptions[0].namespaceSelector: selects every namespace; name at least one label",
+            id="empty selector",
+        ),
+        pytest.param(
+            "podTemplatePaths: {Rollout: spec.template}",
+            'f:1:29: podTemplatePaths.Rollout: "Rollout" must be group/Kind, as in argoproj.io/Rollout',
+            id="kind",
+        ),
+        pytest.param(
+            "exemptions:\n- reason: r\n  users: []",
+            "f:3:10: exemptions[0].users: is empty: it would mean all of them; name some, or leave it out",
+            id="empty list",
+        ),
+        pytest.param(
+            "limitedResources:\n- matchScopes: []",
+            "f:2:3: limitedResources[0]: resource is missing: name what is limited, as in pods",
+            id="limited nothing",
+        ),
+        pytest.param(
+            "allowedClasses:\n- namespaces: [a]",
+            "f:2:3: allowedClasses[0]: classes is missing: name the PriorityClasses that it is about",
+            id="no classes",
+        ),
+        pytest.param(
+            "allowedClasses:\n- classes: []\n  namespaces: [a]",
+            "f:2:3: allowedClasses[0]: classes is missing: name the PriorityClasses that it is about",
+            id="empty classes",
+        ),
+        pytest.param(
+            "allowedClasses:\n- classes: [gold]",
+            "f:2:3: allowedClasses[0]: allows them to everybody: name namespaces, a namespaceSelector, users or groups",
+            id="allowed to everybody",
+        ),
+        pytest.param("a: [", "f:2:1: did not find expected node content", id="syntax"),
+        pytest.param("a: 1\n---\nb: 2", "f:3:1: one document is all there may be", id="two documents"),
+    ],
+)
+def test_a_fault_is_told_with_its_place_and_what_would_be_right(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(text, "f")
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("user", "namespace", "reason"),
+    [
+        (User("ann"), Namespace("infra-dns", {}, {}), "the platform team's own"),
+        (User("ann", ("sre",)), Namespace("web", {"team": "sre"}, {}), "break glass"),
+        (User("ann", ("dev",)), Namespace("web", {"team": "sre"}, {}), None),
+        (User("system:serviceaccount:install:helm"), None, "the installer"),
+        (User("ann"), None, None),
+        (None, Namespace("web", {}, {}), None),
+    ],
+)
+def test_an_exemption_covers_what_meets_all_that_it_names(
+    user: User | None, namespace: Namespace | None, reason: str | None
+) -> None:
+    assert read_config(FULL, "f").exemption(user, namespace, NOW) == reason
+
+
+@pytest.mark.parametrize(
+    ("until", "exempt"),
+    [("2026-06-02", True), ("2026-05-31T23:59:59Z", False), ("2026-06-01T02:00:00+01:00", True), ("soon", False)],
+)
+def test_the_break_glass_annotation_ends_by_itself(until: str, exempt: bool) -> None:
+    namespace = Namespace("web", {}, {"forewarn.dev/exempt-until": until})
+    assert (Config().exemption(None, namespace, NOW) is not None) is exempt
+
+
+@pytest.mark.parametrize(
+    ("duration", "until", "exempt"),
+    [("30m", "2026-06-01T00:30:00Z", True), ("30m", "2026-06-01T00:31:00Z", False), ("48h", "2026-06-03", True)],
+)
+def test_the_break_glass_annotation_is_honoured_for_a_while(duration: str, until: str, exempt: bool) -> None:
+    config = read_config(f"breakGlass: {{maxDuration: {duration}}}", "f")
+    namespace = Namespace("web", {}, {"forewarn.dev/exempt-until": until})
+    assert (config.exemption(None, namespace, NOW) is not None) is exempt
+    assert bool(config.not_honoured(namespace, NOW)) is not exempt
+
+
+@pytest.mark.parametrize("duration", ["30", "-1d", "1w", "1.5h", "9999999d", "[]", "''"])
+def test_how_long_glass_is_broken_is_a_number_of_days_hours_or_minutes(duration: str) -> None:
+    with pytest.raises(ConfigError, match=r"f:1:\d+: breakGlass.maxDuration: must be"):
+        read_config(f"breakGlass: {{maxDuration: {duration}}}", "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "nothing"),
+    [
+        ("", True),
+        ("# a\n", True),
+        ("---\n", True),
+        ("\n\n", True),
+        ("{}", False),
+        ("annotate: all", False),
+        ("~", False),
+    ],
+)
+def test_a_file_without_content_says_nothing(tmp_path: Path, text: str, nothing: bool) -> None:
+    (tmp_path / "c").write_text(text)
+    assert says_nothing(tmp_path / "c") is nothing
+    if text != "annotate: all":
+        assert load_config(tmp_path / "c") == Config()
+
+
+def test_the_file_is_searched_upward_to_the_root_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / ".forewarn.yaml").write_text("annotate: all")
+    inner = tmp_path / "repository" / "a" / "b"
+    inner.mkdir(parents=True)
+    assert find_config(str(inner)) == str(tmp_path / ".forewarn.yaml")
+    (tmp_path / "repository" / ".git").mkdir()
+    assert find_config(str(inner)) is None
+    (tmp_path / "repository" / ".forewarn.yaml").write_text("annotate: off")
+    assert find_config(str(inner)) == str(tmp_path / "repository" / ".forewarn.yaml")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: No such file or directory"):
+        load_config(tmp_path / "none.yaml")
+
+
+BROKEN = (
+    "limitedResources: [{}]",
+    "allowedClasses: [{classes: [gold]}]",
+    "allowedClasses: [{classes: [], users: [a]}]",
+    "allowedClasses: [{users: [a]}]",
+    "breakGlass: {maxDuration: 1w}",
+    "breakGlass: {users: [a]}",
+)
+
+
+def test_the_shipped_schema_accepts_what_the_reader_accepts() -> None:
+    schema = json.loads(Path("policies/config/schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(yaml.safe_load(FULL), schema)
+    for broken in ("action: {}", "annotate: some", "exemptions: [{reason: r}]", "actions: {x: deny}", *BROKEN):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(yaml.safe_load(broken), schema)

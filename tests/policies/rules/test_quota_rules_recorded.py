@@ -1,0 +1,71 @@
+"""The quota rules say what a real kube-apiserver v1.36.3 answered, with its limitedResources."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from policies.cluster import Cache
+from policies.config import Config, load_limited_resources
+from policies.evaluator import Phase, evaluate
+from policies.findings import Finding
+from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from tests.policies.recorded import CASES, load
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+RECORDED = [
+    (case, Config().limiting(load_limited_resources(CASES / flags)))
+    for name, flags in (("limited.jsonl.gz", "limited-config.yaml"), ("recorded.jsonl.gz", "admission-config.yaml"))
+    for case in load(name)
+]
+NAMED = [
+    ("insufficient quota", "limited-class-without-quota"),
+    ("must specify", "quota-requirement-missing"),
+    ("exceeded quota", "quota-exceeded"),
+    ("error matching scopes", "quota-exceeded"),
+]
+
+
+def found_by(case: dict[str, Any], config: Config) -> list[Finding]:
+    cache = Cache()
+    for objects in case["cluster"].values():
+        for obj in objects:
+            cache.add(obj)
+    subject = ReviewedObject(case["object"], Operation(case["operation"]), case.get("oldObject"), "default")
+    return evaluate(ChangeSet((subject,)), cache.snapshot(), config, phase=Phase.VALIDATE, now=NOW)
+
+
+def refusal(case: dict[str, Any]) -> str:
+    return str(case["error"]["message"]) if case["code"] >= 400 else ""
+
+
+def of_kind(kind: str) -> pytest.MarkDecorator:
+    cases = [(c, config) for c, config in RECORDED if c["object"]["kind"] == kind and c["operation"] == "CREATE"]
+    return pytest.mark.parametrize(("case", "config"), cases, ids=[c["id"] for c, _ in cases])
+
+
+def test_every_kind_of_refusal_is_among_the_cases() -> None:
+    messages = [refusal(case) for case, _ in RECORDED]
+    assert all(any(text in message for message in messages) for text, _ in NAMED[:3])
+
+
+@of_kind("Pod")
+def test_a_pod_that_quotas_refuse_is_told_by_the_rule_that_is_about_it(case: dict[str, Any], config: Config) -> None:
+    found = found_by(case, config)
+    rules = {finding.rule for finding in found} & {rule for _, rule in NAMED}
+    expected = [rule for text, rule in NAMED if text in refusal(case)]
+    if expected or case["code"] == 201:
+        assert rules >= set(expected)
+        assert bool(rules) is bool(expected)
+    if "limited-class-without-quota" in expected:
+        messages = [finding.message for finding in found if finding.rule == "limited-class-without-quota"]
+        assert any(message in refusal(case) for message in messages)
+
+
+@of_kind("ResourceQuota")
+def test_a_quota_is_told_to_be_invalid_where_it_was_refused_as_such(case: dict[str, Any], config: Config) -> None:
+    told = [finding.message for finding in found_by(case, config) if finding.rule == "quota-scope-invalid"]
+    assert bool(told) is (case["code"] == 422)
+    assert all(message in refusal(case) for message in told)

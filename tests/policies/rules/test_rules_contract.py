@@ -1,0 +1,136 @@
+"""What holds for every rule, so that a new one cannot forget it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+
+from policies.cluster import Cache, ClusterSnapshot
+from policies.commands.lint import as_update
+from policies.config import Config, read_config
+from policies.evaluator import Phase, _target, evaluate
+from policies.kinds import LINTED, POD_TEMPLATE_PATHS
+from policies.manifests import read
+from policies.metering import never
+from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from policies.rules import RULES
+from policies.rules.support.context import Context, Rule, Target
+from policies.rules.support.documentation import Example, documentation_of
+from policies.suppressions import of_annotations, of_comments, suppress
+
+WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.ID)
+
+
+def test_every_rule_is_a_module_of_its_name_and_is_found_once() -> None:
+    names = [rule.__name__.rpartition(".")[2] for rule in RULES]  # type: ignore[attr-defined]
+    assert [rule.ID.replace("-", "_") for rule in RULES] == names
+    assert len({rule.ID for rule in RULES}) == len(RULES) >= 40
+
+
+class Looked(ClusterSnapshot):
+    """A cluster that notes what anybody asks it for."""
+
+    asked: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            Looked.asked.add(name)
+        return super().__getattribute__(name)
+
+
+def _looks_at(rule: Rule, heading: str, shown: Rule) -> set[str]:
+    """What of the cluster a rule asks for when it judges an example of a rule."""
+    examples = documentation_of(shown).examples
+    cluster = _cluster([e for e in examples if e.heading == "Cluster"]) or Cache().snapshot()
+    looked = Looked(**{field.name: getattr(cluster, field.name) for field in fields(cluster)})
+    (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
+    (example,) = [e for e in examples if e.heading == heading]
+    reading = read(example.yaml, "example.yaml", WANTED)
+    phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
+    apply = ChangeSet(tuple(_as(subject, example, cluster) for subject in reading.subjects), reading.diagnostics)
+    context = Context(apply, looked, config.options, phase, NOW, never)
+    Looked.asked.clear()
+    for subject in apply.subjects:
+        if _target(subject, context) in rule.TARGETS:
+            list(rule.check(subject, context))
+    return {*Looked.asked}
+
+
+@each_rule
+def test_a_rule_says_whether_it_goes_by_the_stored_cluster(rule: Rule) -> None:
+    """Not what of it: that takes all the ways through a rule. Nothing else would notice a rule that says nothing."""
+    if rule.DEPENDS_ON.stored:
+        assert _looks_at(rule, "Bad", rule)
+        assert re.fullmatch(r"[^A-Z.][^.]*", rule.DEPENDS_ON.why)
+        return
+    for shown in RULES:
+        assert not _looks_at(rule, "Bad", shown) | _looks_at(rule, "Good", shown), shown.ID
+
+
+@each_rule
+def test_a_rule_is_documented_in_a_sentence_with_why_examples_and_fix(rule: Rule) -> None:
+    documentation = documentation_of(rule)
+    assert re.fullmatch(r"[^\n]{10,118}\.", documentation.what)
+    assert documentation.why.endswith(".")
+    assert rule.TARGETS
+
+
+@each_rule
+def test_the_bad_example_gives_this_rule_alone(rule: Rule) -> None:
+    (bad,) = [example for example in documentation_of(rule).examples if example.heading == "Bad"]
+    assert {finding.rule for finding in _judge(rule, "Bad")} == {rule.ID, bad.also} - {""}
+
+
+@each_rule
+def test_the_good_example_gives_nothing(rule: Rule) -> None:
+    assert _judge(rule, "Good") == []
+
+
+@each_rule
+def test_messages_are_lower_case_short_and_without_a_full_stop(rule: Rule) -> None:
+    for finding in _judge(rule, "Bad"):
+        first = finding.message.split(". ")[0]
+        assert len(first) <= 120 or finding.action == "deny", first
+        assert not finding.message.endswith("."), finding.message
+        assert "\n" not in finding.message
+
+
+def _judge(rule: Rule, heading: str) -> list[Any]:
+    """The findings on one example of a rule, as the linter has them, or the webhook where the example says so."""
+    examples = documentation_of(rule).examples
+    cluster = _cluster([e for e in examples if e.heading == "Cluster"])
+    (example,) = [e for e in examples if e.heading == heading]
+    reading = read(example.yaml, "example.yaml", WANTED)
+    if Target.FILE not in rule.TARGETS:
+        assert not reading.diagnostics
+        assert reading.subjects
+    phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
+    subjects = [_as(subject, example, cluster) for subject in reading.subjects]
+    (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
+    found = evaluate(ChangeSet(tuple(subjects), reading.diagnostics), cluster, config, phase=phase, now=NOW)
+    suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
+    return suppress(found, suppressions, config.told, NOW.date()).kept
+
+
+def _as(subject: ReviewedObject, example: Example, cluster: ClusterSnapshot | None) -> ReviewedObject:
+    if example.mode == "DELETE":
+        return ReviewedObject({}, Operation.DELETE, old=subject.object)
+    return subject if example.mode == "validate" else as_update(subject, cluster)
+
+
+def _cluster(examples: list[Example]) -> ClusterSnapshot | None:
+    if not examples:
+        return None
+    cache = Cache()
+    for example in examples:
+        for obj in yaml.safe_load_all(example.yaml):
+            cache.add(obj)
+    return cache.snapshot()

@@ -1,0 +1,116 @@
+"""Which pods an object brings: paused and scaled Deployments, StatefulSets that do not begin at 0, DaemonSets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from policies.config import Config
+from policies.controllers.changes import coming
+from policies.evaluator import Phase, evaluate
+from policies.kinds import POD_TEMPLATE_PATHS
+from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from tests.builders import Made, Obj, cluster, make_node, make_pod
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LABELS = {"app": "w"}
+HASH = {"pod-template-hash": "abc"}
+
+
+def workload(kind: str = "Deployment", image: str = "old", pod: Obj | None = None, **spec: Any) -> Obj:
+    made = {"containers": [{"name": "c", "image": image}], **(pod or {})}
+    template = {"metadata": {"labels": LABELS}, "spec": made}
+    return Made("apps/v1", kind, "w", "default").spec(selector={"matchLabels": LABELS}, template=template, **spec).obj
+
+
+def replica_set() -> Made:
+    """What the Deployment `old` has made."""
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w", "controller": True}
+    made = Made("apps/v1", "ReplicaSet", "w-abc", "default").labels(**LABELS, **HASH)
+    made.metadata(ownerReferences=[owner]).spec(selector={"matchLabels": {**LABELS, **HASH}})
+    template = workload()["spec"]["template"]
+    return made.spec(template={**template, "metadata": {"labels": {**LABELS, **HASH}}})
+
+
+def running(number: int) -> Made:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w-abc", "controller": True}
+    return make_pod(f"w-abc-{number}").labels(**LABELS, **HASH).on("n1").metadata(ownerReferences=[owner])
+
+
+NEW = workload(image="new", replicas=4)
+PAUSED = workload(paused=True, replicas=4)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "pods", "comes"),
+    [
+        (None, workload(replicas=4), 0, 4),
+        (None, PAUSED, 0, 0),
+        (workload(replicas=4), workload(replicas=4), 4, 0),
+        (workload(replicas=4), workload(replicas=6), 4, 2),
+        (workload(replicas=4), NEW, 4, 4),
+        (workload(replicas=8), workload(image="new"), 8, 8),
+        (PAUSED, {**NEW, "spec": {**NEW["spec"], "paused": True}}, 4, 0),
+        (PAUSED, workload(paused=True, replicas=6), 4, 2),
+        ({**NEW, "spec": {**NEW["spec"], "paused": True}}, NEW, 4, 4),
+        (PAUSED, workload(replicas=4), 4, 0),
+    ],
+    ids=[
+        "created", "created paused", "as it was", "scaled", "rolled out", "the autoscaler's replicas stay",
+        "changed while paused", "scaled while paused", "goes on with a change", "goes on without one",
+    ],
+)  # fmt: skip
+def test_a_deployment_brings(old: Obj | None, new: Obj, pods: int, comes: int) -> None:
+    there = [] if old is None else [replica_set(), *map(running, range(pods))]
+    state = cluster(make_node("n1"), *there)
+    subject = ReviewedObject(object=new, operation=Operation.UPDATE if old else Operation.CREATE, old=old)
+    found = coming(subject, state, POD_TEMPLATE_PATHS)
+    assert (len(found.pods), len(found.own)) == (comes, pods)
+    changed = new["spec"]["template"] != workload()["spec"]["template"]
+    assert all(pod.labels["pod-template-hash"] == ("new" if changed or not old else "abc") for pod in found.pods)
+
+
+def test_a_stateful_set_begins_where_it_says() -> None:
+    subject = ReviewedObject(object=workload("StatefulSet", replicas=2, ordinals={"start": 5}))
+    found = coming(subject, cluster(make_node("n1")), POD_TEMPLATE_PATHS)
+    assert [pod.name for pod in found.pods] == ["w-5", "w-6"]
+
+
+def only(*terms: Obj) -> Obj:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+N1 = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+
+
+@pytest.mark.parametrize(
+    ("pod", "nodes"),
+    [
+        ({}, ["n1", "n2"]),
+        ({"nodeSelector": {"disk": "ssd"}}, ["n2"]),
+        (only(N1), ["n1"]),
+        (only({}), []),
+        (only(N1, {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}), ["n1", "n2"]),
+        ({"tolerations": [{"operator": "Exists"}]}, ["n1", "n2", "n3"]),
+    ],
+)
+def test_a_daemon_set_brings_pods_for_the_nodes_that_its_template_names(pod: Obj, nodes: list[str]) -> None:
+    """Source: NodeShouldRunDaemonPod, which reads the template's own affinity."""
+    state = cluster(make_node("n1"), make_node("n2").label("disk", "ssd"), make_node("n3").taint("no"))
+    found = coming(ReviewedObject(object=workload("DaemonSet", pod=pod)), state, POD_TEMPLATE_PATHS)
+    assert [one.name for one in found.pods] == [f"w-{node}" for node in nodes]
+
+
+def test_of_a_daemon_that_does_not_fit_its_own_node_is_named() -> None:
+    obj = workload("DaemonSet")
+    obj["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+    state = cluster(*(make_node(f"n{number}").has(cpu="1" if number else "4") for number in range(4)))
+    messages = [
+        f.message
+        for f in evaluate(ChangeSet((ReviewedObject(object=obj),)), state, Config(), phase=Phase.LINT, now=NOW)
+    ]
+    said = "3 of 4 new pods would not fit on their nodes, even after preemption. 3 nodes: Insufficient cpu"
+    assert any(message.endswith(said) for message in messages), messages

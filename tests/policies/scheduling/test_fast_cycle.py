@@ -1,0 +1,130 @@
+"""A cycle over all nodes at once against the plugins one by one: the same nodes, scores, and plugins that reject."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import policies
+from policies.scheduling.large_cycle import Cycle, num_feasible_nodes_to_find
+from policies.scheduling.schedule_one import Prediction
+from policies.scheduling.vectorized.problem import NotValid
+from tests.benchmarks.clusters import Size, objects, pod, workload
+from tests.builders import cluster, make_node, make_pod
+from tests.policies.scheduling.random_changes import objects_of
+from tests.policies.scheduling.random_clusters import random_case
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+
+
+def compare(snapshot: policies.ClusterSnapshot, asked: Any, where: object) -> str:
+    prediction = policies.predict(snapshot, asked)
+    if prediction.not_predicted:
+        return "not predicted"
+    with snapshot.scheduling.derived.taken():
+        try:
+            cycle = Cycle(snapshot.scheduling, prediction.pod)
+            return fits(cycle, prediction, where) if cycle.feasible.any() else rejected(cycle, prediction, where)
+        except NotValid:
+            return "not valid"
+
+
+def fits(cycle: Cycle, prediction: Prediction, where: object) -> str:
+    rows = np.flatnonzero(cycle.feasible)
+    names = [cycle.snapshot.node_infos[row].name for row in rows.tolist()]
+    assert names == prediction.feasible, where
+    if len(rows) == 1:
+        return "fits"
+    mine, theirs = cycle.scores(rows), [prediction.scores[name]["total"] for name in names]
+    assert (mine - mine[0]).tolist() == [score - theirs[0] for score in theirs], where
+    return "scored"
+
+
+def rejected(cycle: Cycle, prediction: Prediction, where: object) -> str:
+    assert not prediction.fits, where
+    plugins, reasons = cycle.rejection()
+    rejection = prediction.rejection
+    assert plugins == frozenset(rejection.plugins), where
+    if prediction.pre_filter is None:
+        counted = Counter(reason for status in rejection.statuses for reason in status.reasons)
+        assert reasons == counted, where
+    return "rejected"
+
+
+@pytest.mark.parametrize("chunk", range(3))
+def test_random_clusters(chunk: int) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(120):
+        seed = f"{SEED} cycle {chunk} {number}"
+        case = random_case(seed)
+        snapshot = cluster_of(case)
+        outcomes[compare(snapshot, case["pod"], seed)] += 1
+    assert outcomes["scored"] > 0, outcomes
+    assert outcomes["rejected"] > 10, outcomes
+
+
+def cluster_of(case: dict[str, Any]) -> policies.ClusterSnapshot:
+    cache = policies.Cache()
+    for obj in objects_of(case):
+        cache.add(obj)
+    return cache.snapshot()
+
+
+def test_spreading_by_the_controller_counts_every_node_of_a_zone() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "controller": True}
+    replica_set = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "rs", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "rs"}}},
+    }
+    nodes = [make_node(f"n{n}").zone("a" if n < 3 else "b").has(cpu=str(4 + n)) for n in range(5)]
+    pods = [make_pod(f"p{n}").labels(app="rs").request(cpu="1").on(f"n{n % 4}") for n in range(9)]
+    snapshot = cluster(*nodes, *pods)
+    cache = policies.Cache()
+    for made in (*nodes, *pods):
+        cache.add(made.obj)
+    cache.add(replica_set)
+    snapshot = cache.snapshot()
+    asked = make_pod("new").labels(app="rs").request(cpu="1").metadata(ownerReferences=[owner])
+    assert compare(snapshot, asked.obj, "spread") == "scored"
+
+
+def test_larger_clusters_score_as_plugin_by_plugin() -> None:
+    rng = random.Random(f"{SEED} cycle")
+    cache = policies.Cache()
+    for obj in objects(Size(nodes=60, pods_per_node=12, workloads=20, budgets=0)):
+        cache.add(obj)
+    for number in range(20):
+        name = f"app-{number}"
+        spec = {"selector": {"matchLabels": {"app": name}}}
+        metadata = {"name": name, "namespace": f"team-{number % 40}"}
+        cache.add({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
+    outcomes: Counter[str] = Counter()
+    for number in range(12):
+        app = workload(rng.randrange(20), rng)
+        asked = pod(app, "", 10_000 + number, rng)
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app["app"], "controller": True}
+        asked["metadata"]["ownerReferences"] = [owner]
+        outcomes[compare(cache.snapshot(), asked, number)] += 1
+    assert outcomes["scored"] > 8, outcomes
+
+
+def test_how_many_nodes_are_enough() -> None:
+    found = {nodes: num_feasible_nodes_to_find(nodes) for nodes in (99, 100, 200, 1000, 5000, 15000)}
+    assert found == {99: 99, 100: 100, 200: 100, 1000: 420, 5000: 500, 15000: 750}
+
+
+def test_the_search_goes_on_where_the_last_one_ended() -> None:
+    nodes = [make_node(f"n{n:03}") for n in range(150)]
+    snapshot = cluster(*nodes).scheduling
+    asked = policies.predict(cluster(*nodes), make_pod("p").request(cpu="1").obj).pod
+    with snapshot.derived.taken():
+        found = Cycle(snapshot, asked).find(np.roll(np.arange(150), -60))
+    assert found.rows.tolist() == [*range(60, 150), *range(10)]
+    assert found.evaluated == 100

@@ -1,0 +1,207 @@
+"""Plugins of one's own: the page that builds two, and those that fail."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+import yaml
+
+import policies
+from policies.metering import metered
+from policies.scheduling import foreign_plugins
+from policies.scheduling.configuration import scheduler_configuration
+from policies.scheduling.extension_points import InvalidPlugin
+from policies.scheduling.foreign_plugins import guarded, named_only, with_installed
+from policies.scheduling.framework import PermitResult, Plugin, PreFilterResult
+from policies.scheduling.plugins.registry import IN_TREE
+from policies.semantics import DEFAULT, Semantics
+from tests.builders import make_node, make_pod
+from tests.policies.scheduling.profiles import cluster, config, point, semantics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PAGE = Path("docs/scheduler-plugins.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def page() -> Any:
+    """The module that the page writes."""
+    (source,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len(source.splitlines()) <= 53
+    module = ModuleType("company_plugins")
+    sys.modules["company_plugins"] = module
+    exec(compile(source, "docs/scheduler-plugins.md", "exec"), module.__dict__)
+    return module
+
+
+@pytest.fixture
+def meant(page: Any) -> Semantics:
+    """A cluster with the page's plugins and profile."""
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    return semantics(yaml.safe_load(text), guarded(page.ReservedPool), guarded(page.StartTogether))
+
+
+def test_a_pool_that_is_kept_for_some_classes(meant: Semantics) -> None:
+    snapshot = cluster(meant, make_node("n1").labels(pool="web"), make_node("n2").labels(pool="batch"))
+    low = make_pod("low").spec(priorityClassName="batch")
+    assert policies.predict(snapshot, low.obj).feasible == ["n2"]
+    high = make_pod("high").spec(priorityClassName="web")
+    prediction = policies.predict(snapshot, high.obj)
+    assert prediction.feasible == ["n1", "n2"]
+    assert prediction.without_columns == ""
+    full = policies.predict(snapshot, low.obj, reasons=True)
+    assert full.statuses["n1"].reasons == ("node(s) are kept for web, critical",)
+
+
+def test_a_gang_that_starts_together(meant: Semantics) -> None:
+    gang = {"gang": "a", "gang-size": "2"}
+    first = make_pod("first").labels(**gang)
+    alone = policies.predict(cluster(meant, make_node("n1")), first.obj)
+    assert alone.fits
+    assert "before it is bound to n1 it waits for StartTogether (up to 60 s)" in alone.caveats
+    second = policies.predict(cluster(meant, make_node("n1"), first.on("n1")), make_pod("second").labels(**gang).obj)
+    assert second.caveats == ()
+
+
+def with_method(method: str, does: Callable[..., Any], **more: Any) -> Any:
+    return type("Mine", (Plugin,), {"name": "Mine", method: does, **more})
+
+
+def asked(plugin: Any, points: dict[str, Any], *nodes: str) -> policies.Prediction:
+    meant = semantics(config({"plugins": points}), guarded(plugin))
+    return policies.predict(cluster(meant, *(make_node(name) for name in nodes or ("n1",))), make_pod("p").obj)
+
+
+FAILING = [
+    ("raises", lambda self, state, pod, node: 1 / 0, "plugin Mine raised ZeroDivisionError: division by zero"),
+    (
+        "True",
+        lambda self, state, pod, node: True,
+        "plugin Mine answered nonsense: filter must give Status or None, not bool",
+    ),
+]
+
+
+@pytest.mark.parametrize(("does", "why"), [case[1:] for case in FAILING], ids=[case[0] for case in FAILING])
+def test_a_filter_that_fails_is_named(does: Any, why: str) -> None:
+    def decide(self: Any, state: Any, pod: Any, node_info: Any) -> Any:
+        return does(self, state, pod, node_info)
+
+    prediction = asked(with_method("filter", decide), {"filter": point("Mine")})
+    assert prediction.outcome == "not-predicted"
+    assert prediction.not_predicted == why
+    assert prediction.caveats == (f"no prediction: {why}",)
+
+
+def test_a_plugin_that_is_still_at_it_when_time_is_up_is_named() -> None:
+    time = SimpleNamespace(up=False)
+
+    def decide(self: Any, state: Any, pod: Any, node_info: Any) -> None:
+        time.up = True
+
+    with metered(lambda: time.up):
+        prediction = asked(with_method("filter", decide), {"filter": point("Mine")})
+        assert prediction.not_predicted == "plugin Mine was still at it when time was up"
+
+
+def test_scores_that_are_none_leave_open_where() -> None:
+    def score(self: Any, state: Any, pod: Any, node_info: Any) -> float:
+        return 0.5
+
+    prediction = asked(with_method("score", score), {"score": point("Mine")}, "n1", "n2")
+    assert prediction.fits
+    assert prediction.best_nodes == ["n1", "n2"]
+    assert prediction.not_scored == "plugin Mine answered nonsense: score must give a whole number, not 0.5"
+
+
+def test_a_constructor_that_fails_is_named() -> None:
+    class Mine(Plugin):
+        name: ClassVar[str] = "Mine"
+
+        def __init__(self, handle: Any, args: Any = None) -> None:
+            super().__init__(handle, args)
+            raise KeyError("pool")
+
+        def filter(self, state: Any, pod: Any, node_info: Any) -> None:
+            """Everything passes."""
+
+    assert "plugin Mine raised KeyError" in asked(Mine, {"filter": point("Mine")}).not_predicted
+
+
+INVALID = [
+    ("no class", 7, "must be a class with a `name`"),
+    ("no name", type("A", (), {"filter": lambda s, a, b, c: None}), "must be a class with a `name`"),
+    ("nothing", type("A", (Plugin,), {"name": "A"}), "extends nothing"),
+    ("misspelt", type("A", (Plugin,), {"name": "A", "filters": lambda s, a, b, c: None}), "did you mean filter?"),
+    (
+        "run together",
+        type("A", (Plugin,), {"name": "A", "prefilter": lambda s, a, b, c: None}),
+        "did you mean pre_filter?",
+    ),
+    (
+        "arguments",
+        type("A", (Plugin,), {"name": "A", "filter": lambda s, pod: None}),
+        "filter must take (self, state, pod, node",
+    ),
+    ("half", type("A", (Plugin,), {"name": "A", "reserve": lambda s, a, b, c: None}), "has reserve without unreserve"),
+]
+
+
+@pytest.mark.parametrize(("plugin", "why"), [case[1:] for case in INVALID], ids=[case[0] for case in INVALID])
+def test_what_is_no_plugin_is_an_error(plugin: Any, why: str) -> None:
+    with pytest.raises(InvalidPlugin) as refused:
+        guarded(plugin)
+    assert why in str(refused.value)
+
+
+def strange(points: dict[str, Any], *nodes: str, priority: int = 0) -> policies.Prediction:
+    """Under a profile with a plugin that nobody brings."""
+    meant = Semantics(scheduler=scheduler_configuration(config({"plugins": points}), DEFAULT, unknown=named_only))
+    made = [make_node(name) for name in nodes or ("n1",)]
+    return policies.predict(cluster(meant, *made, make_pod("low").on("n1")), make_pod("p").priority(priority).obj)
+
+
+def test_a_plugin_that_nobody_brings_is_named_where_it_decides() -> None:
+    assert strange({"filter": point("Mine")}).not_predicted.startswith("plugin Mine is not one of kube-scheduler's own")
+    assert strange({"multiPoint": point("Mine")}).outcome == "not-predicted"
+    assert strange({"preEnqueue": point("Mine")}).outcome == "not-predicted"
+    assert strange({"postFilter": point("Mine")}).fits
+    assert strange({"queueSort": point(disabled=()), "postBind": point("Mine")}).caveats == ()
+    one = strange({"score": point("Mine")})
+    assert (one.fits, one.not_scored) == (True, "")
+    assert "plugin Mine is not one of" in strange({"score": point("Mine")}, "n1", "n2").not_scored
+    held = strange({"permit": point("Mine")})
+    assert "whether it is bound to n1 is not predicted: plugin Mine" in held.caveats[0]
+
+
+def test_installed_plugins_stand_beside_the_schedulers_own(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [SimpleNamespace(value="company_plugins:ReservedPool", load=lambda: page.ReservedPool)]
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda group: entries if group == foreign_plugins.GROUP else []
+    )
+    assert with_installed().keys() - IN_TREE.keys() == {"ReservedPool"}
+    entries.append(entries[0])
+    with pytest.raises(InvalidPlugin, match="there is a plugin ReservedPool already"):
+        with_installed()
+    entries[:] = [SimpleNamespace(value="gone:Gone", load=lambda: 1 / 0)]
+    with pytest.raises(InvalidPlugin, match="gone:Gone: ZeroDivisionError"):
+        with_installed()
+
+
+def test_other_answers_are_looked_at_too() -> None:
+    def pre_filter(self: Any, state: Any, pod: Any, nodes: Any) -> Any:
+        return PreFilterResult(names="n1")  # type: ignore[arg-type]
+
+    assert "names of nodes" in asked(with_method("pre_filter", pre_filter), {"preFilter": point("Mine")}).not_predicted
+
+    def permit(self: Any, state: Any, pod: Any, node_name: Any) -> Any:
+        return None
+
+    assert "must give PermitResult" in asked(with_method("permit", permit), {"permit": point("Mine")}).caveats[0]
+    assert PermitResult().status is None

@@ -1,0 +1,220 @@
+"""Many pods of one workload at once: the same as one after the other, each predicted after those before it."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import policies
+from policies.kinds import POD_TEMPLATE_PATHS
+from policies.objects.reviewed_object import ReviewedObject
+from policies.rules.support.impact import Forecast, Impact
+from policies.scheduling.schedule_one import Prediction, room_for
+from tests.builders import Made, cluster, make_node, make_pod
+from tests.policies.scheduling.random_changes import objects_of
+from tests.policies.scheduling.random_clusters import random_case
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
+    from policies.scheduling.snapshot import Snapshot
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+SELF = {"matchLabels": {"app": "w"}}
+
+
+def one_by_one(forecast: Forecast, monkeypatch: pytest.MonkeyPatch) -> Forecast:
+    monkeypatch.setattr(forecast, "_at_once", lambda *_: None)
+    return forecast
+
+
+def forecast_of(state: ClusterSnapshot) -> Forecast:
+    return Forecast(state, POD_TEMPLATE_PATHS, lambda: False)
+
+
+def workload(kind: str, template: Any, replicas: int) -> ReviewedObject:
+    labels = {"app": "w", **template["metadata"].get("labels", {})}
+    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": template["spec"]}}
+    made = Made("apps/v1", kind, "w", template["metadata"].get("namespace", "default")).spec(**spec)
+    return ReviewedObject(object=made.obj if kind == "DaemonSet" else made.spec(replicas=replicas).obj)
+
+
+def told(impact: Impact | None) -> Any:
+    """What an impact says, whatever was worked out at once: of pods that fit only how many, of others all."""
+    if impact is None:
+        return None
+    others = [p for p in impact.predictions if p.outcome != "fits"]
+    return {
+        "fit": impact.fitting + len(impact.predictions) - len(others),
+        "others": [
+            (p.outcome, p.nominated_node, p.best_nodes, [v.key for v in p.victims], p.num_pdb_violations)
+            for p in others
+        ],
+        "pending": impact.pending,
+        "dict": {k: v for k, v in impact.to_dict().items() if k != "predicted"},
+    }
+
+
+def taken(forecast: Forecast) -> Any:
+    """What is taken of every node afterwards."""
+    return forecast._snapshot().columns.requested.tolist()
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet"])
+@pytest.mark.parametrize("chunk", range(2))
+def test_random_clusters(kind: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+    for number in range(250):
+        name = f"many {SEED}.{chunk}.{number}"
+        case, replicas = random_case(name), random.Random(name).randint(2, 9)
+        cache = policies.Cache()
+        for obj in objects_of(case):
+            cache.add(obj)
+        state = cache.snapshot()
+        if number % 2:
+            for container in case["pod"]["spec"]["containers"]:  # else few fit: the pods are made to preempt
+                container["resources"] = {"requests": {"cpu": "100m", "memory": "16Mi"}}
+        subject = workload(kind, case["pod"], replicas)
+        at_once, in_turn = forecast_of(state), one_by_one(forecast_of(state), monkeypatch)
+        have, want = at_once.of(subject), in_turn.of(subject)
+        assert told(have) == told(want), name
+        if have is not None and have.rest != "pending":
+            assert taken(at_once) == taken(in_turn), name
+        if have is not None:
+            seen["at once" if have.fitting else "in turn"] += 1
+            seen["preempting"] += bool(have.preempting and have.fitting)
+    assert seen["at once"] > 30, seen
+    assert seen["preempting"] > 5, seen
+
+
+def test_what_an_earlier_object_brings_may_have_to_go_for_a_later_one() -> None:
+    """A daemon takes the place of a replica that the same apply brings, and then a third object is asked about."""
+    forecast = forecast_of(cluster(make_node("n1").has(cpu="2")))
+    small, large = (make_pod("p").request(cpu="2").priority(priority).obj for priority in (1, 5))
+    impacts = [
+        forecast.of(workload("Deployment", small, 2)),
+        forecast.of(workload("DaemonSet", large, 0)),
+        forecast.of(workload("Deployment", small, 1)),
+    ]
+    assert [(i.fitting, len(i.preempting), i.pending) for i in impacts if i] == [(1, 0, 1), (0, 1, 0), (0, 0, 1)]
+
+
+def test_places_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, snapshot_after = list[str](), Prediction.snapshot_after
+
+    def counted(prediction: Prediction) -> Snapshot:
+        made.append(prediction.pod.name)
+        return snapshot_after(prediction)
+
+    monkeypatch.setattr(Prediction, "snapshot_after", counted)
+    forecast = forecast_of(cluster(make_node("n1"), make_node("n2")))
+    for _ in range(3):
+        forecast.of(workload("Deployment", make_pod("p").obj, 5))
+    assert len(made) == 10
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_as_many_fit_as_find_a_place_one_after_the_other(chunk: int) -> None:
+    seen: Counter[object] = Counter()
+    for number in range(150):
+        rng = random.Random(f"room {SEED}.{chunk}.{number}")
+        nodes = [random_node(rng, place) for place in range(rng.randint(1, 6))]
+        there = [
+            make_pod(f"old{place}").labels(app=rng.choice("wx")).on(rng.choice(nodes).obj["metadata"]["name"])
+            for place in range(rng.randint(0, 5))
+        ]
+        specs: list[dict[str, Any]] = [
+            {},
+            apart(rng.choice(("zone", "host"))),
+            apart("zone", "host"),
+            spread(
+                whenUnsatisfiable="DoNotSchedule",
+                topologyKey=rng.choice(("zone", "zone", "host")),
+                maxSkew=rng.randint(1, 3),
+                minDomains=rng.randint(1, 4),
+                nodeTaintsPolicy=rng.choice(("Honor", "Ignore")),
+                labelSelector=rng.choice((SELF, SELF, SELF, {})),
+            ),
+        ]
+        pod = make_pod("p").labels(app="w").request(cpu="1").spec(**rng.choice(specs)).obj
+        state = cluster(*nodes, *there)
+        found = room_for(state.scheduling, policies.predict(state, pod).pod)
+        if found is not None:
+            assert found.total == placed(state, pod), pod["spec"]
+        seen["unknown" if found is None else bool(found.total)] += 1
+    assert seen[True] > 70, seen
+
+
+def random_node(rng: random.Random, place: int) -> Made:
+    node = make_node(f"n{place}").has(cpu=str(rng.randint(0, 4)), pods="9").label("host", f"n{place}")
+    if rng.random() < 0.9:
+        node.label("zone", rng.choice("abc"))
+    return node.taint("no") if rng.random() < 0.1 else node
+
+
+def placed(state: ClusterSnapshot, pod: Any) -> int:
+    """How many like it are bound, one after the other, before one does not fit."""
+    one, count = policies.predict(state, pod), 0
+    while one.fits:
+        count += 1
+        where = one.snapshot.node_infos[one.snapshot.rows[one.node]].node
+        bound = replace(one.pod, name=f"p{count}", uid=f"p{count}").bound_to(where.name, where.labels)
+        one = Prediction(one.snapshot.with_pods([bound], ()), one.pod)
+    return count
+
+
+def spread(**more: Any) -> dict[str, Any]:
+    return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "labelSelector": SELF, **more}]}
+
+
+def apart(*keys: str) -> dict[str, Any]:
+    terms = [{"topologyKey": key, "labelSelector": SELF} for key in keys]
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "total"),
+    [
+        ({}, 3 * 4 * 4),
+        ({"containers": [{"name": "c", "image": "i"}]}, 3 * 4 * 10),
+        ({"hostNetwork": True, "containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]}, 12),
+        (apart("kubernetes.io/hostname"), 12),
+        (apart("zone"), 3),
+        (apart("zone", "kubernetes.io/hostname"), 3),
+        (apart("zone", "rack"), None),
+        (spread(whenUnsatisfiable="ScheduleAnyway"), 48),
+        (spread(whenUnsatisfiable="DoNotSchedule"), 48),
+        (spread(whenUnsatisfiable="DoNotSchedule", minDomains=4), 3),
+        (spread(whenUnsatisfiable="DoNotSchedule", topologyKey="kubernetes.io/hostname"), 48),
+        (apart("rack") | spread(whenUnsatisfiable="DoNotSchedule"), None),
+        (apart("kubernetes.io/hostname") | spread(whenUnsatisfiable="DoNotSchedule"), 12),
+        (spread(whenUnsatisfiable="DoNotSchedule", labelSelector={"matchLabels": {"app": "other"}}), 48),
+    ],
+)
+def test_how_many_fit_on_equal_nodes(spec: dict[str, Any], total: int | None) -> None:
+    """Three zones of four nodes that take four of the pods each."""
+    nodes = [
+        make_node(f"n{number}").has(cpu="4", pods="10").label("zone", f"z{number % 3}").label("rack", f"r{number % 4}")
+        for number in range(12)
+    ]
+    for node in nodes:
+        node.label("kubernetes.io/hostname", node.obj["metadata"]["name"])
+    pod = make_pod("p").labels(app="w").request(cpu="1").spec(**spec).obj
+    state = cluster(*nodes)
+    found = room_for(state.scheduling, policies.predict(state, pod).pod)
+    assert (found.total if found else None) == total
+
+
+@pytest.mark.parametrize(("skew", "total"), [(1, 2 + 3 + 3), (2, 2 + 4 + 4), (5, 2 + 7 + 7), (100, 2 + 8 + 20)])
+def test_the_smallest_zone_says_how_many_fit_in_the_others(skew: int, total: int) -> None:
+    nodes = [make_node(f"z{size}").has(cpu=str(size), pods="99").label("zone", f"z{size}") for size in (2, 8, 20)]
+    constraint = spread(whenUnsatisfiable="DoNotSchedule", maxSkew=skew)
+    pod = make_pod("p").labels(app="w").request(cpu="1").spec(**constraint).obj
+    state = cluster(*nodes)
+    found = room_for(state.scheduling, policies.predict(state, pod).pod)
+    assert found is not None
+    assert found.total == total

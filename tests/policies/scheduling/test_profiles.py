@@ -1,0 +1,287 @@
+"""Profiles: which plugins run where, columns for them or the walk, and what is not predicted."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+import policies
+from policies.profiles import Profile, SchedulerConfiguration
+from policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
+from policies.scheduling.filtering import num_feasible_nodes_to_find
+from policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
+from policies.scheduling.plugins.registry import IN_TREE
+from policies.scheduling.schedule_one import Prediction, outcome_in_columns
+from policies.semantics import DEFAULT, Semantics
+from tests.builders import make_node, make_pod
+from tests.policies.scheduling.profiles import args, cluster, config, point, random_config, semantics
+from tests.policies.scheduling.random_changes import objects_of
+from tests.policies.scheduling.random_clusters import random_case
+from tests.policies.scheduling.test_vectorized import said
+
+if TYPE_CHECKING:
+    from policies.objects.pod import Pod
+    from policies.scheduling.node_info import NodeInfo
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+
+
+class Nowhere(Plugin):
+    """Rejects every node."""
+
+    name: ClassVar[str] = "Nowhere"
+
+    def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:
+        return unschedulable("nowhere")
+
+
+def profile(given: dict[str, Any], name: str = "default-scheduler", meant: Semantics = DEFAULT) -> Profile:
+    found = scheduler_configuration(given, meant).profile(name)
+    assert found is not None
+    return found
+
+
+def refusal(given: Any) -> str:
+    with pytest.raises(InvalidConfiguration) as refused:
+        scheduler_configuration(given, DEFAULT)
+    return str(refused.value)
+
+
+DEFAULT_FILTERS = [
+    "NodeUnschedulable",
+    "NodeName",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "DynamicResources",
+    "NodeDeclaredFeatures",
+]
+
+
+def test_the_default_profile() -> None:
+    made = profile(config())
+    assert list(made.at("filter")) == DEFAULT_FILTERS
+    assert made.at("queueSort") == ("PrioritySort",)
+    assert made.at("bind") == ("DefaultBinder",)
+    assert made.at("postFilter") == ("DynamicResources", "DefaultPreemption")
+    assert made.at("reserve") == made.at("preBind") == ("VolumeBinding", "DynamicResources")
+    assert made.at("preEnqueue") == ("SchedulingGates", "DynamicResources", "DefaultPreemption")
+    assert made.weights["TaintToleration"] == 3
+
+
+@pytest.mark.parametrize(("minor", "scored"), [(34, False), (35, True)])
+def test_the_default_profile_of_other_releases(minor: int, scored: bool) -> None:
+    made = profile(config(), meant=Semantics(minor))
+    assert ("DynamicResources" in made.at("score")) == scored
+    assert "NodeDeclaredFeatures" not in made.at("filter")
+
+
+def test_what_is_enabled_at_a_point_comes_first_and_takes_the_weight_given_there() -> None:
+    made = profile(config({"plugins": {"score": point(("ImageLocality", 7), disabled=("NodeAffinity",))}}))
+    assert made.at("score")[0] == "ImageLocality"
+    assert made.weights["ImageLocality"] == 7
+    assert "NodeAffinity" not in made.at("score")
+    assert "NodeAffinity" in made.at("preScore")
+
+
+def test_multi_point_disables_everywhere() -> None:
+    made = profile(config({"plugins": {"multiPoint": point(disabled=("InterPodAffinity",))}}))
+    assert "InterPodAffinity" not in made.plugin_names
+
+
+REFUSED = [
+    ("not an object", [], "a configuration is an object, not array"),
+    ("no header", {}, 'apiVersion: must be "kubescheduler.config.k8s.io/v1": it is missing'),
+    (
+        "an old version",
+        config(apiVersion="kubescheduler.config.k8s.io/v1beta3"),
+        'not "kubescheduler.config.k8s.io/v1b',
+    ),
+    ("an unknown field", config(profile=[]), 'profile: unknown field "profile" (did you mean "profiles"?)'),
+    ("a wrong type", config(parallelism="16"), "parallelism: json: cannot unmarshal string into Go struct field"),
+    (
+        "unknown arguments",
+        config({"pluginConfig": args(NodeAffinity={"added": {}})}),
+        'args.added: unknown field "added"',
+    ),
+    (
+        "the wrong kind",
+        config({"pluginConfig": args(NodeAffinity={"kind": "A"})}),
+        'must be "NodeAffinityArgs", not "A"',
+    ),
+    ("no name", config({"schedulerName": "a"}, {}), "profiles[1].schedulerName: Required value"),
+    ("one name twice", config({"schedulerName": "a"}, {"schedulerName": "a"}), 'schedulerName: Duplicate value: "a"'),
+    ("an unknown plugin", config({"plugins": {"filter": point("Nobody")}}), 'FilterPlugin "Nobody" does not exist'),
+    (
+        "no such point",
+        config({"plugins": {"score": point("NodeName")}}),
+        'plugin "NodeName" does not extend ScorePlugin',
+    ),
+    ("nothing that binds", config({"plugins": {"bind": point(disabled=("*",))}}), "at least one bind plugin is needed"),
+    ("a plugin that is gone", config({"plugins": {"filter": point("EBSLimits")}}), "EBSLimits"),
+    ("percentage", config(percentageOfNodesToScore=101), "percentageOfNodesToScore: Invalid value: 101"),
+    ("back-off", config(podInitialBackoffSeconds=0), "podInitialBackoffSeconds: Invalid value: 0"),
+    ("a long wait", config(podMaxBackoffSeconds=0), "must be greater than or equal to PodInitialBackoffSeconds"),
+    ("leases", config(leaderElection={"resourceLock": "endpoints"}), 'resourceLock value must be "leases"'),
+    ("times", config(leaderElection={"leaseDuration": "10s"}), "must be greater than `RenewDeadline`"),
+    ("an extender", config(extenders=[{"prioritizeVerb": "p"}]), "extenders[0].weight: Invalid value: 0"),
+    ("two binders", config(extenders=[{"bindVerb": "b"}] * 2), "found 2 extenders implementing bind"),
+    ("a resource", config(extenders=[{"managedResources": [{"name": "cpu"}]}]), "is an invalid extended resource name"),
+]
+
+
+@pytest.mark.parametrize(("given", "text"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_what_kube_scheduler_would_not_start_with(given: Any, text: str) -> None:
+    assert text in refusal(given)
+
+
+def test_a_plugin_that_rejects_every_node_is_heard() -> None:
+    """Whatever is asked first."""
+    meant = semantics(config({"plugins": {"filter": point("Nowhere")}}), Nowhere)
+    asked = cluster(meant, make_node("n1")), make_pod("p").obj
+    assert policies.predict(*asked).outcome == "pending"
+    prediction = policies.predict(*asked)
+    assert prediction.statuses["n1"].plugin == "Nowhere"
+    assert prediction.outcome == "pending"
+    assert prediction.without_columns == "Nowhere"
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_columns_agree_with_the_walk_under_random_profiles(chunk: int) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(100):
+        rng = random.Random(f"profiles {SEED}.{chunk}.{number}")
+        cache = policies.Cache(semantics=semantics(random_config(rng)))
+        case = random_case(f"profiles {SEED}.{chunk}.{number}")
+        for obj in objects_of(case):
+            cache.add(obj)
+        snapshot = cache.snapshot()
+        quick, full = policies.predict(snapshot, case["pod"]), policies.predict(snapshot, case["pod"], reasons=True)
+        if quick.not_predicted or outcome_in_columns(snapshot.scheduling, quick.pod) is None:
+            outcomes["walked"] += 1
+            continue
+        assert said(quick) == said(full), f"{case['id']}: {quick.configuration.profiles}"
+        if quick.fits:
+            assert quick.scores == full.scores
+        outcomes[quick.outcome] += 1
+    assert outcomes["preempts"] > 10 and outcomes["walked"] < 70, outcomes  # noqa: PT018
+
+
+def test_a_pod_is_scheduled_by_the_profile_that_it_names() -> None:
+    packed = {"schedulerName": "packed", "plugins": {"postFilter": point(disabled=("*",))}}
+    meant = semantics(config({"schedulerName": "default-scheduler"}, packed))
+    running = make_pod("low").priority(0).request(cpu="4").on("n1")
+    asked = make_pod("p").priority(10).request(cpu="1")
+    snapshot = cluster(meant, make_node("n1"), running)
+    assert policies.predict(snapshot, asked.obj).outcome == "preempts"
+    assert policies.predict(snapshot, asked.spec(schedulerName="packed").obj).outcome == "pending"
+    assert policies.predict(snapshot, asked.obj).preemption.ineligible_reason == "no plugin of the profile preempts"
+
+
+def test_a_pod_of_another_scheduler_is_not_ours_and_can_be_a_victim() -> None:
+    strange = make_pod("strange").spec(schedulerName="volcano").request(cpu="4")
+    snapshot = cluster(DEFAULT, make_node("n1"), strange.on("n1"))
+    asked = policies.predict(snapshot, make_pod("p").priority(10).request(cpu="1").obj)
+    assert [victim.name for victim in asked.victims] == ["strange"]
+    theirs = policies.predict(snapshot, make_pod("q").spec(schedulerName="volcano").obj)
+    assert theirs.not_predicted == 'the pod is for another scheduler, "volcano"'
+
+
+def test_nominations_count_for_the_profiles_that_there_are() -> None:
+    waiting = make_pod("first").priority(10).request(cpu="4").nominated("n1").spec(schedulerName="packed")
+    asked = make_pod("p").priority(10).request(cpu="1").obj
+    cache = policies.Cache()
+    for made in (make_node("n1"), waiting):
+        cache.add(made.obj)
+    assert policies.predict(cache.snapshot(), asked).fits
+    cache.semantics = semantics(config({"schedulerName": "default-scheduler"}, {"schedulerName": "packed"}))
+    assert not policies.predict(cache.snapshot(), asked).fits
+    cache.semantics = DEFAULT
+    assert policies.predict(cache.snapshot(), asked).fits
+
+
+def extended(**fields: Any) -> Semantics:
+    return semantics(config(extenders=[{"urlPrefix": "http://x", **fields}]))
+
+
+def test_an_extender_that_filters_may_reject_what_fits() -> None:
+    meant = extended(filterVerb="filter", managedResources=[{"name": "example.com/gpu"}])
+    snapshot = cluster(meant, make_node("n1").has_of("example.com/gpu", "1"))
+    assert policies.predict(snapshot, make_pod("p").obj).fits, "a pod that does not concern it"
+    wants = policies.predict(snapshot, make_pod("p").request_of("example.com/gpu", "1").obj)
+    assert wants.outcome == "not-predicted"
+    assert 'the extender "http://x" may reject' in wants.not_predicted
+    too_much = policies.predict(snapshot, make_pod("p").request_of("example.com/gpu", "2").obj)
+    assert too_much.outcome == "pending", "it is never asked"
+
+
+def test_an_extender_that_prioritizes_leaves_open_where() -> None:
+    snapshot = cluster(extended(prioritizeVerb="p", weight=1), make_node("n1"), make_node("n2"))
+    prediction = policies.predict(snapshot, make_pod("p").obj)
+    assert prediction.fits
+    assert prediction.best_nodes == ["n1", "n2"]
+    assert 'which of 2 nodes is not predicted: the extender "http://x"' in "\n".join(prediction.caveats)
+
+
+def test_an_extender_that_preempts_may_choose_others() -> None:
+    running = make_pod("low").priority(0).request(cpu="4").on("n1")
+    snapshot = cluster(extended(preemptVerb="p"), make_node("n1"), running)
+    assert policies.predict(snapshot, make_pod("p").obj).fits
+    prediction = policies.predict(snapshot, make_pod("p").priority(1).request(cpu="1").obj)
+    assert "may choose other victims" in prediction.not_predicted
+    assert prediction.to_dict()["outcome"] == "not-predicted"
+
+
+def test_resources_that_an_extender_looks_after_are_not_looked_at() -> None:
+    managed = [{"name": "example.com/gpu", "ignoredByScheduler": True}]
+    meant = extended(bindVerb="bind", managedResources=managed)
+    asked = make_pod("p").request_of("example.com/gpu", "2").obj
+    assert policies.predict(cluster(meant, make_node("n1")), asked).fits
+    assert not policies.predict(cluster(DEFAULT, make_node("n1")), asked).fits
+
+
+def test_how_many_feasible_nodes_are_looked_for() -> None:
+    default = configuration_of(DEFAULT)
+    one = default.profiles["default-scheduler"]
+    assert [num_feasible_nodes_to_find(default, one, n) for n in (50, 100, 300, 5000, 10_000)] == [
+        50,
+        100,
+        144,
+        500,
+        500,
+    ]
+    given = SchedulerConfiguration(default.profiles, percentage_of_nodes_to_score=100)
+    assert num_feasible_nodes_to_find(given, one, 5000) == 5000
+
+
+def test_settings_of_a_profile_come_before_those_of_all() -> None:
+    made = scheduler_configuration(config({"percentageOfNodesToScore": 5}, percentageOfNodesToScore=70), DEFAULT)
+    assert made.percentage(made.profiles["default-scheduler"]) == 5
+    assert (made.pod_initial_backoff_seconds, made.pod_max_backoff_seconds) == (1, 10)
+
+
+def test_every_plugin_of_the_scheduler_is_one() -> None:
+    from policies.scheduling.extension_points import check_plugin
+
+    for plugin in IN_TREE.values():
+        if plugin.name not in ("TopologyPlacementGenerator", "PodGroupPodsCount"):
+            check_plugin(plugin)
+
+
+def test_reasons_and_outcome_are_of_one_piece() -> None:
+    prediction = Prediction(
+        cluster(DEFAULT, make_node("n1")).scheduling, policies.predict(cluster(DEFAULT), make_pod("p").obj).pod
+    )
+    assert prediction.statuses == {}
+    assert prediction.feasible == ["n1"]

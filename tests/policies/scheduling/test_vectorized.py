@@ -1,0 +1,231 @@
+"""The fast path against the walk over all nodes: the same nodes, victims and violations, or no answer at all."""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+import policies
+from policies.metering import CutShort, metered
+from policies.objects.pod_spec import Labels, Shared
+from policies.scheduling.schedule_one import Prediction, outcome_in_columns
+from policies.scheduling.vectorized.lower_priority_pods import IN_BULK, lower_priority_pods_of
+from policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
+from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
+from tests.builders import Made, cluster, make_claim, make_node, make_pod
+from tests.policies.scheduling.random_changes import objects_of
+from tests.policies.scheduling.random_clusters import random_case
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+
+
+def said(prediction: Prediction) -> dict[str, Any]:
+    fits = prediction.fits
+    return {
+        "outcome": prediction.outcome,
+        "feasible": sorted(prediction.feasible),
+        "selected": [] if fits else prediction.best_nodes,
+        "nominated node": prediction.nominated_node,
+        "victims": [victim.key for victim in prediction.victims],
+        "violations": prediction.num_pdb_violations,
+    }
+
+
+def walked(snapshot: policies.ClusterSnapshot, asked: Any) -> Prediction:
+    """Every plugin on every node."""
+    prediction = policies.predict(snapshot, asked, reasons=True)
+    assert prediction.pre_filter is None or prediction.statuses == {}
+    return prediction
+
+
+def compare(snapshot: policies.ClusterSnapshot, asked: Any, where: object) -> str:
+    """What the outcome was, `walked` where the fast path gave no answer."""
+    prediction = policies.predict(snapshot, asked)
+    if prediction.not_predicted or outcome_in_columns(snapshot.scheduling, prediction.pod) is None:
+        return "walked"
+    assert said(prediction) == said(walked(snapshot, asked)), where
+    return prediction.outcome
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_random_clusters_get_the_answer_of_the_walk(chunk: int) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(150):
+        case = random_case(f"fast {SEED}.{chunk}.{number}")
+        cache = policies.Cache()
+        for obj in objects_of(case):
+            cache.add(obj)
+        outcomes[compare(cache.snapshot(), case["pod"], case["id"])] += 1
+    assert outcomes["preempts"] > 30 and outcomes["walked"] < 80, outcomes  # noqa: PT018
+
+
+@pytest.mark.parametrize("kind", ["plain", "anti-affinity", "spread"])
+def test_larger_clusters_that_change_get_the_answer_of_the_walk(kind: str) -> None:
+    rng = random.Random(f"{SEED} {kind}")
+    size = Size(nodes=40, pods_per_node=27, workloads=24, budgets=16)
+    cache = policies.Cache()
+    for obj in objects(size):
+        cache.add(obj)
+    apps = [workload(number, random.Random(number)) for number in range(10)]
+    outcomes: Counter[str] = Counter()
+    for number in range(24):
+        made = pod(rng.choice(apps), f"n{rng.randrange(40):05}", 10**6 + number, rng)
+        cache.add(made)
+        asked = preemptor(kind, number, rng.choice(("2", "4", "6", "9")), rng.choice((1, 101, 5000, 20_000)))
+        snapshot = cache.snapshot()
+        outcomes[compare(snapshot, asked, number)] += 1
+        if number % 6 == 0:
+            snapshot.scheduling.check()
+        if number % 2:
+            cache.remove(made)
+    assert outcomes["preempts"] > 8 and not outcomes["walked"], outcomes  # noqa: PT018
+
+
+def test_budgets_that_change_are_seen_by_the_next_question() -> None:
+    nodes: list[Made] = [make_node("n1").has(cpu="1"), make_node("n2").has(cpu="1")]
+    pods = [make_pod(f"p{i}").labels(app=f"a{i}").request(cpu="1").on(f"n{i}", started=5 - i) for i in (1, 2)]
+    asked = make_pod("new").priority(10).request(cpu="1").obj
+    cache = policies.Cache()
+    for made in (*nodes, *pods):
+        cache.add(made.obj)
+    assert policies.predict(cache.snapshot(), asked).nominated_node == "n1"
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "a1"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    cache.add(budget)
+    assert policies.predict(cache.snapshot(), asked).nominated_node == "n2"
+    cache.add({**budget, "status": {"disruptionsAllowed": 1}})
+    assert policies.predict(cache.snapshot(), asked).nominated_node == "n1"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        make_pod("affine").affinity("podAffinity", {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}),
+        make_pod("claiming").claim("c"),
+        make_pod("huge").request(memory="9E"),
+    ],
+    ids=lambda made: str(made.obj["metadata"]["name"]),
+)
+def test_what_it_cannot_tell_is_left_to_the_walk(asked: Made) -> None:
+    found = cluster(make_node("n1"), make_claim("c"))
+    prediction = policies.predict(found, asked.priority(10).obj)  # type: ignore[attr-defined]
+    assert outcome_in_columns(found.scheduling, prediction.pod) is None
+    assert said(prediction) == said(walked(found, asked.obj))
+
+
+def test_of_two_pods_with_one_host_port_the_walk_decides() -> None:
+    holders = [make_pod(f"p{i}").port(80).on("n1", started=i) for i in (1, 2)]
+    asked = make_pod("new").priority(10).port(80).obj
+    one, two = cluster(make_node("n1"), holders[0]), cluster(make_node("n1"), *holders)
+    assert outcome_in_columns(one.scheduling, policies.predict(one, asked).pod) is not None
+    assert outcome_in_columns(two.scheduling, policies.predict(two, asked).pod) is None
+    assert len(policies.predict(two, asked).victims) == 2
+
+
+def test_anti_affinity_of_a_nominated_pod_counts_only_beside_that_of_a_pod_on_a_node() -> None:
+    apart = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "web"}}}
+    node, other = make_node("n1").label("host", "1"), make_node("n2").label("host", "2")
+    shy = make_pod("shy").priority(100).affinity("podAntiAffinity", apart)
+    running = make_pod("running").affinity("podAntiAffinity", apart).on("n2")
+    asked = make_pod("web").labels(app="web").priority(10).obj
+    for there, want in ((), ["n1"]), ((other, running), []):
+        found = cluster(node, shy.nominated("n1"), *there)
+        prediction = policies.predict(found, asked)
+        assert outcome_in_columns(found.scheduling, prediction.pod) is not None
+        assert prediction.feasible == want
+        assert said(prediction) == said(walked(found, asked))
+
+
+def test_an_older_snapshot_still_gets_its_own_answer() -> None:
+    cache = policies.Cache()
+    for made in (make_node("n1").has(cpu="1"), make_pod("old").request(cpu="1").on("n1")):
+        cache.add(made.obj)
+    asked = make_pod("new").priority(10).request(cpu="1").obj
+    before = cache.snapshot()
+    assert policies.predict(before, asked).outcome == "preempts"
+    cache.remove(make_pod("old").obj)
+    after = cache.snapshot()
+    assert policies.predict(after, asked).outcome == "fits"
+    assert before.scheduling.derived is after.scheduling.derived
+    assert policies.predict(before, asked).outcome == "preempts"
+
+
+def test_threads_that_ask_different_snapshots_do_not_disturb_each_other() -> None:
+    cache = policies.Cache()
+    for obj in objects(Size(nodes=12, pods_per_node=27, workloads=12, budgets=6)):
+        cache.add(obj)
+    snapshots = [cache.snapshot()]
+    apps = [workload(number, random.Random(number)) for number in range(4)]
+    for number in range(3):
+        cache.add(pod(apps[number], f"n{number:05}", 10**6 + number, random.Random(number)))
+        snapshots.append(cache.snapshot())
+    asked = [preemptor(kind, 1, "5", priority) for kind in ("plain", "spread") for priority in (500, 20_000)]
+    questions = [(snapshot, one) for snapshot in snapshots for one in asked] * 6
+    alone = [said(policies.predict(*question)) for question in questions]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda question: said(policies.predict(*question)), questions))
+    assert together == alone
+    assert "preempts" in {answer["outcome"] for answer in alone}
+
+
+def test_kinds_of_pods_that_are_gone_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policies.scheduling.vectorized.pod_matrix.MOST_NEW_KINDS", 20)
+    cache = policies.Cache()
+    cache.add(make_node("n1").obj)
+    for number in range(60):
+        made = make_pod(f"p{number}").labels(unique=str(number)).on("n1").obj
+        cache.add(made)
+        snapshot = cache.snapshot()
+        assert policies.predict(snapshot, make_pod("new").priority(10).obj).outcome == "fits"
+        cache.remove(made)
+    matrix = snapshot.scheduling.derived.matrix
+    assert isinstance(matrix, PodMatrix)
+    assert len(matrix.kinds) < 25
+
+
+def test_what_was_read_of_pods_that_are_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels: Shared[tuple[tuple[str, str], ...], Labels] = Shared(recent=5)
+    monkeypatch.setattr("policies.objects.pod_spec._LABELS", labels)
+    cache = policies.Cache()
+    for number in range(60):
+        made = make_pod("p").labels(unique=str(number)).on("n1").obj
+        cache.add(made)
+    assert 5 <= len(labels) <= 6
+
+
+def test_tables_that_were_not_finished_are_finished_by_those_who_ask_next() -> None:
+    cache = policies.Cache()
+    for obj in objects(Size(nodes=3 * IN_BULK, pods_per_node=6, budgets=24)):
+        cache.add(obj)
+    snapshot = cache.snapshot().scheduling
+    with snapshot.derived.taken():
+        assert _times(lambda: lower_priority_pods_of(pod_matrix_of(snapshot), snapshot, 20_000)) > 10
+        snapshot.check()
+    cache.add(pod(workload(1, random.Random(1)), "n00001", 5000, random.Random(1)))
+    after = cache.snapshot().scheduling
+    assert after.derived is snapshot.derived
+    with after.derived.taken():
+        assert _times(lambda: lower_priority_pods_of(pod_matrix_of(after), after, 20_000)) == 1, "one node has changed"
+        after.check()
+
+
+def _times(bring_up_to_date: Callable[[], object]) -> int:
+    """How often it has to be asked for, if there is hardly any time."""
+    for times in range(1, 1000):
+        looks = chain(repeat(False, 2), repeat(True))
+        with suppress(CutShort), metered(partial(next, looks)):
+            bring_up_to_date()
+            return times
+    raise AssertionError("it never ends")

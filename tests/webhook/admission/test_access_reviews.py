@@ -1,0 +1,140 @@
+"""Rights are asked about, remembered for a while, and never held against the time of others."""
+
+from __future__ import annotations
+
+import json
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from policies.config import Config, DiscloseTo
+from policies.objects.reviewed_object import User
+from tests.webhook.builders import body, deployment, endpoint
+from webhook.admission.access_reviews import ALLOWED_SECONDS, AT_ONCE, DENIED_SECONDS, PATH, REMEMBERED, AccessReviews
+from webhook.admission.decision import Hook
+from webhook.admission.endpoint import AdmissionCall, Later, Where
+from webhook.apiserver.object_api import Forbidden
+
+KIM = User("kim", ("developers",))
+
+
+class Rights:
+    """An API server that answers access reviews: who of `may` may; `fault` is raised where there is one."""
+
+    def __init__(self, *may: str) -> None:
+        self.may, self.asked, self.fault = may, [], None
+        self.now = 0.0
+        self.go_on = Event()
+        self.go_on.set()
+
+    may: tuple[str, ...]
+    asked: list[dict[str, Any]]
+    fault: OSError | None
+
+    def create(self, path: str, obj: Any) -> dict[str, Any]:
+        assert path == PATH
+        self.asked.append(obj)
+        assert self.go_on.wait(10)
+        if self.fault is not None:
+            raise self.fault
+        return {**obj, "status": {"allowed": obj["spec"]["user"] in self.may}}
+
+    def get(self, path: str) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def replace(self, path: str, obj: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def reviews(self) -> AccessReviews:
+        return AccessReviews(self, lambda: self.now)
+
+
+def test_what_is_asked_is_whether_he_may_list_pods_everywhere_as_all_that_he_is() -> None:
+    rights = Rights("kim")
+    assert rights.reviews().ask(User("kim", ("a", "b"), "uid-1", (("scopes", ("user:info",)),)))
+    assert rights.asked == [
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": "kim",
+                "uid": "uid-1",
+                "groups": ["a", "b"],
+                "extra": {"scopes": ["user:info"]},
+                "resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods"},
+            },
+        }
+    ]
+
+
+@pytest.mark.parametrize(("may", "seconds"), [(("kim",), ALLOWED_SECONDS), ((), DENIED_SECONDS)])
+def test_an_answer_is_remembered_for_a_while_and_for_this_user_alone(may: tuple[str, ...], seconds: float) -> None:
+    rights = Rights(*may)
+    reviews = rights.reviews()
+    assert reviews.known(KIM) is None
+    assert reviews.ask(KIM) is reviews.known(KIM) is bool(may)
+    rights.now = seconds - 1
+    assert reviews.ask(KIM) is bool(may)
+    assert len(rights.asked) == 1
+    assert reviews.known(KIM._replace(groups=())) is None
+    rights.now = seconds
+    assert reviews.known(KIM) is None
+
+
+@pytest.mark.parametrize("fault", [Forbidden("no right to ask"), ConnectionRefusedError(), TimeoutError()])
+def test_who_cannot_be_asked_about_is_not_allowed_and_not_asked_about_again_at_once(fault: OSError) -> None:
+    rights = Rights("kim")
+    rights.fault = fault
+    reviews = rights.reviews()
+    assert not reviews.ask(KIM)
+    assert not reviews.ask(KIM)
+    assert len(rights.asked) == 1
+
+
+def test_memory_is_bounded_and_so_is_a_question() -> None:
+    rights = Rights()
+    reviews = rights.reviews()
+    for number in range(REMEMBERED + 5):
+        reviews.ask(User(f"user-{number}"))
+    assert [reviews.known(User(f"user-{number}")) for number in (0, 4, 5)] == [None, None, False]
+    assert not reviews.ask(User("kim", ("g" * 70_000,)))
+    assert len(rights.asked) == REMEMBERED + 5
+
+
+def test_few_are_asked_about_at_once_and_whoever_comes_then_is_a_tenant() -> None:
+    rights = Rights("user-0", "late")
+    reviews = rights.reviews()
+    rights.go_on.clear()
+    threads = [Thread(target=reviews.ask, args=(User(f"user-{number}"),)) for number in range(AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    until = monotonic() + 10
+    while len(rights.asked) < AT_ONCE and monotonic() < until:
+        pass
+    assert not reviews.ask(User("late"))
+    rights.go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert reviews.ask(User("late"))
+
+
+def test_only_who_asks_the_api_server_asks_and_once() -> None:
+    """Judging is done on a thread that others wait for: it goes by what is remembered."""
+    rights = Rights("kim")
+    config = Config(disclose_to=DiscloseTo((), by_access_review=True))
+    asked = endpoint(config=lambda: config, reviews=rights.reviews())
+    for name, asks in (("web", True), ("web-2", False)):
+        obj = {**deployment("nothing"), "metadata": {"name": name, "namespace": "team"}}
+        reply = asked.answer(AdmissionCall(Hook.VALIDATE, body(obj), monotonic()))
+        passed = []
+        while isinstance(reply, Later):
+            passed.append(reply.where)
+            before = len(rights.asked)
+            where, reply = reply.where, reply.run()
+            assert where is Where.ASK or len(rights.asked) == before
+        assert (Where.ASK in passed) is asks
+        (warning,) = json.loads(reply.body)["response"]["warnings"]
+        assert "name one of: batch-low, gold [" in warning
+    assert len(rights.asked) == 1

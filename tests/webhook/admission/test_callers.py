@@ -1,0 +1,88 @@
+"""Who is answered, and on whose word a place is reserved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.admission.callers import EVERYBODY, BadTokens, Callers, bearer, read_tokens
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ONE, TWO = "a" * 32, "b" * 32
+texts = st.text(max_size=40)
+
+
+@given(texts)
+def test_without_tokens_everybody_may_ask_and_is_believed(token: str) -> None:
+    assert EVERYBODY.may_ask((token,))
+    assert EVERYBODY.are_known((token,))
+
+
+@given(texts)
+def test_one_of_the_tokens_is_asked_for_and_no_other(token: str) -> None:
+    callers = Callers(required=lambda: (ONE, TWO))
+    assert callers.may_ask((token,)) is (token in (ONE, TWO))
+    assert callers.may_ask((ONE,))
+    assert callers.may_ask((TWO,))
+
+
+def test_who_brings_two_needs_one_that_is_right() -> None:
+    """The path is what the configuration says, the header what the API server's own does."""
+    assert Callers(required=lambda: (TWO,)).may_ask((ONE, TWO))
+    assert Callers(told=lambda: (ONE,)).are_known((ONE, TWO))
+    assert not Callers(required=lambda: (TWO,)).may_ask(())
+    assert not Callers(told=lambda: (ONE,)).are_known(())
+
+
+@given(texts)
+def test_a_token_that_the_configuration_tells_is_asked_for_a_reservation_and_for_nothing_else(token: str) -> None:
+    callers = Callers(told=lambda: (ONE,))
+    assert callers.may_ask((token,))
+    assert callers.are_known((token,)) is (token == ONE)
+
+
+def test_who_is_proven_otherwise_needs_no_token_that_is_told() -> None:
+    assert Callers(told=lambda: (ONE,), proven=True).are_known(("",))
+    assert Callers(told=lambda: (ONE,), required=lambda: (TWO,)).are_known((TWO,))
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [("Bearer abc", "abc"), ("bearer  abc ", "abc"), ("Basic abc", ""), ("", ""), ("abc", ""), ("Bearer", "")],
+)
+def test_a_bearer_token_is_read_from_its_header(header: str, token: str) -> None:
+    assert bearer(header) == token
+
+
+def test_a_file_has_a_token_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(f"\n{ONE}\n  {TWO}  \n\n")
+    assert read_tokens(path) == (ONE, TWO)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "there is no token in it"),
+        (b"\n \n", "there is no token in it"),
+        (b"short", "line 1: a token has 16 to 4096 characters"),
+        (b"a" * 32 + b"\n" + b"b" * 16 + b" " + b"c" * 16, "line 2: .* and no blank"),
+        (b"a" * 5000, "line 1"),
+        ("ä".encode() * 20, "of ASCII characters"),
+    ],
+)
+def test_a_file_that_holds_something_else_is_named_and_what_is_in_it_is_not(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_bytes(content)
+    with pytest.raises(BadTokens, match=says) as raised:
+        read_tokens(path)
+    assert "short" not in str(raised.value).replace("shorter", "")
+    with pytest.raises(BadTokens, match="No such file"):
+        read_tokens(tmp_path / "none")

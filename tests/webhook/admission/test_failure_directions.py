@@ -1,0 +1,978 @@
+"""docs/failure-directions.md, row by row."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from socket import create_connection
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from policies.config import read_config
+from policies.findings import Action
+from policies.objects.priority_class import PriorityClass
+from policies.rules import RULES
+from tests.webhook.builders import (
+    body,
+    cluster,
+    decided,
+    deployment,
+    endpoint,
+    namespace,
+    patch_of,
+    pod,
+    priority_class,
+    review,
+)
+from tests.webhook.certificates import write_client
+from tests.webhook.running import QUICK, Running, answer_of, begin, is_status, read_answer, running
+from webhook.admission import impact_annotation
+from webhook.admission.callers import Callers
+from webhook.admission.deadlines import DEFAULT_SECONDS, parse_timeout
+from webhook.admission.decision import ROWS, Decision, DefaultCandidate, Hook, Verdict
+from webhook.admission.endpoint import MAX_BODY, AdmissionCall
+from webhook.admission.stale_cache import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE
+from webhook.http.asgi import Limits
+from webhook.http.tls import Demands
+from webhook.x509 import Authority, self_signed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from webhook.admission.endpoint import Endpoint
+
+TABLE = Path(__file__).parents[3] / "docs" / "failure-directions.md"
+TESTS: dict[str, Callable[[Running], None]] = {}
+DANGLING = pod("nothing", 7)
+OLD_WEB = {**deployment("gold"), "metadata": {"name": "web", "namespace": "team"}}
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team"}}
+SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "namespace": "team"}}
+
+
+def rows() -> list[str]:
+    return [row for row in re.findall(r"^\| ([a-z0-9-]+) \|", TABLE.read_text(), re.MULTILINE) if row != "row"]
+
+
+def row(name: str) -> Callable[[Callable[[Running], None]], Callable[[Running], None]]:
+    def register(test: Callable[[Running], None]) -> Callable[[Running], None]:
+        assert name not in TESTS
+        TESTS[name] = test
+        return test
+
+    return register
+
+
+@pytest.mark.parametrize("name", rows())
+def test_every_row_of_the_table_holds(name: str, served: Running) -> None:
+    TESTS[name](served)
+
+
+def test_every_row_has_a_test_and_every_test_a_row() -> None:
+    assert rows() == list(TESTS)
+
+
+def test_every_direction_of_the_decision_is_a_row() -> None:
+    assert {direction.id for direction in ROWS} <= set(rows())
+
+
+def unreachable() -> NoReturn:
+    raise ConnectionRefusedError("no route to the API server")
+
+
+def passes(given: dict[str, Any]) -> None:
+    """Neither hook says a word about it."""
+    for hook in Hook:
+        decision = decided(hook, given)
+        assert decision.verdict is Verdict.ALLOWED
+        assert decision.response.to_json()["response"] == {"uid": given["request"]["uid"], "allowed": True}
+
+
+def rules(decision: Decision) -> set[str]:
+    return {finding.rule for finding in decision.findings}
+
+
+# Requests
+
+
+@row("create")
+def _(_: Running) -> None:
+    assert decided(Hook.MUTATE, review(pod("gold"))).verdict is Verdict.PATCHED
+    denied = decided(Hook.VALIDATE, review(DANGLING))
+    assert denied.response.code == 403
+    assert "unknown-priority-class" in denied.response.message
+
+
+@row("generate-name")
+def _(_: Running) -> None:
+    unnamed = pod("gold")
+    unnamed["metadata"] = {"generateName": "web-", "namespace": "team"}
+    assert decided(Hook.MUTATE, review(unnamed)).verdict is Verdict.PATCHED
+    unnamed["spec"]["priorityClassName"] = "nothing"
+    assert decided(Hook.VALIDATE, review(unnamed)).verdict is Verdict.DENIED
+
+
+@row("update")
+def _(_: Running) -> None:
+    given = review(pod("gold", 7), "UPDATE", oldObject=pod("gold", 1000))
+    assert decided(Hook.MUTATE, given).response.patch == ()
+    assert "priority-field-changed" in rules(decided(Hook.VALIDATE, given))
+
+
+@row("forged-impact")
+def _(_: Running) -> None:
+    forged = {
+        **deployment(),
+        "metadata": {**deployment()["metadata"], "annotations": {impact_annotation.ANNOTATION: "{}"}},
+    }
+    removed = decided(Hook.MUTATE, review(forged)).response.patch
+    assert [operation.op for operation in removed] == ["remove"]
+    updated = review(forged, "UPDATE", oldObject=deployment())
+    assert decided(Hook.MUTATE, updated).response.patch == removed
+    assert decided(Hook.MUTATE, updated, state=None).response.patch == removed
+    passes(review(forged, "UPDATE", oldObject=forged))
+    taken_away = decided(Hook.MUTATE, review(deployment(), "UPDATE", oldObject=forged)).response.patch
+    assert [operation.value for operation in taken_away] == [{impact_annotation.ANNOTATION: "{}"}]
+
+
+@row("delete")
+def _(_: Running) -> None:
+    given = review(None, "DELETE", oldObject=priority_class("gold", 1000))
+    assert decided(Hook.MUTATE, given).verdict is Verdict.ALLOWED
+
+    still_used = decided(Hook.VALIDATE, given, state=cluster(deployment("gold")))
+    assert rules(still_used) == {"class-still-in-use"}
+    assert still_used.response.allowed
+    passes(review(None, "DELETE", oldObject=DANGLING))
+
+
+@row("delete-without-object")
+def _(_: Running) -> None:
+    passes(review(None, "DELETE"))
+
+
+@row("connect")
+def _(_: Running) -> None:
+    passes(review({**DANGLING, "kind": "Pod"}, "CONNECT", subResource="exec"))
+
+
+@row("scale")
+def _(_: Running) -> None:
+
+    given = review({**SCALE, "spec": {"replicas": 5}}, "UPDATE", oldObject=SCALE, subResource="scale")
+    state = cluster(deployment("nothing"))
+    decision = decided(Hook.VALIDATE, given, state=state)
+    assert decision.verdict is Verdict.WARNED
+    assert rules(decision) == {"unknown-priority-class"}
+    assert decided(Hook.MUTATE, given, state=state).verdict is Verdict.ALLOWED
+
+
+@row("scale-unknown")
+def _(_: Running) -> None:
+    passes(review({**SCALE, "spec": {"replicas": 5}}, "UPDATE", oldObject=SCALE, subResource="scale"))
+
+
+@row("namespace-subresource")
+def _(_: Running) -> None:
+    plain, asks = namespace("team"), namespace("team", default_priority_class="nothing")
+    for subresource in ("status", "finalize"):
+        given = review(asks, "UPDATE", oldObject=plain, subResource=subresource)
+        assert rules(decided(Hook.VALIDATE, given)) == {"unknown-default-class"}
+        assert decided(Hook.MUTATE, given).verdict is Verdict.ALLOWED
+        passes(review(asks, "UPDATE", oldObject=asks, subResource=subresource))
+
+
+@row("other-subresource")
+def _(_: Running) -> None:
+    for subresource in ("status", "binding", "eviction", "resize", "ephemeralcontainers", "to-come"):
+        passes(review(DANGLING, "UPDATE", oldObject=DANGLING, subResource=subresource))
+
+
+@row("unknown-kind")
+def _(_: Running) -> None:
+    passes(review(CONFIG_MAP))
+
+
+@row("undecodable-object")
+def _(_: Running) -> None:
+    specs: tuple[object, ...] = ("text", 5, [], {"priorityClassName": {}}, {"priorityClassName": 5, "priority": "x"})
+    for spec in specs:
+        given = review({**pod(), "spec": spec})
+        assert decided(Hook.MUTATE, given).response.allowed
+        assert rules(decided(Hook.VALIDATE, given)) <= {"final-priority-mismatch"}
+    passes(review({**deployment(), "spec": {"template": "text"}}))
+
+
+@row("dry-run")
+def _(_: Running) -> None:
+    for hook in Hook:
+        given = body(pod("gold")), body(pod("gold"), dryRun=True)
+        plain, dry = (endpoint().answer_now(_call(hook, data)) for data in given)
+        assert plain == dry
+
+
+@row("exempt")
+def _(_: Running) -> None:
+    config = read_config("exemptions: [{reason: the operators, groups: [developers]}]", "c")
+    for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING)):
+        _is_exempt(decided(hook, review(obj), config=config), "the operators")
+
+
+@row("break-glass")
+def _(_: Running) -> None:
+    for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING)):
+        _is_exempt(decided(hook, review(obj, namespace="broken-glass")), "2030-01-02")
+    own = namespace("broken-glass", exempt_until="2030-01-03T00:00:00Z", default_priority_class="nothing")
+    judged = decided(Hook.VALIDATE, review(own, namespace="broken-glass"))
+    assert rules(judged) == {"exemption-not-allowed", "unknown-default-class"}
+
+
+def _is_exempt(decision: Decision, reason: str) -> None:
+    assert decision.verdict is Verdict.EXEMPT
+    assert decision.response.allowed
+    assert decision.response.patch == ()
+    assert reason in decision.exemption
+    assert reason in decision.response.audit["exempt"]
+
+
+@row("break-glass-over")
+def _(_: Running) -> None:
+    assert decided(Hook.VALIDATE, review(DANGLING, namespace="glass-again")).verdict is Verdict.DENIED
+
+
+@row("break-glass-too-long")
+def _(_: Running) -> None:
+    state = cluster(namespace("far", exempt_until="2999-01-01T00:00:00Z"))
+    decision = decided(Hook.VALIDATE, review(DANGLING, namespace="far"), state=state)
+    assert decision.verdict is Verdict.DENIED
+    assert "720 hours" in decision.response.audit["not-exempt"]
+
+
+@row("default-class-not-allowed")
+def _(_: Running) -> None:
+    config = read_config("allowedClasses: [{classes: [batch-low], namespaces: [shop]}]", "c")
+    given = review(pod(priority=0), namespace="batch")
+    decision = decided(Hook.MUTATE, given, config=config)
+    assert (decision.response.patch, rules(decision)) == ((), {"class-not-allowed"})
+    assert "It is the default of namespace batch" in decision.response.warnings[0]
+    assert decided(Hook.VALIDATE, given, config=config).verdict is Verdict.ALLOWED
+
+
+@row("default-class-unknown")
+def _(_: Running) -> None:
+    decision = decided(Hook.MUTATE, review(pod(priority=0), namespace="odd"))
+    assert decision.verdict is Verdict.WARNED
+    assert decision.response.patch == ()
+    assert '"missing"' in decision.response.warnings[0]
+    assert decided(Hook.VALIDATE, review(pod(priority=0), namespace="odd")).verdict is Verdict.ALLOWED
+
+
+@row("default-class-unconfirmed")
+def _(_: Running) -> None:
+    given = review(pod(priority=0), namespace="odd")
+    decision = decided(Hook.MUTATE, given, confirm=unreachable)
+    assert decision.response.patch == ()
+    assert " The API server could not be asked whether this holds. " in decision.response.warnings[0]
+
+
+@row("default-class-just-created")
+def _(_: Running) -> None:
+    given, live = review(pod(priority=0), namespace="odd"), {"missing": PriorityClass("missing", 7)}
+    for action in Action:
+        config = read_config(f"actions: {{unknown-default-class: '{action}'}}", "c")
+        assigned = decided(Hook.MUTATE, given, config=config, confirm=lambda: live)
+        assert assigned.findings == ()
+        assert assigned.response.warnings == ()
+        assert assigned.response.audit == {"assigned-priority-class": "missing by annotation of namespace odd"}
+        asked = replace(endpoint(confirm=lambda: live), config=partial(lambda given: given, config))
+        assert patch_of(asked.answer_now(_call(Hook.MUTATE, json.dumps(given).encode())).body)[0]["value"] == "missing"
+    assert decided(Hook.MUTATE, given, confirm=dict).verdict is Verdict.WARNED
+
+
+@row("mirror-pod")
+def _(_: Running) -> None:
+    mirror = pod(priority=0, annotations={"kubernetes.io/config.mirror": "x"})
+    by_node = {"username": "system:node:node-1", "groups": ["system:nodes"]}
+    passes(review(mirror, namespace="batch", userInfo=by_node))
+    assert decided(Hook.MUTATE, review(mirror, namespace="batch")).verdict is Verdict.PATCHED
+    assert decided(Hook.MUTATE, review(pod(priority=0), namespace="batch")).verdict is Verdict.PATCHED
+
+
+@row("stale-denial")
+def _(_: Running) -> None:
+    live = {"nothing": PriorityClass("nothing", 7)}
+    assert decided(Hook.VALIDATE, review(DANGLING), confirm=lambda: live).verdict is Verdict.ALLOWED
+    assert decided(Hook.VALIDATE, review(DANGLING), confirm=dict).verdict is Verdict.DENIED
+
+
+@row("unconfirmed-denial")
+def _(_: Running) -> None:
+    decision = decided(Hook.VALIDATE, review(DANGLING), confirm=unreachable)
+    assert decision.verdict is Verdict.WARNED
+    assert "Allowed, because the API server could not be asked" in decision.response.warnings[0]
+
+
+@row("stale-warning")
+def _(_: Running) -> None:
+    live = {"nothing": PriorityClass("nothing", 7)}
+    workload = review(deployment("nothing"))
+    assert decided(Hook.VALIDATE, workload, confirm=lambda: live).verdict is Verdict.ALLOWED
+    assert decided(Hook.VALIDATE, workload, confirm=dict).verdict is Verdict.WARNED
+
+
+@row("unconfirmed-warning")
+def _(_: Running) -> None:
+    decision = decided(Hook.VALIDATE, review(deployment("nothing")), confirm=unreachable)
+    assert decision.verdict is Verdict.WARNED
+    assert ". The API server could not be asked whether this holds. " in decision.response.warnings[0]
+
+
+@row("no-cluster-state")
+def _(_: Running) -> None:
+    for hook in Hook:
+        decision = decided(hook, review(pod("gold", 1000)), state=None)
+        assert decision.response.allowed
+        assert decision.response.patch == ()
+
+
+@row("late-cluster-state")
+def _(_: Running) -> None:
+    said = "no news from the API server for more than 120 s"
+    late = endpoint(late=lambda: said)
+    for hook, obj in ((Hook.MUTATE, pod("gold")), (Hook.VALIDATE, DANGLING), (Hook.VALIDATE, deployment("nothing"))):
+        response, fresh = (
+            json.loads(e.answer_now(_call(hook, body(obj))).body)["response"] for e in (late, endpoint())
+        )
+        audit = response.pop("auditAnnotations")
+        assert audit.pop("late-cluster-state") == said
+        assert {**response, **({"auditAnnotations": audit} if audit else {})} == fresh
+    assert (
+        "auditAnnotations" not in json.loads(late.answer_now(_call(Hook.VALIDATE, body(CONFIG_MAP))).body)["response"]
+    )
+    assert decided(Hook.MUTATE, review(pod("gold")), state=None, late=said).response.audit == {}
+
+
+@row("past-deadline")
+def _(_: Running) -> None:
+    assert decided(Hook.VALIDATE, review(DANGLING), expired=True).verdict is Verdict.DENIED
+    too_big, state = review(_asking("64")), cluster(NODE)
+    warnings = decided(Hook.VALIDATE, too_big, state=state, expired=True).response.warnings
+    assert ["no time was left to predict" in warning for warning in warnings].count(True) == 1
+    assert not any("would fit on none" in warning for warning in warnings)
+    (operation,) = decided(Hook.MUTATE, too_big, state=state, expired=True).response.patch
+    assert '"cutShort":true,"newPods":1,"predicted":0' in str(operation)
+    for hook, obj in ((Hook.MUTATE, pod(namespace="odd")), (Hook.VALIDATE, DANGLING)):
+        late = decided(hook, review(obj), confirm=pytest.fail, expired=True)
+        assert "could not be asked" in late.response.warnings[0]
+    reply = endpoint().answer_now(_call(Hook.VALIDATE, body(DANGLING), received=-1e6))
+    assert not json.loads(reply.body)["response"]["allowed"]
+
+
+@row("takes-long")
+def _(_: Running) -> None:
+    for state, outcome in (("same", False), ("nobody", True)):
+        assert _spread_by(state) is outcome
+
+
+def _spread_by(process: str) -> bool:
+    """Whether a Deployment that takes longer than one attempt is cut short: by a process, or where there is none."""
+    from tests.webhook.admission.test_prediction_process import serving, spread
+
+    made, workers = serving(1)
+    if process == "nobody":
+        assert made.predictors
+        made.predictors.lane.stop()
+    with running(made, workers=workers) as served:
+        answer = served.post("/mutate", json.dumps(review(spread(6 if process == "same" else 200))).encode())
+    workers.stop()
+    return "cutShort" in str(patch_of(answer[2]))
+
+
+@row("too-much")
+def _(_: Running) -> None:
+    obj, state = _asking("64"), cluster(NODE)
+    obj["spec"]["template"]["spec"]["tolerations"] = [{"key": f"k{n}", "operator": "Exists"} for n in range(501)]
+    (operation,) = decided(Hook.MUTATE, review(obj), state=state, expired=lambda: False).response.patch
+    assert '"cutShort":true,"newPods":1,"predicted":0' in str(operation)
+    warnings = decided(Hook.VALIDATE, review(obj), state=state, expired=lambda: False).response.warnings
+    assert ["no time was left to predict" in warning for warning in warnings].count(True) == 1
+    denied = {**DANGLING, "spec": {**DANGLING["spec"], "tolerations": [{"operator": "Exists"}] * 501}}
+    assert decided(Hook.VALIDATE, review(denied), state=state, expired=lambda: False).verdict is Verdict.DENIED
+
+
+@row("bad-timeout")
+def _(served: Running) -> None:
+    for text in ("", "soon", "-1s", "10", "0s", "1s?"):
+        assert parse_timeout(text) == DEFAULT_SECONDS
+    assert served.post("/validate?timeout=soon&&=%ff", body(pod("gold", 1000)))[0] == 200
+
+
+NEW_DEFAULT = priority_class("normal", 100, globalDefault=True)
+
+
+@row("default-reserved")
+def _(_: Running) -> None:
+    taken = endpoint(reserve=lambda _claim, _seconds: 'PriorityClass "other" has the place')
+    answer = json.loads(taken.answer_now(_call(Hook.VALIDATE, body(NEW_DEFAULT))).body)["response"]
+    assert not answer["allowed"]
+    assert '"other"' in answer["status"]["message"]
+    assert json.loads(taken.answer_now(_call(Hook.MUTATE, body(NEW_DEFAULT))).body)["response"]["allowed"]
+
+
+@row("default-not-reservable")
+def _(_: Running) -> None:
+    def unreachable(_claim: DefaultCandidate, _seconds: float) -> NoReturn:
+        raise ConnectionRefusedError("no route to the API server")
+
+    with running(endpoint(reserve=unreachable)) as cut_off:
+        answer = cut_off.post("/validate", body(NEW_DEFAULT))
+        is_status(answer, 503)
+        assert answer[1]["retry-after"] == "1"
+        for harmless in (body(NEW_DEFAULT, dryRun=True), body(priority_class("normal", 100)), body(pod("gold", 1000))):
+            assert cut_off.post("/validate", harmless)[0] == 200
+        assert cut_off.post("/mutate", body(NEW_DEFAULT))[0] == 200
+
+
+@row("unknown-caller")
+def _(_: Running) -> None:
+    reserved = list[str]()
+
+    def reserve(claim: DefaultCandidate, _seconds: float) -> str:
+        reserved.append(claim.name)
+        return ""
+
+    token = "0123456789abcdef" * 4
+    callers = Callers(told=lambda: (token,))
+    with running(endpoint(reserve=reserve, callers=callers)) as told:
+        by_it = told.post(f"/validate/{token}", body(deployment("nothing")))
+        assert "warnings" in json.loads(by_it[2])["response"]
+        for path in ("/validate", "/validate/another"):
+            told_nothing = told.post(path, body(deployment("nothing")))
+            assert json.loads(told_nothing[2])["response"].keys() == {"uid", "allowed"}
+            answer = told.post(path, body(NEW_DEFAULT))
+            assert "API servers alone" in is_status(answer, 503)["message"]
+            assert answer[1]["retry-after"] == "1"
+            for harmless in (body(NEW_DEFAULT, dryRun=True), body(priority_class("normal", 100)), body(pod("gold", 1))):
+                assert told.post(path, harmless)[0] == 200
+        assert reserved == []
+        assert told.post(f"/validate/{token}", body(NEW_DEFAULT))[0] == 200
+        assert reserved == ["normal"]
+
+
+def _call(hook: Hook, data: bytes, received: float | None = None) -> AdmissionCall:
+
+    return AdmissionCall(hook, data, time.monotonic() if received is None else received, "10s")
+
+
+# Transport
+
+
+@row("no-content-type")
+def _(served: Running) -> None:
+    data = body(pod("gold"))
+    with served.connect() as connection:
+        connection.putrequest("POST", "/mutate")
+        connection.putheader("Content-Length", str(len(data)))
+        connection.endheaders(data)
+        status, _headers, answer = answer_of(connection)
+    assert status == 200
+    assert patch_of(answer)
+
+
+@row("wrong-content-type")
+def _(served: Running) -> None:
+    for given in ("text/html", "application/yaml", "application/jsonx", "x" * 500):
+        is_status(served.post("/mutate", b"{}", **{"Content-Type": given}), 415)
+    assert served.post("/mutate", body(pod()), **{"Content-Type": "Application/JSON; charset=utf-8"})[0] == 200
+
+
+@row("content-encoding")
+def _(served: Running) -> None:
+    is_status(served.post("/mutate", b"x", **{"Content-Encoding": "gzip"}), 415)
+
+
+@row("body-too-large")
+def _(served: Running) -> None:
+    is_status(served.post("/mutate", b" " * (MAX_BODY + 1)), 413)
+    chunks = (b" " * 65_536 for _ in range(MAX_BODY // 65_536 + 2))
+    with served.connect() as connection:
+        connection.request("POST", "/mutate", chunks, {"Content-Type": "application/json"}, encode_chunked=True)
+        answer = answer_of(connection)
+    is_status(answer, 413)
+    assert answer[1]["connection"] == "close"
+    padded = body(pod("gold"))
+    assert served.post("/mutate", padded + b" " * (MAX_BODY - len(padded)))[0] == 200
+
+
+@row("slow-body")
+def _(served: Running) -> None:
+    with served.tls() as connection:
+        begin(connection, body(pod()), 10)
+        is_status(read_answer(connection), 408)
+        assert connection.recv(1) == b""
+
+
+@row("not-json")
+def _(served: Running) -> None:
+    for given in (b"", b"{", b"\xff\xfe", b"[1,]", b"[" * 100_000, b'{"request": NaN}', b"9" * 5000, b"[]", b"null"):
+        for path in ("/mutate", "/validate"):
+            is_status(served.post(path, given), 400)
+
+
+@row("v1beta1")
+def _(served: Running) -> None:
+    given = review(pod())
+    for key, value in (("apiVersion", "admission.k8s.io/v1beta1"), ("kind", "Review"), ("apiVersion", None)):
+        status = is_status(served.post("/validate", json.dumps({**given, key: value}).encode()), 400)
+        assert "admission.k8s.io/v1" in status["message"]
+
+
+@row("no-uid")
+def _(served: Running) -> None:
+    wrong: tuple[tuple[str, Any], ...] = (
+        ("uid", None),
+        ("uid", ""),
+        ("uid", 5),
+        ("kind", None),
+        ("kind", {}),
+        ("resource", 1),
+        ("operation", "PATCH"),
+        ("operation", None),
+        ("userInfo", []),
+        ("userInfo", {"groups": "x"}),
+        ("namespace", {}),
+        ("oldObject", []),
+    )
+    for key, value in wrong:
+        status = is_status(served.post("/mutate", body(pod(), **{key: value})), 400)
+        assert f"request.{key}" in status["message"]
+
+
+@row("no-object")
+def _(served: Running) -> None:
+    for operation in ("CREATE", "UPDATE"):
+        is_status(served.post("/validate", body(None, operation)), 400)
+
+
+@row("too-many")
+def _(_: Running) -> None:
+    with running(endpoint(limit=1), Limits(drain=0)) as busy, busy.tls() as first:
+        data = body(pod("gold", 1000))
+        begin(first, data, 10)
+        _until(lambda: busy.endpoint.gate.inside == 1)
+        answer = busy.post("/validate", data)
+        is_status(answer, 503)
+        assert answer[1]["retry-after"] == "0"
+        assert answer[1]["connection"] == "close"
+        first.sendall(data[10:])
+        assert read_answer(first)[0] == 200
+        assert busy.post("/validate", data)[0] == 200
+
+
+PATIENT = replace(QUICK, patience=30, body=30)
+IMPATIENT = replace(PATIENT, patience=0.2)
+
+
+@contextmanager
+def _with_slow_bodies(endpoint: Endpoint, limits: Limits, data: bytes, sent: int) -> Iterator[tuple[Running, Any, Any]]:
+    """A server, and two connections on which no more of a body than this comes."""
+    with running(endpoint, limits) as busy, busy.tls() as first, busy.tls() as second:
+        for number, connection in enumerate((first, second), 1):
+            begin(connection, data, sent)
+            _until(lambda number=number: (busy.endpoint.gate.inside, busy.held) == (number, number * sent))  # type: ignore[misc]
+        yield busy, first, second
+
+
+@row("crowded")
+def _(_: Running) -> None:
+    data = body(pod("gold", 1000))
+    with _with_slow_bodies(endpoint(limit=2), PATIENT, data, 10) as (busy, _first, _second):
+        is_status(busy.post("/validate", data), 503)
+    with _with_slow_bodies(endpoint(limit=2), IMPATIENT, data, 10) as (busy, first, second):
+        time.sleep(IMPATIENT.patience)
+        assert busy.post("/validate", data)[0] == 200
+        is_status(read_answer(first), 408)
+        second.sendall(data[10:])
+        assert read_answer(second)[0] == 200
+        _until(lambda: busy.endpoint.gate.inside == 0)
+
+
+@row("no-room")
+def _(_: Running) -> None:
+    data, room = body(pod("gold", 1000)), 2_500_000
+    padded = data + b" " * (1_000_000 - len(data))
+    with _with_slow_bodies(endpoint(), replace(PATIENT, room=room), padded, 900_000) as (busy, _first, _second):
+        is_status(busy.post("/validate", padded), 503)
+        assert busy.post("/validate", data)[0] == 200
+    with _with_slow_bodies(endpoint(), replace(IMPATIENT, room=room), padded, 900_000) as (busy, first, second):
+        time.sleep(IMPATIENT.patience)
+        assert busy.post("/validate", padded)[0] == 200
+        is_status(read_answer(first), 408)
+        second.sendall(padded[900_000:])
+        assert read_answer(second)[0] == 200
+    with ExitStack() as stack:
+        busy = stack.enter_context(running(endpoint(), replace(IMPATIENT, room=room, body=2)))
+        slow = [stack.enter_context(busy.tls()) for _ in range(12)]
+        for connection in slow:
+            begin(connection, padded, 900_000)
+            time.sleep(IMPATIENT.patience / 4)
+        statuses = {read_answer(connection)[0] for connection in slow}
+        assert 408 in statuses
+        assert statuses <= {408, 503}
+        _until(lambda: (busy.endpoint.gate.inside, busy.held) == (0, 0))
+        for _again in range(4):  # what was held has been let go
+            assert busy.post("/validate", padded)[0] == 200
+
+
+@row("internal-error")
+def _(_: Running) -> None:
+    def broken() -> NoReturn:
+        raise RuntimeError("a fault of ours")
+
+    with running(endpoint(config=broken)) as faulty:
+        for path in ("/mutate", "/validate"):
+            status = is_status(faulty.post(path, body(pod())), 500)
+            assert "a fault of ours" not in status["message"]
+
+
+@row("wrong-method")
+def _(served: Running) -> None:
+    for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        with served.connect() as connection:
+            connection.request(method, "/mutate")
+            answer = answer_of(connection)
+        is_status(answer, 405)
+        assert answer[1]["allow"] == "POST"
+
+
+@row("wrong-path")
+def _(served: Running) -> None:
+    for path in ("/", "/mutate/", "/Mutate", "/metrics", "/validate/", "/validate/x/y"):
+        is_status(served.post(path, b"{}"), 404)
+
+
+@row("not-http")
+def _(served: Running) -> None:
+    with served.tls() as connection:
+        connection.sendall(b"\0\1\2 nonsense\r\n\r\n")
+        is_status(read_answer(connection), 400)
+        assert connection.recv(1) == b""
+
+
+@row("slow-header")
+def _(served: Running) -> None:
+    with served.tls() as connection:
+        connection.sendall(b"POST /mutate HTTP/1.1\r\nHost: x")
+        is_status(read_answer(connection), 408)
+        assert connection.recv(1) == b""
+
+
+@row("large-header")
+def _(served: Running) -> None:
+    with served.tls() as connection:
+        connection.sendall(b"POST /mutate HTTP/1.1\r\nX: " + b"x" * 100_000)
+        is_status(read_answer(connection), 431)
+    for name, size, code in (("X-Long", 80_000, 431), ("X-Long", 60_000, 200)):
+        with served.connect() as connected:
+            connected.request(
+                "POST", "/mutate", body(pod("gold")), {"Content-Type": "application/json", name: "x" * size}
+            )
+            answer = answer_of(connected)
+            assert answer[0] == code
+            assert code == 200 or is_status(answer, 431)
+
+
+@row("silent-handshake")
+def _(served: Running) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(create_connection(("127.0.0.1", served.port), 10)) for _ in range(64)]
+        _answers_at_once(served)
+        assert silent[0].recv(1) == b""  # closed after a second in this test
+
+
+@row("idle-tls")
+def _(served: Running) -> None:
+    with ExitStack() as stack:
+        idle = [stack.enter_context(served.tls()) for _ in range(64)]
+        _answers_at_once(served)
+        data = body(pod("gold", 1000))
+        begin(idle[-1], data, len(data))
+        assert read_answer(idle[-1])[0] == 200
+    with running(limits=Limits(keep_alive=1, drain=0)) as impatient, impatient.tls() as connection:
+        assert connection.recv(1) == b""
+
+
+@row("many-connections")
+def _(_: Running) -> None:
+    with ExitStack() as stack:
+        served = stack.enter_context(running(limits=replace(QUICK, connections=8, keep_alive=60)))
+        idle = [stack.enter_context(served.tls()) for _ in range(12)]
+        _answers_at_once(served)
+        with suppress(ConnectionResetError):
+            assert idle[0].recv(1) == b""  # on which nothing was ever asked
+        assert served.server.connections.count <= 8
+
+
+def _answers_at_once(served: Running) -> None:
+    started = time.monotonic()
+    for _ in range(8):
+        assert served.post("/validate", body(pod("gold", 1000)))[0] == 200
+    assert time.monotonic() - started < 2
+
+
+@row("old-tls")
+def _(served: Running) -> None:
+    context = served.client
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with create_connection(("127.0.0.1", served.port), 10) as raw, pytest.raises(ssl.SSLError):
+        context.wrap_socket(raw, server_hostname="localhost")
+
+
+@row("no-client-certificate")
+def _(_: Running) -> None:
+    with running(demands=Demands(client_ca=self_signed(datetime.now(UTC)).ca)) as guarded:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            guarded.post("/validate", body(pod("gold", 1000)))
+        assert guarded.endpoint.gate.inside == 0
+
+
+@row("wrong-client-name")
+def _(_: Running) -> None:
+    authority = Authority.make(datetime.now(UTC))
+    with TemporaryDirectory() as directory:
+        client = write_client(authority, Path(directory) / "client.pem", "somebody")
+        demands = Demands(client_ca=authority.certificate)
+        with (
+            running(demands=demands, client_names=frozenset({"kube-apiserver"})) as guarded,
+            guarded.tls(client) as tls,
+        ):
+            begin(tls, body(pod("gold", 1000)), 10)
+            assert '"somebody"' in is_status(read_answer(tls), 403)["message"]
+            assert tls.recv(1) == b""
+
+
+@row("no-token")
+def _(_: Running) -> None:
+    token = "0123456789abcdef"
+    with running(endpoint(callers=Callers(required=lambda: ("another-" * 4, token)))) as guarded:
+        for path, header in (("/validate", {}), ("/mutate/x", {}), ("/validate", {"Authorization": f"Basic {token}"})):
+            is_status(guarded.post(path, body(pod("gold", 1000)), **header), 401)
+        assert guarded.post(f"/validate/{token}", body(pod("gold", 1000)))[0] == 200
+        assert guarded.post("/mutate", body(pod("gold", 1000)), Authorization=f"Bearer {token}")[0] == 200
+        assert guarded.post("/validate/told", body(pod("gold", 1000)), Authorization=f"Bearer {token}")[0] == 200
+        assert token not in guarded.endpoint.metrics.exposition("")[0].decode()
+
+
+@row("draining")
+def _(_: Running) -> None:
+    with running(limits=Limits(drain=1)) as server:
+        assert server.post("/validate", body(pod("gold", 1000)))[1].get("connection") is None
+        assert server.health.ready() == ""
+        stopping = Thread(target=server.stop)
+        stopping.start()
+        _until(lambda: server.health.draining)
+        assert server.health.ready() == "draining"
+        status, headers, _body = server.post("/validate", body(pod("gold", 1000)))
+        assert (status, headers["connection"]) == (200, "close")
+        stopping.join()
+
+
+@row("in-flight-at-stop")
+def _(_: Running) -> None:
+    with running(limits=Limits(goodbye=0.2, drain=0)) as server, server.tls() as connection:
+        data = body(pod("gold", 1000))
+        begin(connection, data, 10)
+        _until(lambda: server.endpoint.gate.inside == 1)
+        stopping = Thread(target=server.stop)
+        stopping.start()
+        _until(lambda: server.endpoint.gate.stopping)
+        assert server.thread.is_alive()
+        connection.sendall(data[10:])
+        status, headers, _body = read_answer(connection)
+        assert (status, headers["connection"]) == (200, "close")
+        stopping.join()
+
+
+@row("stopping")
+def _(_: Running) -> None:
+    with running() as server:
+        server.endpoint.gate.stopping = True
+        answer = server.post("/validate", body(pod()))
+        is_status(answer, 503)
+        assert answer[1]["retry-after"] == "0"
+        assert answer[1]["connection"] == "close"
+
+
+# Rules that go by the cluster state
+
+
+def _in_template(**fields: object) -> dict[str, Any]:
+    workload = deployment("gold")
+    workload["spec"]["template"]["spec"] |= fields
+    return workload
+
+
+def _default(name: str, value: int) -> dict[str, Any]:
+    return priority_class(name, value, globalDefault=True)
+
+
+def _never(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "spec": {**obj["spec"], "preemptionPolicy": "Never"}}
+
+
+def _quota(class_name: str, pods: int = 0, **hard: int) -> dict[str, Any]:
+    """A quota in namespace team that has no room left."""
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": [class_name]}
+    limits = {"pods": pods, **hard}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "team"},
+        "spec": {"hard": limits, "scopeSelector": {"matchExpressions": [scope]}},
+        "status": {"hard": limits, "used": dict.fromkeys(limits, 0)},
+    }
+
+
+CONFIRMED: dict[str, tuple[dict[str, Any], tuple[dict[str, Any], ...], dict[str, PriorityClass]]] = {
+    "unknown-priority-class": (review(DANGLING), (), {"nothing": PriorityClass("nothing", 7)}),
+    "priority-mismatch": (review(_in_template(priority=7)), (), {"gold": PriorityClass("gold", 7)}),
+    "preemption-policy-mismatch": (
+        review(_never(pod("gold", 1000))),
+        (),
+        {"gold": PriorityClass("gold", 1000, preemption_policy="Never")},
+    ),
+    "final-priority-mismatch": (review(pod("gold", 7)), (), {"gold": PriorityClass("gold", 7)}),
+    "global-default-not-unique": (review(_default("two", 5)), (_default("one", 6),), {}),
+    "unknown-default-class": (
+        review(namespace("x", default_priority_class="nothing")),
+        (),
+        {"nothing": PriorityClass("nothing", 7)},
+    ),
+    "non-preempting-above-preempting": (review(priority_class("high", 2000, preemptionPolicy="Never")), (), {}),
+    "quota-matches-nothing": (review(_quota("nothing")), (), {"nothing": PriorityClass("nothing", 7)}),
+}
+"""Rule -> what it denies by the state (OBJECTS and these), and the live classes by which it does not."""
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "node-1"},
+    "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}},
+}
+
+
+def _asking(cpu: str) -> dict[str, Any]:
+    """A Deployment whose pods ask for so much."""
+    asking = deployment("system-node-critical")
+    asking["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    return asking
+
+
+def _running(**metadata: Any) -> dict[str, Any]:
+    """A pod that has all of the node's cpu."""
+    running = pod(priority=0, **metadata)
+    running["spec"] |= {"nodeName": "node-1"}
+    running["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    return running
+
+
+WARNS_WHILE_LATE = {
+    "default-not-retroactive": (review(_default("two", 5)), (pod(priority=0),)),
+    "class-still-in-use": (review(None, "DELETE", oldObject=priority_class("gold", 1000)), (deployment("gold"),)),
+    "priority-drift": (review(priority_class("gold", 1000)), (pod("gold", 7),)),
+    "preempts-running-pods": (review(_asking("1")), (NODE, _running())),
+    "fits-nowhere": (review(_asking("2")), (NODE,)),
+    "rollout-preempts-itself": (review(_asking("1")), (NODE, _running(labels={"app": "web"}))),
+    "quota-exceeded": (review(pod("gold", 1000)), (_quota("gold"),)),
+    "quota-requirement-missing": (review(pod("gold", 1000)), (_quota("gold", 9, cpu=9),)),
+    "limited-class-without-quota": (review(pod("gold", 1000)), ()),
+    "class-not-allowed": (review(pod("gold", 1000)), ()),
+    "system-class-blocked-by-quota": (
+        review(deployment("system-node-critical")),
+        ({**NODE, "metadata": {"name": "node-1", "labels": {"cloud.google.com/gke-nodepool": "one"}}},),
+    ),
+}
+
+
+OPTIONS = {
+    "limited-class-without-quota": """
+limitedResources:
+- {resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [gold]}]}
+""",
+    "class-not-allowed": """
+allowedClasses:
+- {classes: [gold], namespaceSelector: {matchLabels: {tier: production}}}
+""",
+}
+
+
+def _doing(action: str, rule: str) -> Any:
+    return read_config(f"actions: {{{rule}: {action}}}{OPTIONS.get(rule, '')}", "c")
+
+
+def _is_confirmed(rule: str) -> None:
+    given, more, refuting = CONFIRMED[rule]
+
+    def answer(state: Any, config: Any = None, **how: Any) -> Decision:
+        return decided(Hook.VALIDATE, given, state=state, config=config or _doing("deny", rule), **how)
+
+    held = cluster(*more)
+    assert rule in denied_by(answer(held))
+    assert rule in denied_by(answer(held, confirm=lambda: held.priority_classes))
+    assert rule not in rules(answer(held, confirm=lambda: refuting))
+    unconfirmed = answer(held, confirm=unreachable)
+    assert unconfirmed.response.allowed
+    assert "could not be asked" in " ".join(unconfirmed.response.warnings)
+    assert rule not in denied_by(answer(None))
+    warning = _doing("warn", rule)
+    assert rule in rules(answer(held, confirm=lambda: held.priority_classes, config=warning))
+    assert rule not in rules(answer(held, confirm=lambda: refuting, config=warning))
+
+
+def _warns_while_late(rule: str) -> None:
+    given, more = WARNS_WHILE_LATE[rule]
+
+    def answer(state: Any, late: str = "") -> Decision:
+        return decided(
+            Hook.VALIDATE, given, state=state, config=_doing("deny", rule), confirm=lambda: OTHERS, late=late
+        )
+
+    assert rule in denied_by(answer(cluster(*more)))
+    late = answer(cluster(*more), "no news")
+    assert late.response.allowed
+    assert "what is known of the cluster is late" in " ".join(late.response.warnings)
+    assert rule not in rules(answer(None))
+
+
+OTHERS = {"system-node-critical": PriorityClass("system-node-critical", 2_000_001_000)}
+
+
+def denied_by(decision: Decision) -> set[str]:
+    return {finding.rule for finding in decision.findings if finding.action is Action.DENY}
+
+
+_BY_STATE = [rule for rule in RULES if rule.ACTION is not None and rule.DEPENDS_ON.stored]
+for _rule in (rule.ID for rule in _BY_STATE if rule.DEPENDS_ON.is_confirmed):
+    row(_rule)(lambda _, rule=_rule: _is_confirmed(rule))  # type: ignore[misc]
+for _rule in (rule.ID for rule in _BY_STATE if not rule.DEPENDS_ON.is_confirmed):
+    row(_rule)(lambda _, rule=_rule: _warns_while_late(rule))  # type: ignore[misc]
+
+
+def test_every_rule_that_goes_by_the_cluster_state_has_a_case() -> None:
+    assert set(CONFIRMED) == RESTS_ON_THE_CACHE
+    assert set(WARNS_WHILE_LATE) == COUNTS_THE_CACHE
+
+
+def _until(condition: Callable[[], bool], seconds: float = 5) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)

@@ -1,0 +1,165 @@
+"""Warnings keep within what the API server hands on, whatever rules say."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.findings import NO_OBJECT, NOWHERE, Action, Finding, RequesterText, Severity, one_line
+from webhook.admission.messages import MAX_FIRST_SENTENCE, MAX_WARNING, MAX_WARNINGS, audit_of, denial_of, warnings_of
+
+RULES = st.sampled_from(["unknown-priority-class", "priority-drift", "x" * 80, "odd/rule id"])
+FINDINGS = st.builds(
+    Finding,
+    location=st.just(NOWHERE),
+    severity=st.sampled_from(Severity),
+    rule=RULES,
+    object=st.just(NO_OBJECT),
+    message=st.text(min_size=1),
+    remediation=st.text(),
+    action=st.sampled_from(Action),
+    path=st.sampled_from(["", "spec.priority"]),
+)
+
+
+def finding(message: str, rule: str = "a-rule", severity: Severity = Severity.ERROR, remediation: str = "") -> Finding:
+    return Finding(NOWHERE, severity, rule, NO_OBJECT, message, remediation)
+
+
+@given(st.lists(FINDINGS, max_size=8))
+def test_every_warning_reaches_the_user_whole(findings: list[Finding]) -> None:
+    warnings = warnings_of(findings)
+    assert len(warnings) <= MAX_WARNINGS
+    assert bool(warnings) == bool(findings)
+    assert len(set(warnings)) == len(warnings)
+    for warning in warnings:
+        assert 0 < len(warning) <= MAX_WARNING
+        # the API server's own test (apimachinery util/net NewWarningHeader): no control character, valid UTF-8
+        assert not any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in warning)
+        warning.encode()
+        assert not any(unseen(c) for c in warning)
+
+
+@given(st.lists(FINDINGS, max_size=8))
+def test_audit_annotations_have_valid_keys_and_one_line(findings: list[Finding]) -> None:
+    for key, value in audit_of(findings).items():
+        assert 0 < len(key) <= 63
+        assert "/" not in key
+        assert value.isprintable() or not value.isascii()
+        assert "\n" not in value
+
+
+@given(st.lists(FINDINGS, min_size=1, max_size=4))
+def test_a_denial_names_every_rule(findings: list[Finding]) -> None:
+    message, causes = denial_of(findings)
+    for found in findings:
+        assert re.search(rf"[\[ ]{re.escape(found.rule)}[\],]", message)
+    assert {cause.reason for cause in causes} == {found.rule for found in findings}
+
+
+def test_a_warning_is_message_remedy_and_rule() -> None:
+    given_ = finding('no PriorityClass "gold" was found', "unknown-priority-class", remediation="create it")
+    assert warnings_of([given_]) == ('no PriorityClass "gold" was found. Fix: create it [unknown-priority-class]',)
+    assert warnings_of([finding("plain")]) == ("plain [a-rule]",)
+
+
+def test_a_long_first_sentence_is_cut_and_a_second_one_stays() -> None:
+    [warning] = warnings_of([finding("x" * 200 + ". Then more.")])
+    first, rest = warning.split("… ")
+    assert len(first) + 1 == MAX_FIRST_SENTENCE
+    assert rest == "Then more. [a-rule]"
+
+
+def test_the_worst_come_first_and_the_last_one_counts_the_rest() -> None:
+    findings = [finding(f"note {n}", severity=Severity.NOTE) for n in range(3)]
+    findings += [finding("an error"), finding("a warning", severity=Severity.WARNING)]
+    assert warnings_of(findings) == (
+        "an error [a-rule]",
+        "a warning [a-rule]",
+        "note 0 [a-rule] (and 2 more warnings)",
+    )
+
+
+def test_what_is_said_twice_is_said_once() -> None:
+    assert len(warnings_of([finding("same"), finding("same")])) == 1
+
+
+def unseen(char: str) -> bool:
+    """Whether a character is drawn as nothing, or turns the direction of what is around it."""
+    return (
+        unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+        or char in "\u034f\u115f\u1160\u3164\uffa0\ufe0f"
+    )
+
+
+UNSEEN = [
+    *"\u00ad\u034f\u061c\u115f\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068",
+    *"\u2069\u3164\ufe00\ufe0f\ufeff\ufff9\uffa0",
+    *("\U000e0001", "\U000e0041", "\U000e007f", "\U000e0100", "\U0001d173", "\U000f0000"),
+]
+
+
+@pytest.mark.parametrize("char", UNSEEN, ids=lambda char: f"U+{ord(char):04X}")
+def test_what_nobody_sees_is_made_visible_wherever_it_is_told(char: str) -> None:
+    escape = f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
+    told = finding(f'no class "go{char}ld"', remediation=f"write g{char}old")
+    (warning,) = warnings_of([told])
+    assert warning == f'no class "go{escape}ld". Fix: write g{escape}old [a-rule]'
+    assert audit_of([told]) == {"a-rule": f'no class "go{escape}ld"'}
+    message, (cause,) = denial_of([told])
+    assert message == f'no class "go{escape}ld" (write g{escape}old) [a-rule]'
+    assert cause.message == f'no class "go{escape}ld"'
+    assert one_line(f"{char}a{char}") == f"{escape}a{escape}"
+
+
+@given(st.text())
+def test_one_line_shows_every_character_and_leaves_the_others(text: str) -> None:
+    line = one_line(text)
+    assert not any(unseen(char) for char in line)
+    assert one_line(line) == line
+
+
+def test_what_people_write_is_left_as_it_is() -> None:
+    for text in ("größe", "宅配", "Ελλάδα", "naïve, “quoted” …", "עברית", "🚢"):
+        assert one_line(text) == text
+
+
+LONG = [f"payroll-and-accounting/nightly-report-of-the-month-{number} (priority 100)" for number in range(3)]
+
+
+def test_a_long_list_of_names_is_shortened_before_the_remedy() -> None:
+    message = (
+        f"web: no room; its pod would preempt 9 pods. Victims: {', '.join(LONG)} and 6 more. They have up to 30 seconds"
+    )
+    (warning,) = warnings_of(
+        [finding(message, "preempts-running-pods", remediation="ask for less, or choose a lower class")]
+    )
+    assert len(warning) <= MAX_WARNING
+    assert warning.startswith("web: no room; its pod would preempt 9 pods. Victims: payroll-and-accounting/nightly")
+    assert "… They have up to 30 seconds. Fix: ask for less, or choose a lower class [preempts-running-pods]" in warning
+
+
+def test_a_remedy_of_any_length_leaves_half_of_the_room_to_the_message() -> None:
+    (warning,) = warnings_of([finding("what is wrong", remediation="do " * 200)])
+    assert warning.startswith("what is wrong. Fix: do do")
+    assert warning.endswith("… [a-rule]")
+    assert len(warning) <= MAX_WARNING
+
+
+def test_who_asked_reads_what_is_for_him_and_the_audit_log_has_all() -> None:
+    told = finding("a pod of payroll", remediation="move payroll")._replace(
+        for_requester=RequesterText("a pod", "move it")
+    )
+    assert warnings_of([told]) == ("a pod. Fix: move it [a-rule]",)
+    message, causes = denial_of([told])
+    assert message == "a pod (move it) [a-rule]"
+    assert [cause.message for cause in causes] == ["a pod"]
+    assert audit_of([told]) == {"a-rule": "a pod of payroll"}
+
+
+def test_line_breaks_become_spaces() -> None:
+    assert warnings_of([finding("a\nb\tc\x1b[31m\u2028d")]) == ("a b c [31m d [a-rule]",)

@@ -1,0 +1,192 @@
+"""Predictions that take long: in processes of their own, that cost no more than their own time and memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from base64 import b64decode
+from concurrent.futures import Future
+from contextlib import suppress
+from threading import Event, Thread
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.webhook.builders import cluster, deployment, endpoint, review
+from tests.webhook.running import JSON, running
+from webhook.admission.endpoint import Endpoint
+from webhook.admission.lanes import Cost, Lane
+from webhook.admission.prediction_process import GRACE_SECONDS, MORE_MEMORY, PredictionProcess, Predictors, Unanswered
+from webhook.admission.workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def _exists(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+@pytest.fixture
+def predictors() -> Iterator[Predictors]:
+    judging = Lane("judge", 10)
+    made = Predictors(judging, 1, most=4)
+    yield made
+    made.stop()
+    judging.stop()
+
+
+def _asked(
+    predictors: Predictors, question: object, run: Callable[[Any], Any], seconds: float = 5, state: object = None
+) -> Any:
+    future: Future[Any] | None = predictors.lane.submit(
+        Cost.POD, lambda: predictors.ask(question, monotonic() + seconds, (state,), run)
+    )
+    assert future is not None
+    return future.result(seconds + 5)
+
+
+def test_the_answer_is_worked_out_in_another_process_that_stays_for_the_same_state(predictors: Predictors) -> None:
+    first, again = (_asked(predictors, n, lambda n: (os.getpid(), n)) for n in (1, 2))
+    assert first == (first[0], 1)
+    assert again == (first[0], 2)
+    assert first[0] != os.getpid()
+
+
+def test_another_state_is_answered_by_another_process(predictors: Predictors) -> None:
+    states = [object(), object()]
+    pids = [_asked(predictors, None, lambda _: os.getpid(), state=state) for state in states]
+    assert pids[0] != pids[1]
+    assert not _exists(pids[0])
+
+
+def test_a_process_that_nobody_asks_any_more_ends(predictors: Predictors) -> None:
+    pid = _asked(predictors, None, lambda _: os.getpid())
+    until = monotonic() + 5
+    while _exists(pid) and monotonic() < until:
+        sleep(0.05)
+    assert not _exists(pid)
+
+
+def test_a_process_that_does_not_answer_in_time_is_killed_and_the_next_question_is_answered(
+    predictors: Predictors,
+) -> None:
+    begun = monotonic()
+    with pytest.raises(Unanswered, match="too long"):
+        _asked(predictors, None, lambda _: sleep(60), seconds=0.2)
+    assert monotonic() - begun < 0.2 + GRACE_SECONDS + 0.5
+    assert _asked(predictors, 3, lambda n: n) == 3
+
+
+def test_memory_is_bounded(predictors: Predictors) -> None:
+    with pytest.raises(Unanswered):
+        _asked(predictors, None, lambda _: len(bytearray(2 * MORE_MEMORY)))
+    assert _asked(predictors, 3, lambda n: n) == 3
+
+
+def test_a_process_that_dies_is_told_of(predictors: Predictors) -> None:
+    with pytest.raises(Unanswered, match="has ended"):
+        _asked(predictors, None, lambda _: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def test_it_holds_no_connection_of_the_one_that_answers() -> None:
+    ours, theirs = socket.socketpair()
+    process = PredictionProcess(lambda n: n)
+    assert process.ask(1, monotonic() + 5) == 1
+    theirs.close()
+    ours.settimeout(5)
+    assert ours.recv(1) == b""  # nobody else has the other end
+    process.end()
+    ours.close()
+
+
+def test_locks_that_another_thread_holds_do_not_stop_it() -> None:
+    """Python 3.11 locks cached properties for all objects of a class."""
+    from policies.rules.support.context import Context
+
+    holding, done = Event(), Event()
+    lock = getattr(vars(Context)["classes"], "lock", None)
+    if lock is None:
+        return
+
+    def hold() -> None:
+        with lock:
+            holding.set()
+            done.wait(10)
+
+    Thread(target=hold, daemon=True).start()
+    assert holding.wait(5)
+    process = PredictionProcess(lambda _: vars(Context)["classes"].lock.acquire(timeout=1))
+    assert process.ask(None, monotonic() + 5)
+    done.set()
+    process.end()
+
+
+NODES = [
+    {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"node-{n}", "labels": {"zone": f"z{n % 3}", "host": f"node-{n}"}},
+        "status": {"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "110"}},
+    }
+    for n in range(400)
+]
+
+
+def spread(replicas: int) -> dict[str, Any]:
+    obj = deployment()
+    obj["spec"]["replicas"] = replicas
+    labels = {"matchLabels": {"app": "web"}}
+    obj["spec"]["template"]["spec"]["topologySpreadConstraints"] = [
+        {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": labels}
+        for key in ("zone", "host")
+    ]
+    obj["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3500m"}}
+    return obj
+
+
+def serving(processes: int) -> tuple[Endpoint, Workers]:
+    state, workers = cluster(*NODES), Workers(processes)
+    made = endpoint(lambda: state, predictors=workers.predictors, give_way=workers.give_way)
+    return made, workers
+
+
+def test_a_prediction_that_takes_long_comes_to_the_same_in_a_process_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = json.dumps(review(spread(6))).encode()
+    answers, asked, ask = [], list[object](), Predictors.ask
+
+    def counted(self: Predictors, question: object, *rest: Any) -> Any:
+        asked.append(question)
+        return ask(self, question, *rest)
+
+    monkeypatch.setattr(Predictors, "ask", counted)
+    for processes in (0, 1):
+        made, workers = serving(processes)
+        with running(made, workers=workers) as served:
+            answers.append([served.post(path, given, **JSON)[2] for path in ("/mutate", "/validate")])
+        workers.stop()
+    assert answers[0] == answers[1]
+    assert len(asked) == 2
+
+
+def test_where_no_process_can_be_had_the_answer_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError("no more processes")
+
+    monkeypatch.setattr("os.fork", refuse)
+    made, workers = serving(1)
+    with running(made, workers=workers) as served:
+        status, _, body = served.post("/mutate", json.dumps(review(spread(200))).encode(), **JSON)
+    workers.stop()
+    assert status == 200
+    response = json.loads(body)["response"]
+    assert response["allowed"]
+    assert "cutShort" in json.dumps(json.loads(b64decode(response["patch"])))

@@ -1,0 +1,47 @@
+"""One object at a time from an API server, and what goes wrong by type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from webhook.apiserver import ApiError as ServerError
+from webhook.apiserver import ApiServer
+from webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApi, ObjectApiError
+from webhook.apiserver.typed_client import TIMEOUTS, TypedApi
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Server(ApiServer):
+    """Answers with what it was asked, or with a fault."""
+
+    def __init__(self, fault: ServerError | None = None) -> None:
+        self.fault = fault
+
+    def request(  # type: ignore[override]
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None, **more: Any
+    ) -> dict[str, Any]:
+        assert more == {"timeouts": TIMEOUTS}
+        if self.fault:
+            raise self.fault
+        return {"asked": (method, path, body)}
+
+
+def test_each_verb_is_its_method() -> None:
+    api: ObjectApi = TypedApi(Server())
+    assert api.get("/a") == {"asked": ("GET", "/a", None)}
+    assert api.create("/a", {"b": 1}) == {"asked": ("POST", "/a", {"b": 1})}
+    assert api.replace("/a", {"b": 1}) == {"asked": ("PUT", "/a", {"b": 1})}
+
+
+@pytest.mark.parametrize(
+    ("status", "type_"),
+    [(401, Forbidden), (403, Forbidden), (404, NotFound), (409, Conflict), (500, ObjectApiError), (0, ObjectApiError)],
+)
+def test_errors_have_types_and_say_which_request(status: int, type_: type[ObjectApiError]) -> None:
+    with pytest.raises(ObjectApiError, match="GET /a: out of order") as raised:
+        TypedApi(Server(ServerError(status, "out of order"))).get("/a")
+    assert type(raised.value) is type_

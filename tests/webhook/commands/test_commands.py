@@ -1,0 +1,521 @@
+"""`forewarn serve` and `forewarn review` as a user runs them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cli import main
+from tests.webhook.builders import OBJECTS, body, deployment, patch_of, pod, priority_class
+from tests.webhook.running import ENVIRONMENT, JSON, PYTHON, answer_of, begin, client_context, read_answer
+from tests.webhook.scripted_api import kubeconfig, scripted_api
+from webhook.x509 import Authority, self_signed, validity_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from webhook.x509 import Certificate
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def cluster_file(tmp_path: Path) -> Path:
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
+    return path
+
+
+class Started:
+    """`python -m webhook` in a process of its own."""
+
+    def __init__(self, cluster: Path | str, *arguments: str, scratch: Path | None = None, **variables: str) -> None:
+        self.ca = (scratch or Path(cluster).parent) / "ca.pem"
+        flags = ["--cluster", str(cluster), "--port", "0", "--health-port", "0"]
+        flags += [] if "--tls-cert" in arguments else ["--write-ca", str(self.ca)]
+        self.process = subprocess.Popen(
+            [PYTHON, "-m", "webhook", *flags, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**ENVIRONMENT, **variables},
+        )
+        assert self.process.stdout is not None
+        lines = "".join(self.process.stdout.readline() for _ in range(2))
+        told = re.fullmatch(r"listening on https://127.0.0.1:(\d+)\nhealth on http://127.0.0.1:(\d+)\n", lines)
+        if told is None:
+            self.process.kill()
+            raise AssertionError(f"{lines!r}, and then {self.process.communicate()}")
+        self.port, self.health_port = map(int, told.groups())
+
+    def connect(self) -> http.client.HTTPSConnection:
+        context = client_context(self.ca.read_bytes())
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, timeout=10)
+        connection.connect()
+        return connection
+
+    def health(self, path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.health_port, timeout=10)
+        try:
+            connection.request("GET", path)
+            status, _, answer = answer_of(connection)
+            return status, answer.decode()
+        finally:
+            connection.close()
+
+    def ends(self) -> tuple[int, list[dict[str, Any]]]:
+        """The exit status, and the log."""
+        _, log = self.process.communicate(timeout=20)
+        return self.process.returncode, [json.loads(line) for line in log.splitlines()]
+
+
+@pytest.fixture
+def started(cluster_file: Path) -> Iterator[Started]:
+    server = Started(cluster_file, "--drain", "0.5")
+    yield server
+    if server.process.poll() is None:
+        server.process.kill()
+        server.process.communicate()
+
+
+def test_sigterm_fails_readiness_finishes_what_is_in_flight_and_exits_with_0(started: Started) -> None:
+    data = body(deployment("nothing"))
+    connection = started.connect()
+    try:
+        until(lambda: started.health("/readyz") == (200, "ok\n"))
+        assert started.health("/livez") == (200, "ok\n")
+        begin(connection.sock, data, 100)
+        until(lambda: "forewarn_in_flight 1.0" in started.health("/metrics")[1])
+        started.process.send_signal(signal.SIGTERM)
+        until(lambda: started.health("/readyz") == (503, "draining\n"))
+        time.sleep(0.8)  # past the draining
+        assert started.process.poll() is None
+        connection.sock.sendall(data[100:])
+        status, headers, answer = read_answer(connection.sock)
+    finally:
+        connection.close()
+    assert (status, headers["connection"]) == (200, "close")
+    assert json.loads(answer)["response"]["warnings"]
+    code, log = started.ends()
+    assert code == 0
+    [decision] = [line for line in log if line["message"] == "decision"]
+    assert decision["uid"] == json.loads(data)["request"]["uid"]
+    assert (decision["verdict"], decision["rules"]) == ("warned", {"unknown-priority-class": "warn"})
+
+
+def test_a_second_signal_cuts_the_draining_short(cluster_file: Path) -> None:
+    server = Started(cluster_file, "--drain", "600")
+    until(lambda: server.health("/readyz")[0] == 200)
+    server.process.send_signal(signal.SIGTERM)
+    until(lambda: server.health("/readyz") == (503, "draining\n"))
+    server.process.send_signal(signal.SIGINT)
+    assert server.ends()[0] == 0
+
+
+def test_the_answers_over_tls_are_those_of_review(
+    started: Started, cluster_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "review.json"
+    masters = {"username": "root", "groups": ["system:masters"]}  # who sees all, as whoever runs a command does
+    for obj in (pod("gold"), pod("nothing", 1), deployment("nothing")):
+        data = body(obj, userInfo=masters)
+        file.write_bytes(data)
+        for phase in ("mutate", "validate"):
+            main(["review", "-f", str(file), "--cluster", str(cluster_file), "--phase", phase])
+            connection = started.connect()
+            try:
+                connection.request("POST", f"/{phase}", data, JSON)
+                assert answer_of(connection)[2].decode() == capsys.readouterr().out.rstrip("\n")
+            finally:
+                connection.close()
+
+
+@pytest.mark.parametrize(
+    ("obj", "namespace", "code"), [(pod("gold"), "team", 0), (pod("nothing"), "team", 1), (pod(priority=0), "batch", 0)]
+)
+def test_review_mutates_applies_the_patch_and_validates(
+    obj: Any, namespace: str, code: int, cluster_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "review.json"
+    file.write_bytes(body(obj, namespace=namespace))
+    assert main(["review", "-f", str(file), "--cluster", str(cluster_file)]) == code
+    mutated, validated = capsys.readouterr().out.splitlines()
+    assert bool(patch_of(mutated.encode())) == (code == 0)
+    assert json.loads(validated)["response"]["allowed"] == (code == 0)
+    assert "patch" not in validated
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["review", "-f", "{tmp}/nothing.json"], 3, "nothing.json: no such file or directory"),
+        (["review", "-f", "{tmp}/c.yaml"], 3, "c.yaml: the body is not JSON"),
+        (["review", "-f", "{tmp}/cluster.json"], 3, "expected apiVersion admission.k8s.io/v1"),
+        (["review", "-f", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
+        (["review", "-f", "{tmp}/c.yaml", "--cluster", "{tmp}/none"], 3, "none: no such file"),
+        (
+            ["review", "-f", "{tmp}/cluster.json", "--admission-config", "{tmp}/c.yaml"],
+            2,
+            "c.yaml:1:1: kind is missing",
+        ),
+        (["serve", "--cluster", "{tmp}/cluster.json", "--admission-config", "{tmp}/none"], 2, "none: No such file"),
+        (["serve"], 3, "there is no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod of a cluster"),
+        (["serve", "--cluster", "live:x"], 3, "there is no kubeconfig"),
+        (["serve", "--cluster", "live", "--cluster", "{tmp}/cluster.json"], 2, "--cluster live stands alone"),
+        (["serve", "--cluster", "{tmp}/none"], 3, "none: no such file"),
+        (["serve", "--cluster", "{tmp}/cluster.json", "--namespace", "x"], 2, "--namespace is for a cluster that is"),
+        (["serve", "--cluster", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
+        (["serve", "--cluster", "{tmp}/cluster.json", "--write-ca", "{tmp}/no/ca"], 3, "no/ca: No such file"),
+        (["serve", "--cluster", "{tmp}/cluster.json", "--host", "192.0.2.1"], 3, "cannot listen on 192.0.2.1"),
+        (
+            ["serve", "--cluster", "{tmp}/cluster.json", "--tls-cert", "{tmp}/a", "--tls-key", "{tmp}/b"],
+            3,
+            "a: No such",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    arguments: list[str],
+    code: int,
+    says: str,
+    cluster_file: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("webhook.commands.serve.log_to_stderr", lambda: lambda: None)
+    monkeypatch.setenv("KUBECONFIG", str(cluster_file.parent / "no-kubeconfig"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    (cluster_file.parent / "c.yaml").write_text("x: 1\n")
+    assert main([argument.replace("{tmp}", str(cluster_file.parent)) for argument in arguments]) == code
+    error = capsys.readouterr().err
+    assert says in error
+    assert "Traceback" not in error
+
+
+def test_a_changed_configuration_takes_effect_while_serving(cluster_file: Path) -> None:
+    config = cluster_file.parent / "c.yaml"
+    config.write_text("actions: {unknown-priority-class: 'off'}\n")
+    server = Started(cluster_file, "-c", str(config), "--drain", "0")
+    try:
+        connection = server.connect()
+
+        def warned() -> bool:
+            connection.request("POST", "/validate", body(deployment("nothing")), JSON)
+            return "warnings" in json.loads(answer_of(connection)[2])["response"]
+
+        assert not warned()
+        config.write_text("actions: {unknown-priority-class: warn}\n")
+        until(warned, 15)
+        connection.close()
+    finally:
+        server.process.terminate()
+        assert server.ends()[0] == 0
+
+
+def test_a_metric_tells_what_is_disclosed(cluster_file: Path) -> None:
+    config = cluster_file.parent / "c.yaml"
+    config.write_text("disclose: counts\n")
+    server = Started(cluster_file, "-c", str(config), "--drain", "0")
+    try:
+        shown = re.findall(r'forewarn_disclose{mode="(.*)"} (.*)', server.health("/metrics")[1])
+        assert dict(shown) == {"names": "0.0", "own-namespace": "0.0", "counts": "1.0"}
+        assert server.health("/accuracy")[0] == 404
+    finally:
+        server.process.send_signal(signal.SIGTERM)
+        assert server.ends()[0] == 0
+
+
+def test_an_emptied_configuration_is_not_the_defaults(cluster_file: Path) -> None:
+    config = cluster_file.parent / "c.yaml"
+    config.write_text("actions: {unknown-priority-class: 'off'}\n")
+    server = Started(cluster_file, "-c", str(config), "--drain", "0")
+    try:
+        connection = server.connect()
+
+        def warned() -> bool:
+            connection.request("POST", "/validate", body(deployment("nothing")), JSON)
+            return "warnings" in json.loads(answer_of(connection)[2])["response"]
+
+        config.write_text("")
+        until(lambda: 'forewarn_file_refused{file="configuration"} 1.0' in server.health("/metrics")[1], 15)
+        assert not warned()
+        config.write_text("{}")
+        until(warned, 15)
+        assert 'forewarn_file_refused{file="configuration"} 0.0' in server.health("/metrics")[1]
+        connection.close()
+    finally:
+        server.process.terminate()
+        code, log = server.ends()
+    assert code == 0
+    [refused] = [line for line in log if line.get("outcome") == "refused"]
+    assert "write {} for the defaults" in refused["why"]
+
+
+def test_an_empty_configuration_at_the_start_is_the_defaults(cluster_file: Path) -> None:
+    config = cluster_file.parent / "c.yaml"
+    config.write_text("# nothing\n")
+    server = Started(cluster_file, "-c", str(config), "--drain", "0")
+    server.process.terminate()
+    assert server.ends()[0] == 0
+
+
+def _write_certificate(folder: Path, certificate: Certificate) -> None:
+    """The key last: between the two they do not belong together, which is refused too."""
+    (folder / "tls.crt").write_bytes(certificate.chain)
+    (folder / "tls.key").write_bytes(certificate.key)
+
+
+def _served_end(server: Started) -> str:
+    """When the certificate ends that a client is shown, as a metric would have it."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", server.port), 10) as plain, context.wrap_socket(plain) as connection:
+        shown = connection.getpeercert(binary_form=True)
+    assert shown is not None
+    return validity_of(ssl.DER_cert_to_PEM_cert(shown).encode()).not_after.isoformat()
+
+
+def test_an_expired_certificate_does_not_replace_a_good_one(cluster_file: Path) -> None:
+    now, day, folder = datetime.now(UTC), timedelta(days=1), cluster_file.parent
+    authority = Authority.make(now - 9 * day, 100 * day)
+    good, expired, better = (authority.sign(now + begins * day, life=5 * day) for begins in (0, -8, -1))
+    ends = [certificate.not_after.replace(microsecond=0).isoformat() for certificate in (good, expired, better)]
+    _write_certificate(folder, good)
+    files = ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
+    server = Started(cluster_file, *files, "--drain", "0")
+    try:
+        _write_certificate(folder, expired)
+        until(lambda: 'forewarn_file_refused{file="certificate"} 1.0' in server.health("/metrics")[1], 15)
+        assert _served_end(server) == ends[0]
+        _write_certificate(folder, better)
+        until(lambda: _served_end(server) == ends[2], 15)
+    finally:
+        server.process.terminate()
+        code, log = server.ends()
+    assert code == 0
+    why = [line["why"] for line in log if line.get("outcome") == "refused"]
+    assert any(f"it ended on {ends[1]}, and the one that is served holds" in told for told in why)
+
+
+def test_a_start_with_an_expired_certificate_says_so_and_serves_it_until_there_is_a_good_one(
+    cluster_file: Path,
+) -> None:
+    now, day, folder = datetime.now(UTC), timedelta(days=1), cluster_file.parent
+    expired, good = Authority.make(now - 9 * day).sign(now - 9 * day, life=day), self_signed(now)
+    _write_certificate(folder, expired)
+    files = ["--tls-cert", str(folder / "tls.crt"), "--tls-key", str(folder / "tls.key")]
+    server = Started(cluster_file, *files, "--drain", "0")
+    try:
+        assert _served_end(server) == expired.not_after.replace(microsecond=0).isoformat()
+        _write_certificate(folder, good)
+        until(lambda: _served_end(server) == good.not_after.replace(microsecond=0).isoformat(), 15)
+    finally:
+        server.process.terminate()
+        code, log = server.ends()
+    assert code == 0
+    [told] = [line for line in log if line["message"] == "certificate"]
+    assert told["why"].startswith("it ended on ")
+    assert told["level"] == "warning"
+
+
+def test_tokens_are_asked_for_and_read_again_while_serving(cluster_file: Path) -> None:
+    tokens, one, two = cluster_file.parent / "tokens", "a" * 32, "b" * 32
+    tokens.write_text(one)
+    server = Started(cluster_file, "--drain", "0", "--client-token-file", str(tokens))
+
+    def asked(token: str) -> int:
+        connection = server.connect()
+        try:
+            connection.request("POST", "/validate", body(pod("gold")), {**JSON, "Authorization": f"Bearer {token}"})
+            return answer_of(connection)[0]
+        finally:
+            connection.close()
+
+    try:
+        until(lambda: server.health("/readyz")[0] == 200)
+        assert [asked(one), asked(two), asked("")] == [200, 401, 401]
+        tokens.write_text(f"{one}\n{two}\n")
+        until(lambda: asked(two) == 200)
+        assert asked(one) == 200
+        tokens.write_text("")
+        until(lambda: 'forewarn_file_refused{file="client-tokens"} 1.0' in server.health("/metrics")[1])
+        assert [asked(one), asked("")] == [200, 401], "an emptied file does not let everybody in"
+    finally:
+        server.process.terminate()
+    _, log = server.ends()
+    assert not any(one in json.dumps(line) for line in log)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["--health-port", "x"], 2, '"x" is no whole number'),
+        (["--health-port", "0"], 3, "forewarn ca-injector: "),
+    ],
+)
+def test_a_ca_injector_that_cannot_start_says_why(arguments: list[str], status: int, says: str, tmp_path: Path) -> None:
+    environment = {**ENVIRONMENT, "KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}
+    command = [PYTHON, "-m", "policies.cli", "ca-injector", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert (done.returncode, says in done.stderr) == (status, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_serving_by_watches_it_is_ready_once_every_list_is_in_and_denials_are_confirmed(tmp_path: Path) -> None:
+    with scripted_api() as api:
+        config = kubeconfig(tmp_path / "config", api.url)
+        for obj in OBJECTS:
+            api.put(obj)
+        api.script("list", "nodes", *[api.refuse(403, "nodes is forbidden")] * 1000)
+        server = Started("live:here", "--drain", "0", scratch=tmp_path, KUBECONFIG=str(config))
+        try:
+            lacking = (503, "cluster state lacks nodes (nodes is forbidden)\n")
+            until(lambda: server.health("/readyz") == lacking)
+            assert "forewarn_cache_age_seconds +Inf" in server.health("/metrics")[1]
+            assert server.health("/livez")[0] == 200
+            _answers_by_the_object_alone(server)
+            api.scripts["list", "nodes"].clear()
+            until(lambda: server.health("/readyz") == (200, "ok\n"), 20)
+            connection = server.connect()
+
+            def verdict() -> tuple[bool, list[str]]:
+                connection.request("POST", "/validate", body(pod("late", 7)), JSON)
+                response = json.loads(answer_of(connection)[2])["response"]
+                return response["allowed"], response.get("warnings", [])
+
+            assert verdict() == (False, [])
+            assert len(api.asked("list", "priorityclasses")) == 2  # taken in, and asked again before the denial
+            api.put(priority_class("late", 7))
+            assert verdict() == (True, [])  # the watch has not told of it
+            api.objects["priorityclasses"].clear()
+            api.script("list", "priorityclasses", api.refuse(500))
+            allowed, warnings = verdict()
+            assert allowed
+            assert "could not be asked" in warnings[0]
+            api.stream("priorityclasses").send("ADDED", priority_class("late", 7))
+            until(lambda: verdict() == (True, []))
+            metrics = server.health("/metrics")[1]
+            assert 'forewarn_cache_objects{kind="Namespace"} 5.0' in metrics
+            assert 'forewarn_watch_failures_total{reason="403",resource="nodes"}' in metrics
+            connection.close()
+        finally:
+            server.process.terminate()
+            code, log = server.ends()
+        assert code == 0
+        [told] = [line for line in log if line["message"] == "RBAC does not let forewarn list nodes"]
+        assert (told["level"], told["verb"], told["resource"], told["group"]) == ("error", "list", "nodes", "")
+
+
+def _answers_by_the_object_alone(server: Started) -> None:
+    """Without any cluster state yet: nothing is patched, nothing is late, and what needs no cluster is still judged."""
+    connection = server.connect()
+    for hook, obj in (("mutate", pod("gold")), ("validate", pod("gold", 1000)), ("validate", deployment("nothing"))):
+        connection.request("POST", f"/{hook}", body(obj), JSON)
+        status, _, answer = answer_of(connection)
+        assert status == 200
+        assert json.loads(answer)["response"] == {"uid": json.loads(body(obj))["request"]["uid"], "allowed": True}
+    connection.request("POST", "/validate", body(priority_class("x", 5, preemptionPolicy="Sometimes")), JSON)
+    assert "preemption-policy-invalid" in json.loads(answer_of(connection)[2])["response"]["status"]["message"]
+    connection.close()
+
+
+def test_a_variable_that_does_nothing_is_told(cluster_file: Path) -> None:
+    server = Started(cluster_file, "--drain", "0", FOREWARN_MAX_INFLIGHT="3", FOREWARN_SERVICE_PORT="443")
+    server.process.terminate()
+    _, log = server.ends()
+    assert [line["variable"] for line in log if line["message"] == "unknown variable"] == ["FOREWARN_MAX_INFLIGHT"]
+
+
+def test_serving_by_watches_answers_say_when_the_state_is_late(tmp_path: Path) -> None:
+    with scripted_api() as api:
+        config = kubeconfig(tmp_path / "config", api.url)
+        for obj in OBJECTS:
+            api.put(obj)
+        variables = {"KUBECONFIG": str(config), "FOREWARN_MAX_CACHE_AGE": "0.1"}
+        server = Started("live", "--drain", "0", scratch=tmp_path, **variables)
+        try:
+            until(lambda: server.health("/readyz") == (200, "ok\n"), 20)
+            connection = server.connect()
+
+            def audit() -> dict[str, str]:
+                connection.request("POST", "/validate", body(pod("gold", 1000)), JSON)
+                found: dict[str, str] = json.loads(answer_of(connection)[2])["response"].get("auditAnnotations", {})
+                return found
+
+            said = re.compile(r"no news from the API server for \d+ s, which is more than 0.1 s")
+            until(lambda: said.fullmatch(audit().get("late-cluster-state", "")))
+            connection.close()
+        finally:
+            server.process.terminate()
+            assert server.ends()[0] == 0
+
+
+def until(condition: Any, seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_review_needs_none_of_the_libraries_of_the_server(cluster_file: Path) -> None:
+    (cluster_file.parent / "r.json").write_bytes(body(pod("gold")))
+    program = """
+import sys
+from policies.cli import main
+main(["review", "-f", "r.json", "--cluster", "cluster.json"])
+print({"flask", "werkzeug", "uvicorn", "a2wsgi", "cryptography", "prometheus_client", "numpy"} & set(sys.modules))
+"""
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
+    command = [PYTHON, "-c", program]
+    run = subprocess.run(
+        command, cwd=cluster_file.parent, env=environment, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert run.stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize(("command", "status"), [("serve", 0), ("lint", 128 + signal.SIGTERM)])
+def test_a_command_that_is_still_starting_ends_at_once_when_it_is_told_to(
+    command: str, status: int, tmp_path: Path
+) -> None:
+    """By a handler of its own: in a container it is the first process, to which a signal without one says nothing."""
+    cluster = tmp_path / "cluster.json"
+    os.mkfifo(cluster)
+    arguments = [PYTHON, "-m", "policies.cli", command, "--cluster", str(cluster)]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(arguments, cwd=ROOT, text=True, env=ENVIRONMENT, **pipes) as process:  # type: ignore[call-overload]
+        with open(_read_by(process, cluster), "w"):
+            process.terminate()
+            told = process.communicate(timeout=20)
+        assert (process.returncode, told) == (status, ("", ""))
+
+
+def _read_by(process: subprocess.Popen[str], pipe: Path) -> int:
+    """The end of a pipe to write into, as soon as a process reads it; a process that ended never will."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads yet
+            time.sleep(0.02)
+    process.kill()
+    raise AssertionError(f"it does not read: {process.communicate()}")
+
+
+def test_a_missing_extra_is_named() -> None:
+    program = "import sys; sys.modules['flask'] = None; from policies.cli import main; sys.exit(main(['serve']))"
+    run = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    assert run.returncode == 3
+    assert run.stderr == "forewarn serve: flask is not installed: it comes with forewarn's extra `webhook`\n"

@@ -1,0 +1,140 @@
+"""A file that changes is read again; a broken one is refused and the old one stays."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policies.config import ConfigError, load_config
+from policies.findings import Action
+from webhook.http.tls import worse
+from webhook.metrics import Metrics
+from webhook.reloading import Reloaded, check_regularly
+from webhook.x509 import Authority
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from webhook.x509 import Certificate
+
+
+def value_of(metrics: Metrics, sample: str) -> str:
+    text = metrics.exposition("")[0].decode()
+    return next((line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(sample)), "")
+
+
+def test_a_change_takes_effect_and_a_broken_file_is_refused(tmp_path: Path) -> None:
+    path, metrics = tmp_path / "forewarn.yaml", Metrics()
+    path.write_text("actions: {pinned-priority: deny}")
+    config = Reloaded("configuration", [path], lambda: load_config(path), metrics)
+    assert not config.check()
+    path.write_text("actions: {pinned-priority: audit}")
+    assert config.check()
+    assert config.get().actions == {"pinned-priority": Action.AUDIT}
+    assert value_of(metrics, "forewarn_file_refused") == "0.0"
+    for broken in ("actions: {pinned-priority: shout}", "actions: [", "\0"):
+        path.write_text(broken)
+        assert not config.check()
+        assert config.get().actions == {"pinned-priority": Action.AUDIT}
+        assert value_of(metrics, "forewarn_file_refused") == "1.0"
+    path.unlink()
+    assert not config.check()
+    path.write_text("actions: {}")
+    assert config.check()
+    assert config.get().actions == {}
+    assert value_of(metrics, "forewarn_file_refused") == "0.0"
+    assert value_of(metrics, 'forewarn_reloads_total{file="configuration",outcome="refused"}') == "4.0"
+    assert value_of(metrics, 'forewarn_reloads_total{file="configuration",outcome="loaded"}') == "2.0"
+
+
+def test_a_refusal_is_told_once_a_change(tmp_path: Path) -> None:
+    path, metrics = tmp_path / "c", Metrics()
+    path.write_text("")
+    config = Reloaded("configuration", [path], lambda: load_config(path), metrics)
+    path.write_text("nonsense: 1")
+    config.check()
+    config.check()
+    assert value_of(metrics, 'forewarn_reloads_total{file="configuration",outcome="refused"}') == "1.0"
+
+
+def test_a_file_swapped_by_a_symlink_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("annotate: off")
+    (tmp_path / "two").write_text("annotate: pods")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "one")
+    config = Reloaded("configuration", [link], lambda: load_config(link), Metrics())
+    link.unlink()
+    link.symlink_to(tmp_path / "two")
+    assert config.check()
+
+
+def test_a_first_file_that_is_broken_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        Reloaded("configuration", [tmp_path / "c"], lambda: load_config(tmp_path / "c"), Metrics())
+
+
+def test_a_check_that_fails_does_not_end_the_checking(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+
+    def fails() -> None:
+        calls.append(1)
+        raise RuntimeError("unforeseen")
+
+    stop = check_regularly([fails], 0.01)
+    end = time.monotonic() + 5
+    while len(calls) < 3:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    stop.set()
+    assert "a regular check failed" in caplog.text
+
+
+def test_what_may_not_take_the_place_is_refused_once_and_asked_again(tmp_path: Path) -> None:
+    path, metrics, why = tmp_path / "c", Metrics(), ["not now"]
+    path.write_text("1")
+    value = Reloaded(
+        "certificate", [path], path.read_text, metrics, refuses=lambda held, new: f"{held}{new}{why[0]}" * bool(why[0])
+    )
+    path.write_text("2")
+    assert [value.check() for _ in range(3)] == [False] * 3
+    assert value.get() == "1"
+    assert value_of(metrics, 'forewarn_reloads_total{file="certificate",outcome="refused"}') == "1.0"
+    assert value_of(metrics, 'forewarn_file_refused{file="certificate"}') == "1.0"
+    why[0] = ""
+    assert value.check()
+    assert value.get() == "2"
+    assert value_of(metrics, 'forewarn_file_refused{file="certificate"}') == "0.0"
+    assert not value.check()
+
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+
+
+def made(begins: datetime, life: timedelta) -> Certificate:
+    return Authority.make(begins, 100 * DAY).sign(begins, life=life)
+
+
+HOLDS, OTHER = made(NOW, 5 * DAY), made(NOW, 9 * DAY)
+ENDED, LATER = made(NOW - 9 * DAY, DAY), made(NOW + 2 * DAY, 5 * DAY)
+
+
+@pytest.mark.parametrize(
+    ("held", "new", "why"),
+    [
+        (HOLDS, OTHER, ""),
+        (HOLDS, ENDED, "it ended on"),
+        (HOLDS, LATER, "it begins only on"),
+        (ENDED, HOLDS, ""),
+        (ENDED, LATER, ""),
+        (LATER, ENDED, ""),
+    ],
+)
+def test_a_certificate_that_does_not_hold_replaces_none_that_does(
+    held: Certificate, new: Certificate, why: str
+) -> None:
+    assert worse(held, new, NOW).startswith(why)
+    assert bool(worse(held, new, NOW)) == bool(why)

@@ -1,0 +1,273 @@
+"""`forewarn snapshot`, and `--cluster live` of every command that takes cluster state."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import stat
+from configparser import ConfigParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cli import main
+from policies.sources import SourceError, load_cluster
+from tests.builders import make_node, make_pod
+from tests.webhook.builders import OBJECTS, body, deployment, pod, priority_class
+from tests.webhook.scripted_api import BY_NAME, ScriptedApi, kubeconfig, scripted_api
+from webhook.apiserver.redaction import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.cluster import ClusterSnapshot
+
+ROOT = Path(__file__).parents[3]
+SECRET = "do-not-tell"
+PRIVATE: dict[str, Any] = {
+    "name": "c",
+    "image": f"registry/{SECRET}",
+    "command": [SECRET],
+    "args": [SECRET],
+    "env": [{"name": "A", "value": SECRET}],
+    "envFrom": [{"secretRef": {"name": SECRET}}],
+    "livenessProbe": {"exec": {"command": [SECRET]}},
+    "readinessProbe": {"httpGet": {"httpHeaders": [{"name": "Authorization", "value": SECRET}]}},
+    "startupProbe": {"exec": {"command": [SECRET]}},
+    "lifecycle": {"preStop": {"exec": {"command": [SECRET]}}},
+    "resources": {"requests": {"cpu": "1"}},
+}
+NOTES = {"annotations": {"a.example/x": SECRET, "forewarn.dev/x": "kept"}, "managedFields": [{"manager": SECRET}]}
+
+
+def private_pod(name: str = "private") -> dict[str, Any]:
+    obj = make_pod(name, "team").labels(env="prod").on("n1").obj
+    obj["metadata"] |= NOTES
+    obj["spec"] |= {
+        "containers": [PRIVATE],
+        "initContainers": [PRIVATE | {"name": "i"}],
+        "ephemeralContainers": [PRIVATE],
+    }
+    obj["spec"]["volumes"] = [{"name": "v", "image": {"reference": SECRET}}, {"name": "w", "emptyDir": {}}]
+    statuses = [{"name": "c", "image": SECRET, "imageID": SECRET, "state": {"terminated": {"message": SECRET}}}]
+    obj["status"] |= {"phase": "Running", "message": SECRET, "containerStatuses": statuses}
+    return obj
+
+
+def private_workloads() -> Iterator[dict[str, Any]]:
+    template = {"metadata": NOTES, "spec": private_pod()["spec"]}
+    metadata = {"name": "x", "namespace": "team", **NOTES}
+    claims = [{"metadata": {"name": "d", **NOTES}, "spec": {}}]
+    for api_version, kind, spec in (
+        ("apps/v1", "Deployment", {"template": template}),
+        ("apps/v1", "StatefulSet", {"template": template, "volumeClaimTemplates": claims}),
+        ("batch/v1", "CronJob", {"jobTemplate": {"metadata": NOTES, "spec": {"template": template}}}),
+        ("v1", "ReplicationController", {"template": template}),
+    ):
+        yield {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+    yield {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template}
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApi]:
+    """A server with one node that holds one pod, and the entry points of setup.cfg as if installed."""
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    installed = tmp_path / "site" / "forewarn_test-0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: forewarn-test\nVersion: 0\n")
+    sources = setup["options.entry_points"]["forewarn.sources"]
+    (installed / "entry_points.txt").write_text(f"[forewarn.sources]{sources}\n")
+    monkeypatch.syspath_prepend(str(installed.parent))
+    with scripted_api() as scripted:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", scripted.url)))
+        full = make_pod("low", "team").priority(0).request(cpu="3").on("n1").status(phase="Running")
+        for obj in (*OBJECTS, make_node("n1").obj, full.obj, deployment(), private_pod(), *private_workloads()):
+            scripted.put(json.loads(json.dumps(obj)))
+        yield scripted
+
+
+def contents(snapshot: ClusterSnapshot) -> dict[str, Any]:
+    """All that a snapshot holds, to be compared."""
+    objects = snapshot.objects
+    held = {name: dict(getattr(objects, name)) for name in objects.__slots__ if name != "semantics"}
+    for name in ("priority_classes", "namespaces", "resource_quotas", "pods", "workloads"):
+        held[name] = dict(getattr(snapshot, name))
+    return held
+
+
+@pytest.mark.parametrize("name", ["cluster.json.gz", "cluster.json"])
+def test_a_file_reads_back_as_the_cluster_that_it_was_made_of(
+    name: str, api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    assert main(["snapshot", "-o", str(path)]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith(f"{path}: {sum(map(len, api.objects.values()))} objects (")
+    assert (path.read_bytes()[:2] == b"\x1f\x8b") == name.endswith(".gz")
+    assert contents(load_cluster(str(path)).snapshot()) == contents(load_cluster("live").snapshot())
+    assert load_cluster(str(path)).skipped == {}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert SECRET in _text(path)
+    assert not any("managedFields" in obj["metadata"] for obj in json.loads(_text(path))["items"])
+
+
+def _text(path: Path) -> str:
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+
+
+def test_an_empty_cluster_is_an_empty_list(
+    api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.objects.clear()
+    assert main(["snapshot", "-o", str(tmp_path / "x.json")]) == 0
+    assert json.loads((tmp_path / "x.json").read_text()) == {"apiVersion": "v1", "kind": "List", "items": []}
+    assert "0 objects (an empty cluster)" in capsys.readouterr().err
+
+
+def test_redacted_nothing_private_is_left_and_predictions_are_the_same(api: ScriptedApi, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json.gz"
+    assert main(["snapshot", "-o", str(path), "--redact"]) == 0
+    text = _text(path)
+    assert SECRET not in text
+    assert '"forewarn.dev/x":"kept"' in text
+    before, after = load_cluster("live").snapshot(), load_cluster(str(path)).snapshot()
+    assert before.pods.keys() == after.pods.keys()
+    for key, known in before.pods.items():
+        kept = after.pods[key]
+        assert (kept.labels, kept.occupies, kept.priority, kept.owner) == (
+            known.labels,
+            known.occupies,
+            known.priority,
+            known.owner,
+        )
+    assert after.namespace("batch") == before.namespace("batch")
+    assert after.workloads.keys() == before.workloads.keys()
+
+
+def test_redaction_keeps_what_the_scheduler_reads_of_annotations() -> None:
+    notes = {"pv.kubernetes.io/bind-completed": "yes", "volume.kubernetes.io/selected-node": "n1", "x": "y"}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": notes}}
+    assert redacted(claim)["metadata"]["annotations"].keys() == notes.keys() - {"x"}
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        {"apiVersion": "v1", "kind": "Pod"},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": None, "spec": None, "status": None},
+        {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": None, "volumes": None}, "status": {"images": 5}},
+        {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": "text"}},
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"volumeClaimTemplates": 5}},
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"annotations": None}},
+    ],
+)
+def test_redaction_takes_any_shape(obj: dict[str, Any]) -> None:
+    assert redacted(obj)["kind"]
+
+
+def test_a_failure_leaves_an_older_file_as_it_was(
+    api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cluster.json.gz"
+    path.write_text("older")
+    before = sorted(tmp_path.iterdir())
+    api.script("list", "pods", api.refuse(403, 'pods is forbidden: User "x" cannot list resource "pods"'))
+    assert main(["snapshot", "-o", str(path)]) == 3
+    assert path.read_text() == "older"
+    assert sorted(tmp_path.iterdir()) == before
+    message = 'pods is forbidden: User "x" cannot list resource "pods" (403)'
+    assert capsys.readouterr().err == f"forewarn snapshot: live: cannot list pods: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-o", "{tmp}/no/x.json"], "-o {tmp}/no/x.json: no such file or directory"),
+        (["-o", "{tmp}/x.json", "--context", "nope"], 'live:nope: there is no context "nope"'),
+        (["-o", "{tmp}/x.json", "--context", "there"], "live:there: http://127.0.0.1:1 does not answer"),
+    ],
+)
+def test_what_cannot_be_written_or_read_is_said(
+    arguments: list[str], says: str, api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["snapshot", *(a.replace("{tmp}", str(tmp_path)) for a in arguments)]) == 3
+    assert says.replace("{tmp}", str(tmp_path)) in capsys.readouterr().err
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_an_output_is_required(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["snapshot"])
+    assert exit_.value.code == 2
+    assert "-o/--output" in capsys.readouterr().err
+
+
+def test_standard_output_may_be_piped_on(api: ScriptedApi, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["snapshot", "-o", "-"]) == 0
+    items = json.loads(capfdbinary.readouterr().out)["items"]
+    assert len(items) == sum(map(len, api.objects.values()))
+
+
+# --cluster live
+
+
+def test_a_list_that_expires_while_it_is_read_goes_on(api: ScriptedApi) -> None:
+    expired = {"kind": "Status", "code": 410, "message": "old", "metadata": {"continue": "1"}}
+    first = api.page(BY_NAME["pods"], {"limit": "1"})
+    api.script("list", "pods", lambda handler: handler.answer(200, first), lambda handler: handler.answer(410, expired))
+    assert len(load_cluster("live").snapshot().pods) == 2
+
+
+def test_an_object_that_the_cache_refuses_fails_a_command_by_name(api: ScriptedApi) -> None:
+    api.put({**pod(name="bad"), "spec": "text"})
+    with pytest.raises(SourceError, match=r"^live: .*team/bad.*must be an object"):
+        load_cluster("live")
+
+
+def test_a_context_may_be_named(api: ScriptedApi) -> None:
+    assert len(load_cluster("live:here").snapshot().pods) == 2
+    with pytest.raises(SourceError, match=r"^live:there: "):
+        load_cluster("live:there")
+
+
+def test_a_file_of_that_name_comes_first(api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "live").write_text(json.dumps(priority_class("of-the-file", 5)))
+    assert "of-the-file" in load_cluster("live").snapshot().priority_classes
+
+
+def test_later_sources_replace_what_live_has(api: ScriptedApi, tmp_path: Path) -> None:
+    (tmp_path / "more.json").write_text(json.dumps(priority_class("gold", 7)))
+    assert load_cluster("live", str(tmp_path / "more.json")).snapshot().priority_classes["gold"].value == 7
+    assert load_cluster(str(tmp_path / "more.json"), "live").snapshot().priority_classes["gold"].value == 1000
+
+
+def test_every_command_takes_live(api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unknown, wanting = tmp_path / "unknown.json", tmp_path / "wanting.json"
+    unknown.write_text(json.dumps(pod("nothing")))
+    wanting.write_text(json.dumps(make_pod("want", "team").priority(5).request(cpu="2").obj))
+    review = tmp_path / "review.json"
+    review.write_bytes(body(pod("nothing")))
+    assert main(["lint", "--cluster", "live", str(unknown)]) == 1
+    assert "no PriorityClass with name nothing was found" in capsys.readouterr().out
+    assert main(["dry-run", "--cluster", "live", "-f", str(unknown)]) == 1
+    assert "no PriorityClass with name nothing was found" in capsys.readouterr().err
+    assert main(["review", "--cluster", "live:here", "-f", str(review)]) == 1
+    assert "no PriorityClass with name nothing was found" in capsys.readouterr().out
+    assert main(["preempt", "--cluster", "live", "-f", str(wanting), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == "team/want"
+
+
+@pytest.mark.parametrize("command", [["lint"], ["dry-run", "-f"], ["preempt", "-f"], ["review", "-f"]])
+def test_a_server_that_does_not_answer_is_exit_3(
+    command: list[str], api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps(pod()))
+    assert main([*command, str(file), "--cluster", "live:there"]) == 3
+    error = capsys.readouterr().err
+    assert "live:there: http://127.0.0.1:1 does not answer: " in error
+    assert "Traceback" not in error

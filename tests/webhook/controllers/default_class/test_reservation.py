@@ -1,0 +1,230 @@
+"""The place of the global default: how it is taken, kept and freed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.webhook.fake_api import LEASE, FakeApi, unreachable
+from webhook.admission.decision import DefaultCandidate
+from webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
+from webhook.controllers.default_class.reservation import (
+    CLASSES,
+    LEASE_SECONDS,
+    RECONCILE_SECONDS,
+    STALE_SECONDS,
+    Reservations,
+)
+from webhook.metrics import Metrics
+
+DEFAULT = {"globalDefault": True}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Replicas:
+    """Some replicas of the webhook before one API server."""
+
+    def __init__(self, count: int = 2) -> None:
+        self.api, self.clock = FakeApi(LEASE), Clock()
+        self.each = [Reservations(self.api, LEASE, Metrics(), self.clock) for _ in range(count)]
+
+    def reserve(self, name: str, request: str = "", replica: int = 0) -> str:
+        return self.each[replica].reserve(DefaultCandidate(name, request or f"create uid-of-{name}"), 3)
+
+    def created(self, name: str, **fields: Any) -> None:
+        self.api.put(f"{CLASSES}/{name}", {**DEFAULT, **fields}, f"uid-of-{name}")
+
+    def reconcile(self, replica: int = 0) -> None:
+        self.each[replica].reconcile()
+
+    @property
+    def holder(self) -> str:
+        return str(self.api.objects[LEASE].get("spec", {}).get("holderIdentity", ""))
+
+
+def test_the_place_is_held_by_name_for_longer_than_an_api_server_takes() -> None:
+    replicas = Replicas()
+    assert replicas.reserve("normal") == ""
+    spec = replicas.api.objects[LEASE]["spec"]
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("normal", 40)
+    assert spec["renewTime"].endswith("Z")
+    assert STALE_SECONDS > 34
+    assert STALE_SECONDS + RECONCILE_SECONDS <= LEASE_SECONDS
+
+
+def test_another_class_is_refused_by_every_replica_and_told_who_has_the_place() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    for replica in (0, 1):
+        refusal = replicas.reserve("standard", replica=replica)
+        assert 'PriorityClass "normal"' in refusal
+        assert "within 40 seconds" in refusal
+
+
+def test_the_same_class_may_try_again() -> None:
+    replicas = Replicas()
+    assert [replicas.reserve("normal", replica=replica) for replica in (0, 1, 0)] == ["", "", ""]
+    assert replicas.reserve("standard")
+
+
+def test_the_place_is_free_once_the_class_is_stored() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    replicas.reconcile()
+    assert replicas.holder == "normal"
+    replicas.created("normal")
+    replicas.reconcile(1)
+    assert replicas.holder == ""
+    assert "normal is already marked as default" in replicas.reserve("standard")
+    assert replicas.holder == ""
+
+
+def test_a_class_that_is_stored_frees_the_place_for_whom_it_would_be_legal_at_once() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    replicas.created("normal", globalDefault=False)
+    assert replicas.reserve("standard", replica=1) == ""
+    assert replicas.holder == "standard"
+
+
+def test_a_reservation_whose_class_never_comes_frees_itself() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    waited = 0.0
+    while replicas.reserve("standard", replica=1):
+        replicas.clock.now += RECONCILE_SECONDS
+        waited += RECONCILE_SECONDS
+        replicas.reconcile(1)
+    assert 34 < waited <= LEASE_SECONDS
+
+
+def test_an_unused_place_is_freed_by_looking() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    for _ in range(8):
+        replicas.reconcile(1)
+        replicas.clock.now += RECONCILE_SECONDS
+    assert replicas.holder == ""
+
+
+def test_a_class_of_the_same_name_but_another_request_frees_nothing() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal", "create uid-1")
+    replicas.api.put(f"{CLASSES}/normal", {}, "uid-2")
+    replicas.reconcile()
+    assert replicas.holder == "normal"
+
+
+def test_two_requests_for_one_class_hold_the_place_for_as_long_as_the_later_may_last() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal", "create uid-1")
+    replicas.clock.now += 20
+    replicas.reserve("normal", "create uid-2", 1)
+    replicas.api.put(f"{CLASSES}/normal", {}, "uid-2")  # deleted again, and uid-1 could still be created
+    replicas.reconcile()
+    assert replicas.holder == "normal"
+    replicas.clock.now += 30
+    replicas.reconcile()
+    assert replicas.holder == "normal"
+    replicas.clock.now += STALE_SECONDS
+    replicas.reconcile()
+    assert replicas.holder == ""
+
+
+@pytest.mark.parametrize("change", ["stored", "deleted", "recreated"])
+def test_an_update_frees_the_place_once_the_version_that_it_saw_is_gone(change: str) -> None:
+    replicas = Replicas()
+    path = f"{CLASSES}/normal"
+    old = replicas.api.put(path, {})["metadata"]
+    assert replicas.reserve("normal", f"update {old['uid']} {old['resourceVersion']}") == ""
+    replicas.reconcile()
+    assert replicas.holder == "normal"
+    if change == "deleted":
+        replicas.api.delete(path)
+    else:
+        replicas.api.put(path, DEFAULT, "another" if change == "recreated" else "")
+    replicas.reconcile()
+    assert replicas.holder == ""
+
+
+def test_a_request_that_cannot_be_told_apart_is_never_confirmed() -> None:
+    replicas = Replicas()
+    replicas.each[0].reserve(DefaultCandidate("normal", ""), 3)
+    replicas.created("normal", globalDefault=False)
+    replicas.reconcile()
+    assert replicas.holder == "normal"
+
+
+def test_a_change_on_the_watch_wakes_whoever_looks() -> None:
+    replicas = Replicas()
+    first, _ = replicas.each
+    replicas.reserve("normal")
+    first.wake.clear()
+    first.seen({"metadata": {"name": "other"}})
+    assert not first.wake.is_set()
+    first.seen({"metadata": {"name": "normal"}})
+    assert first.wake.is_set()
+    replicas.created("normal")
+    first.reconcile()
+    assert not first.pending
+
+
+def test_a_class_that_came_by_the_watch_and_is_gone_again_frees_the_place() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    replicas.reconcile(1)
+    assert replicas.holder == "normal"
+    replicas.each[1].seen({"metadata": {"name": "normal", "uid": "uid-of-normal"}})
+    assert replicas.reserve("standard", replica=1) == ""
+
+
+def test_only_so_many_classes_are_remembered() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    for number in range(300):
+        replicas.each[0].seen({"metadata": {"name": "x", "uid": "uid-of-normal" if number == 0 else f"uid-{number}"}})
+    assert replicas.reserve("standard")
+
+
+def test_foreign_annotations_of_the_lease_are_kept() -> None:
+    replicas = Replicas()
+    replicas.api.put(LEASE, {"metadata": {"annotations": {"kustomize": "x"}, "labels": {"app": "forewarn"}}})
+    replicas.reserve("normal")
+    replicas.created("normal")
+    replicas.reconcile()
+    metadata = replicas.api.objects[LEASE]["metadata"]
+    assert (metadata["annotations"], metadata["labels"]) == ({"kustomize": "x"}, {"app": "forewarn"})
+
+
+def test_what_the_api_server_does_not_answer_is_an_error_and_no_permission() -> None:
+    replicas = Replicas()
+    replicas.api.before = unreachable
+    with pytest.raises(ObjectApiError, match="connection refused"):
+        replicas.reserve("normal")
+
+
+def test_a_missing_lease_is_an_error() -> None:
+    replicas = Replicas()
+    replicas.api.delete(LEASE)
+    with pytest.raises(NotFound):
+        replicas.reserve("normal")
+
+
+def test_a_lease_that_changes_under_every_attempt_is_an_error() -> None:
+    replicas = Replicas()
+
+    def meddled(verb: str, path: str) -> None:
+        if verb == "replace":
+            raise Conflict(path)
+
+    replicas.api.before = meddled
+    with pytest.raises(ObjectApiError, match="others change it"):
+        replicas.reserve("normal")

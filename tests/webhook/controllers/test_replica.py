@@ -1,0 +1,333 @@
+"""What is looked after in a cluster, all together: by replicas and by the CA injector."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policies.objects.priority_class import PriorityClass
+from tests.webhook.builders import cluster, priority_class
+from tests.webhook.commands.test_reloading import value_of
+from tests.webhook.fake_api import LEASE, WRITER, FakeApi, unreachable
+from webhook.admission.decision import DefaultCandidate
+from webhook.apiserver.object_api import Forbidden
+from webhook.controllers.ca_injector import CaInjector
+from webhook.controllers.default_class.monitor import GlobalDefaults
+from webhook.controllers.default_class.reservation import CLASSES
+from webhook.controllers.installation import Installation
+from webhook.controllers.registration import PATHS, Registration
+from webhook.controllers.replica import ReplicaControllers
+from webhook.http.tls import SwappingContext
+from webhook.metrics import Metrics
+from webhook.x509 import self_signed
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
+
+PLACE = Installation("forewarn", "replica-0")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Replica:
+    def __init__(self, api: FakeApi, state: ClusterSnapshot | None = None) -> None:
+        self.contexts, self.clock, self.metrics = SwappingContext(self_signed(datetime.now(UTC))), Clock(), Metrics()
+        self.upkeep = ReplicaControllers(api, PLACE, self.metrics, self.contexts, lambda: state, self.clock)
+
+    def value(self, name: str) -> str:
+        return value_of(self.metrics, name)
+
+
+class Injecting:
+    """A CA injector."""
+
+    def __init__(self, api: FakeApi, identity: str = "ca-injector-0") -> None:
+        self.clock, self.metrics, self.beats = Clock(), Metrics(), 0
+        self.injector = CaInjector(api, Installation("forewarn", identity), self.metrics, self._beat, self.clock)
+
+    def _beat(self) -> None:
+        self.beats += 1
+
+    def value(self, name: str) -> str:
+        return value_of(self.metrics, name)
+
+
+def installed() -> FakeApi:
+    api = FakeApi(LEASE, WRITER, PLACE.authorities, PLACE.serving)
+    api.put(PLACE.path, {}, "uid-of-the-namespace")
+    for path in PATHS:
+        api.put(path, {"webhooks": [{"name": "a", "clientConfig": {}}]})
+    return api
+
+
+def reachable(_verb: str, _path: str) -> None:
+    """As always."""
+
+
+def test_a_replica_is_ready_once_api_servers_trust_it_and_not_before() -> None:
+    api = installed()
+    first, second = Replica(api), Replica(api)
+    assert "not trust the certificate yet: not looked yet" in first.upkeep.fault()
+    api.before = unreachable
+    first.upkeep.reconcile()
+    assert "connection refused" in first.upkeep.fault()
+    api.before = reachable
+    first.upkeep.reconcile()
+    assert "forewarn-serving-cert is empty; forewarn-ca-injector fills it" in first.upkeep.fault()
+    Injecting(api).injector.reconcile()
+    for replica in (first, second):
+        replica.upkeep.reconcile()
+        assert replica.upkeep.fault() == ""
+        assert replica.contexts.certificate.ca in (Registration(api).reconcile() or ())
+    assert first.contexts.certificate == second.contexts.certificate
+    assert float(first.value("forewarn_authority_expiry_timestamp_seconds")) > time.time()
+
+
+def test_a_replica_whose_ca_is_not_in_the_configurations_says_so() -> None:
+    api = installed()
+    Injecting(api).injector.reconcile()
+    api.put(PATHS[1], {"webhooks": [{"name": "a", "clientConfig": {}}]})
+    replica = Replica(api)
+    replica.upkeep.reconcile()
+    assert "do not name its CA" in replica.upkeep.fault()
+
+
+def test_a_replica_writes_nothing_but_the_lease_of_the_default() -> None:
+    api = installed()
+    Injecting(api).injector.reconcile()
+    api.calls.clear()
+    replica = Replica(api, cluster(*(priority_class(n, 1, globalDefault=True) for n in "ab")))
+    assert replica.upkeep.reservations.reserve(DefaultCandidate("normal", "create u"), 3) == ""
+    replica.upkeep.reconcile()
+    assert {path for verb, path in api.calls if verb != "get"} == {LEASE}
+
+
+def test_a_ready_replica_stays_ready_while_the_injector_and_the_api_server_are_away() -> None:
+    api = installed()
+    Injecting(api).injector.reconcile()
+    replica = Replica(api)
+    replica.upkeep.reconcile()
+    api.before = unreachable
+    replica.clock.now += 11
+    replica.upkeep.reconcile()
+    assert replica.upkeep.fault() == ""
+    assert replica.value('forewarn_upkeep_failures_total{task="certificate"}') == "1.0"
+
+
+def test_of_two_injectors_one_is_elected_and_the_other_takes_over_after_silence() -> None:
+    api = installed()
+    first, second = Injecting(api), Injecting(api, "ca-injector-1")
+    assert first.injector.fault() == "not looked yet"
+    first.injector.reconcile()
+    api.calls.clear()
+    second.injector.reconcile()
+    assert {path for _, path in api.calls} == {WRITER}
+    assert (first.value("forewarn_writer"), second.value("forewarn_writer")) == ("1.0", "0.0")
+    assert first.injector.fault() == second.injector.fault() == ""
+    second.clock.now += 31
+    second.injector.reconcile()
+    assert second.value("forewarn_writer") == "1.0"
+    assert first.beats == 3
+
+
+def test_a_bundle_that_somebody_overwrites_is_written_again_at_the_next_look() -> None:
+    api = installed()
+    injecting = Injecting(api)
+    injecting.injector.reconcile()
+    before = Registration(api).reconcile()
+    api.put(PATHS[1], {"webhooks": [{"name": "a", "clientConfig": {}}, {"name": "b", "clientConfig": {}}]})
+    injecting.clock.now += 5
+    injecting.injector.reconcile()
+    assert Registration(api).reconcile() == before != frozenset()
+
+
+def called() -> FakeApi:
+    """An installation whose webhooks are called by paths."""
+    api = installed()
+    for path, called in zip(PATHS, ("/mutate", "/validate"), strict=True):
+        api.put(path, {"webhooks": [{"name": "a", "clientConfig": {"service": {"name": "forewarn", "path": called}}}]})
+    return api
+
+
+def reset(api: FakeApi) -> None:
+    """As an installer does it: the paths are what is shipped."""
+    for path in PATHS:
+        service = api.objects[path]["webhooks"][0]["clientConfig"]["service"]
+        service["path"] = "/" + service["path"].split("/")[1]
+
+
+def token_of(api: FakeApi) -> str:
+    return str(api.objects[PATHS[1]]["webhooks"][0]["clientConfig"]["service"]["path"])[len("/validate/") :]
+
+
+def test_a_new_installation_tells_api_servers_a_token_at_once_and_replicas_know_it() -> None:
+    api = called()
+    Injecting(api).injector.reconcile()
+    replica = Replica(api)
+    replica.upkeep.reconcile()
+    assert re.fullmatch("[0-9a-f]{64}", token_of(api))
+    assert replica.upkeep.tokens() == (token_of(api),)
+
+
+def test_replicas_of_a_version_without_tokens_are_not_called_by_one_while_an_upgrade_may_last() -> None:
+    api = called()
+    Injecting(api).injector.reconcile()
+    reset(api)
+    del api.objects[PLACE.serving]["data"]["token"]
+    api.put(WRITER, {})
+    upgraded = Injecting(api, "upgraded")
+    for seconds, told in ((100, False), (190, False), (20, True)):
+        upgraded.clock.now += seconds
+        upgraded.injector.reconcile()
+        assert bool(token_of(api)) is told
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_token_that_an_installer_took_out_is_written_in_again_and_is_the_same(restarted: bool) -> None:
+    """An upgrade does both: it writes the path that is shipped, and starts another injector."""
+    api = called()
+    injecting = Injecting(api)
+    injecting.injector.reconcile()
+    token = token_of(api)
+    reset(api)
+    if restarted:
+        injecting = Injecting(api)
+        injecting.injector.reconcile()
+    injecting.injector.reconcile()
+    assert token_of(api) == token
+    after = Injecting(api)
+    after.injector.reconcile()
+    assert token_of(api) == token, "another injector keeps what is there"
+
+
+def test_the_namespace_is_made_the_owner_of_the_configurations() -> None:
+    api = installed()
+    Injecting(api).injector.reconcile()
+    for path in PATHS:
+        (owner,) = api.objects[path]["metadata"]["ownerReferences"]
+        assert owner == {"apiVersion": "v1", "kind": "Namespace", "name": "forewarn", "uid": "uid-of-the-namespace"}
+
+
+def test_an_injector_that_may_not_set_an_owner_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """OwnerReferencesPermissionEnforcement wants the right to delete, which it has not."""
+    api = installed()
+
+    injecting = Injecting(api)
+
+    def enforced(verb: str, path: str) -> None:
+        if verb == "get" and path == PLACE.path:
+            api.before = forbidden
+
+    def forbidden(verb: str, _path: str) -> None:
+        if verb == "replace":
+            raise Forbidden("cannot set an ownerRef on a resource you can't delete")
+
+    api.before = enforced
+    injecting.injector.reconcile()
+    api.before = reachable
+    assert injecting.injector.fault() == ""
+    assert "not owned" in caplog.text
+    assert Registration(api).reconcile()
+
+
+def test_an_injector_that_is_told_to_stop_resigns() -> None:
+    api, stop = installed(), Event()
+    injecting = Injecting(api)
+    thread = Thread(target=injecting.injector.run, args=(stop,))
+    thread.start()
+    _until(lambda: "holderIdentity" in api.objects[WRITER].get("spec", {}))
+    stop.set()
+    thread.join(5)
+    assert "holderIdentity" not in api.objects[WRITER]["spec"]
+
+
+def test_what_an_injector_cannot_do_is_said_and_ends() -> None:
+    api = installed()
+    kept = api.put(PLACE.authorities, {"data": {"tls.crt": "!"}})
+    injecting = Injecting(api)
+    injecting.injector.reconcile()
+    assert "certificates: the Secret's tls.crt: " in injecting.injector.fault()
+    assert injecting.value('forewarn_upkeep_failures_total{task="certificates"}') == "1.0"
+    api.put(PLACE.authorities, {**kept, "data": {}})
+    injecting.injector.reconcile()
+    assert injecting.injector.fault() == ""
+
+
+def test_one_task_that_fails_does_not_keep_others_from_being_done() -> None:
+    api = installed()
+    api.delete(LEASE)
+    api.put(PLACE.serving, {"data": {"tls.crt": "!"}})
+    replica = Replica(api, state=cluster(priority_class("a", 1, globalDefault=True)))
+    replica.upkeep.reconcile()
+    assert "take everything out of its data" in replica.upkeep.fault()
+    assert replica.value('forewarn_upkeep_failures_total{task="global default"}') == "1.0"
+    assert replica.value('forewarn_upkeep_failures_total{task="certificate"}') == "1.0"
+    assert replica.value("forewarn_global_defaults") == "1.0"
+
+
+def test_a_defect_in_a_task_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    api = installed()
+
+    def broken(_verb: str, _path: str) -> None:
+        raise RuntimeError("a fault of ours")
+
+    api.before = broken
+    replica = Replica(api)
+    replica.upkeep.reconcile()
+    assert "a fault of ours" in caplog.text
+    assert "RuntimeError" in replica.upkeep.fault()
+
+
+def test_where_certificates_are_somebody_elses_matter_no_secret_is_read() -> None:
+    api = FakeApi(LEASE)
+    upkeep = ReplicaControllers(api, PLACE, Metrics(), None, lambda: None, Clock())
+    upkeep.reconcile()
+    assert upkeep.fault() == ""
+    assert {path for _, path in api.calls} == {LEASE}
+
+
+def test_the_thread_frees_the_place_soon_after_the_class_came_by_the_watch() -> None:
+    api = installed()
+    Injecting(api).injector.reconcile()
+    upkeep = Replica(api).upkeep
+    end = upkeep.start()
+    try:
+        _until(lambda: not upkeep.fault())
+        assert upkeep.reservations.reserve(DefaultCandidate("normal", "create u"), 3) == ""
+        stored = api.put(f"{CLASSES}/normal", {"globalDefault": True}, "u")
+        upkeep.reservations.seen(stored)
+        _until(lambda: "holderIdentity" not in api.objects[LEASE]["spec"], 0.9)
+    finally:
+        end()
+
+
+def _until(condition: object, seconds: float = 5) -> None:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_two_defaults_are_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    metrics, told = Metrics(), "several global defaults"
+    two = {name: PriorityClass(name, value, True) for name, value in (("a", 5), ("b", 3))}
+    looks = GlobalDefaults(metrics)
+    for _ in range(2):
+        looks.reconcile(two)
+    assert value_of(metrics, "forewarn_global_defaults") == "2.0"
+    (record,) = [record for record in caplog.records if told in record.getMessage()]
+    assert record.levelname == "ERROR"
+    looks.reconcile({"a": two["a"]})
+    looks.reconcile(two)
+    assert len([record for record in caplog.records if told in record.getMessage()]) == 2

@@ -1,0 +1,185 @@
+"""The Flask routes, and that they give the bytes of the ASGI ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from threading import current_thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.webhook.builders import body, deployment, endpoint, patch_of, pod, priority_class
+from webhook.admission.decision import Hook, look_at
+from webhook.admission.endpoint import MAX_BODY, AdmissionCall, Endpoint
+from webhook.health import MAX_SILENCE, Health
+from webhook.http.app import create_app, create_health_app
+from webhook.http.asgi import Limits, Routes
+from webhook.metrics import Metrics
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from policies.objects.priority_class import PriorityClass
+
+JSON = {"Content-Type": "application/json"}
+BODIES = {
+    "a pod to patch": body(pod("gold")),
+    "a pod to deny": body(pod("nothing", 1)),
+    "a workload to warn of": body(deployment("nothing")),
+    "a class to audit": body(priority_class("low", -100)),
+    "not JSON": b"{",
+    "no review": b"{}",
+    "too much": b" " * (MAX_BODY + 1),
+}
+
+
+def by_flask(served: Endpoint, path: str, data: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    response = create_app(served).test_client().post(path, data=data, headers=headers)
+    return response.status_code, {name.lower(): value for name, value in response.headers}, response.data
+
+
+def by_asgi(served: Endpoint, path: str, data: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": data, "more_body": False}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def rest(*_: object) -> None:
+        raise AssertionError
+
+    path, _, query = path.partition("?")
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": query.encode(), "headers": raw}
+    asyncio.run(Routes(served, rest, Health(), Limits())(scope, receive, send))
+    start, answer = sent
+    return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, answer["body"]
+
+
+@pytest.mark.parametrize("path", ["/mutate?timeout=10s", "/validate"])
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("headers", [JSON, {}, {"Content-Type": "text/plain"}, {**JSON, "Content-Encoding": "gzip"}])
+def test_both_routes_give_the_same_bytes(path: str, name: str, headers: dict[str, str]) -> None:
+    served = endpoint()
+    assert by_flask(served, path, BODIES[name], headers) == by_asgi(served, path, BODIES[name], headers)
+
+
+@pytest.mark.parametrize("by", [by_flask, by_asgi])
+def test_a_full_gate_and_a_stopping_one_answer_the_same_on_both_routes(by: Any) -> None:
+    full = endpoint(limit=0)
+    status, headers, _ = by(full, "/mutate", BODIES["a pod to patch"], JSON)
+    assert (status, headers["retry-after"], headers["connection"]) == (503, "0", "close")
+    full.gate.stopping = True
+    assert b"stopping" in by(full, "/mutate", b"", JSON)[2]
+    assert full.gate.inside == 0
+
+
+def test_what_is_judged_is_never_judged_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+
+    def decided(*given: Any) -> Any:
+        judged.append(current_thread().name)
+        return look_at(*given)
+
+    monkeypatch.setattr("webhook.admission.endpoint.look_at", decided)
+    for data in (BODIES["a pod to patch"], body(deployment("nothing")), body(priority_class("a", 1))):
+        by_asgi(endpoint(), "/validate", data, JSON)
+    assert set(judged) == {"judge"}
+    assert len(judged) == 3
+
+
+def test_work_that_fails_on_a_worker_is_a_500() -> None:
+    broken = endpoint(confirm=lambda: 1 / 0)
+    status, _, answer = by_asgi(broken, "/validate", BODIES["a pod to deny"], JSON)
+    assert (status, json.loads(answer)["code"]) == (500, 500)
+
+
+def test_what_is_denied_or_warned_of_is_confirmed_by_one_live_request_and_silence_by_none() -> None:
+    asked: list[int] = []
+
+    def live() -> dict[str, PriorityClass]:
+        asked.append(1)
+        return {}
+
+    served = endpoint(confirm=live)
+    status, _, answer = by_asgi(served, "/validate", BODIES["a pod to deny"], JSON)
+    assert (status, json.loads(answer)["response"]["allowed"], asked) == (200, False, [1])
+    by_asgi(served, "/validate", body(deployment("nothing")), JSON)
+    assert asked == [1, 1]
+    by_asgi(served, "/validate", body(pod("gold", 1000)), JSON)
+    by_asgi(served, "/validate", body(deployment("gold")), JSON)
+    assert asked == [1, 1]
+
+
+def test_the_answer_is_a_complete_admission_review() -> None:
+    _, headers, answer = by_flask(endpoint(), "/mutate", BODIES["a pod to patch"], JSON)
+    read = json.loads(answer)
+    assert headers["content-type"] == "application/json"
+    assert (read["apiVersion"], read["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert read["response"]["uid"] == json.loads(BODIES["a pod to patch"])["request"]["uid"]
+    assert read["response"]["patchType"] == "JSONPatch"
+    assert {operation["path"] for operation in patch_of(answer)} == {"/spec/priority", "/spec/preemptionPolicy"}
+
+
+def test_validating_never_patches() -> None:
+    for data in BODIES.values():
+        assert b"patch" not in by_flask(endpoint(), "/validate", data, JSON)[2]
+
+
+def test_every_decision_is_one_log_line_with_the_uid(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "forewarn")
+    by_flask(endpoint(), "/validate", BODIES["a pod to deny"], JSON)
+    [record] = caplog.records
+    told = record.__dict__["fields"]
+    assert told["uid"] == json.loads(BODIES["a pod to deny"])["request"]["uid"]
+    assert (told["verdict"], told["operation"], told["kind"], told["name"]) == ("denied", "CREATE", "Pod", "p")
+    assert told["rules"]["unknown-priority-class"] == "deny"
+
+
+def test_metrics_count_by_a_closed_set_of_labels() -> None:
+    served = endpoint()
+    for path in ("/mutate", "/validate"):
+        for data in BODIES.values():
+            by_flask(served, path, data, JSON)
+    custom = body({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
+    by_flask(served, "/validate", custom, JSON)
+    text = served.metrics.exposition("")[0].decode()
+    requests = "forewarn_admission_requests_total{"
+    assert requests + 'kind="other",operation="CREATE",phase="validate",verdict="allowed"} 1.0' in text
+    assert requests + 'kind="Pod",operation="CREATE",phase="validate",verdict="denied"} 2.0' in text
+    assert requests + 'kind="other",operation="other",phase="mutate",verdict="400"} 2.0' in text
+    assert 'forewarn_findings_total{action="deny",rule="unknown-priority-class"} 1.0' in text
+    assert "ConfigMap" not in text
+    assert "_created" not in text
+
+
+def test_probes_follow_the_state() -> None:
+    health = Health(faults=(lambda: "", lambda: "no cluster state yet"))
+    client = create_health_app(health, Metrics()).test_client()
+    assert client.get("/livez").status_code == 200
+    assert (client.get("/readyz").status_code, client.get("/readyz").text) == (503, "not listening yet\n")
+    health.listening = True
+    assert client.get("/readyz").text == "no cluster state yet\n"
+    health.faults = ()
+    assert (client.get("/readyz").status_code, client.get("/readyz").text) == (200, "ok\n")
+    health.draining = True
+    assert client.get("/readyz").text == "draining\n"
+    health.beat -= MAX_SILENCE + 1
+    assert client.get("/livez").status_code == 503
+
+
+def test_the_health_port_serves_nothing_else() -> None:
+    client = create_health_app(Health(), Metrics()).test_client()
+    assert client.post("/mutate").status_code == 404
+    assert client.post("/metrics").status_code == 405
+    response = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
+    assert response.content_type.startswith("application/openmetrics-text")
+    assert response.data.endswith(b"# EOF\n")
+
+
+def test_the_endpoint_itself_refuses_a_body_that_is_too_large() -> None:
+    served = endpoint()
+    assert served.answer_now(AdmissionCall(Hook.MUTATE, BODIES["too much"], 0.0)).status == 413

@@ -1,0 +1,91 @@
+"""The addresses that the server listens on, and a signal before it does."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+from datetime import UTC, datetime
+from socket import create_connection
+from typing import Any
+
+import pytest
+
+from tests.webhook.builders import endpoint
+from tests.webhook.running import QUICK
+from webhook.health import Health
+from webhook.http.app import create_app
+from webhook.http.asgi import Routes
+from webhook.http.server import TlsServer, bind, from_wsgi
+from webhook.http.tls import SwappingContext
+from webhook.x509 import self_signed
+
+
+def _reached(listening: socket.socket) -> list[str]:
+    """Which loopback addresses lead to it."""
+    found = []
+    for address in ("127.0.0.1", "::1"):
+        try:
+            create_connection((address, listening.getsockname()[1]), 2).close()
+        except OSError:
+            continue
+        found.append(address)
+    return found
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6")
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [("::", ["127.0.0.1", "::1"]), ("0.0.0.0", ["127.0.0.1"]), ("::1", ["::1"]), ("127.0.0.1", ["127.0.0.1"])],
+)
+def test_the_address_of_all_of_ipv6_is_that_of_ipv4_too(host: str, reached: list[str]) -> None:
+    """Whatever net.ipv6.bindv6only says: a pod's addresses are of the one kind, the other, or both."""
+    with bind(host, 0) as listening:
+        assert _reached(listening) == reached
+
+
+@pytest.mark.parametrize("stage", ["socket", "bind"])
+def test_without_ipv6_it_is_that_of_ipv4_alone(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithoutIpv6(socket.socket):
+        def __init__(self, family: int, *more: Any) -> None:
+            if family == socket.AF_INET6 and stage == "socket":
+                raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+            super().__init__(family, *more)
+
+        def bind(self, address: Any) -> None:
+            if self.family == socket.AF_INET6:
+                raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+            super().bind(address)
+
+    monkeypatch.setattr("webhook.http.server.socket.socket", WithoutIpv6)
+    with bind("::", 0) as listening:
+        assert _reached(listening) == ["127.0.0.1"]
+    with pytest.raises(OSError, match=r"not supported|Cannot assign"):
+        bind("::1", 0)
+
+
+def test_a_port_that_is_taken_stays_an_error() -> None:
+    with bind("::", 0) as listening, pytest.raises(OSError, match="in use"):
+        bind("::", listening.getsockname()[1])
+
+
+def test_a_signal_before_the_event_loop_is_there_drains_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever was told of the port may send it at once; no handler that raises may get it then."""
+    health, given = Health(), endpoint()
+    context = SwappingContext(self_signed(datetime.now(UTC))).listening
+    server = TlsServer(Routes(given, from_wsgi(create_app(given)), health, QUICK), context, given.gate, health, QUICK)
+    loop_factory = server.config.get_loop_factory
+
+    def told() -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return loop_factory()
+
+    monkeypatch.setattr(server.config, "get_loop_factory", told)
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("the handler of before was called"))
+    try:
+        with bind("127.0.0.1", 0) as listening:
+            server.run([listening])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert health.draining

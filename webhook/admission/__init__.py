@@ -1,0 +1,1 @@
+"""From an AdmissionReview to the response: the endpoint, the decision, and what answers are made of."""

@@ -1,0 +1,101 @@
+"""Who may see everything by his rights: whoever may list pods in all namespaces, as a SubjectAccessReview tells.
+
+Source: k8s.io/api/authorization/v1. Answers are remembered, as the API server's own authorizing webhook does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from hashlib import blake2b
+from threading import BoundedSemaphore, Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.objects.fields import at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.objects.reviewed_object import User
+    from webhook.apiserver.object_api import ObjectApi
+
+PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+ALLOWED_SECONDS: Final = 60.0
+DENIED_SECONDS: Final = 10.0
+"""So long an answer is remembered; a failure like a denial."""
+REMEMBERED: Final = 1024
+AT_ONCE: Final = 4
+TIMEOUTS: Final = (0.5, 1.0, 1.0)
+"""Seconds to connect, between two pieces of the answer, and for all of it."""
+MAX_REVIEW: Final = 64 * 1024
+"""Bytes of a review: a user with more groups, or more `extra`, is not asked about."""
+
+
+class _Answer(NamedTuple):
+    allowed: bool
+    until: float
+
+
+class AccessReviews:
+    """Asks the API server, and remembers. Safe from any thread."""
+
+    def __init__(self, api: ObjectApi, clock: Callable[[], float]) -> None:
+        self._api, self._clock = api, clock
+        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._lock = Lock()
+        self._asking = BoundedSemaphore(AT_ONCE)
+
+    def known(self, user: User) -> bool | None:
+        """What is remembered; None: it would have to be asked. Takes no time."""
+        return self._recall(_key(_review_of(user)))
+
+    def ask(self, user: User) -> bool:
+        """Whether the user may list pods everywhere; False where that cannot be found out. May take a second."""
+        review = _review_of(user)
+        key = _key(review)
+        known = self._recall(key)
+        if known is not None:
+            return known
+        if len(review) > MAX_REVIEW or not self._asking.acquire(blocking=False):
+            return False  # not remembered: the next one may be asked about
+        try:
+            allowed = at(self._api.create(PATH, json.loads(review)), "status", "allowed") is True
+        except OSError:
+            allowed = False
+        finally:
+            self._asking.release()
+        self._remember(key, allowed)
+        return allowed
+
+    def _recall(self, key: bytes) -> bool | None:
+        with self._lock:
+            answer = self._answers.get(key)
+            if answer is None or answer.until <= self._clock():
+                return None
+            self._answers.move_to_end(key)
+            return answer.allowed
+
+    def _remember(self, key: bytes, allowed: bool) -> None:
+        with self._lock:
+            seconds = ALLOWED_SECONDS if allowed else DENIED_SECONDS
+            self._answers[key] = _Answer(allowed, self._clock() + seconds)
+            self._answers.move_to_end(key)
+            while len(self._answers) > REMEMBERED:
+                self._answers.popitem(last=False)
+
+
+def _review_of(user: User) -> bytes:
+    """The question, whole: `extra` may restrict what a token is good for."""
+    spec = {
+        "user": user.name,
+        "groups": list(user.groups),
+        **({"uid": user.uid} if user.uid else {}),
+        **({"extra": {key: list(values) for key, values in user.extra}} if user.extra else {}),
+        "resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods"},
+    }
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return json.dumps(review, sort_keys=True).encode()
+
+
+def _key(review: bytes) -> bytes:
+    return blake2b(review, digest_size=16).digest()

@@ -1,0 +1,166 @@
+"""Answers as they are sent and told of, and those that hold for the next request: most are like one just before."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import orjson
+
+from policies.findings import Action, cut, one_line
+from policies.kinds import POD
+from policies.objects.reviewed_object import Operation
+from webhook.logs import MAX_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.objects.fields import ApiObject
+    from webhook.admission.decision import Decision, Hook
+    from webhook.admission.review import AdmissionRequest
+
+_KEPT: Final = 1024
+_LARGEST: Final = 16 * 1024
+"""Bytes of an answer that is kept: with many warnings it may have some hundred thousand."""
+_SECONDS: Final = 1.0
+"""How long an answer is given again, at most: what depends on the wall clock moves on."""
+_OF_THE_API_SERVER: Final = frozenset({"uid", "creationTimestamp", "managedFields", "generation"})
+"""What no rule looks at, and differs between two objects that are alike."""
+_DIGEST: Final = 16
+_SPOKEN: Final = (Action.DENY, Action.WARN)
+
+
+class Answered(NamedTuple):
+    """One answer, but for the request's uid: what is sent, counted and logged. `silent`: allowed without a word.
+
+    `withheld`: the messages, by rule, of which the requester was told less.
+    """
+
+    body: bytes
+    verdict: str
+    findings: tuple[tuple[str, str], ...]
+    exemption: str
+    silent: bool
+    withheld: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, decision: Decision) -> Answered:
+        """What a decision comes to."""
+        response = decision.response
+        silent = response.allowed and not (response.patch or response.warnings or response.audit or decision.findings)
+        told = tuple((finding.rule, finding.action.value) for finding in decision.findings)
+        withheld = tuple(
+            (f.rule, one_line(f.message)) for f in decision.findings if f.for_requester and f.action in _SPOKEN
+        )
+        return cls(response.without_uid(), decision.verdict.value, told, decision.exemption, silent, withheld)
+
+    def fields_of(self, hook: Hook, request: AdmissionRequest) -> dict[str, object]:
+        """What the log says of it."""
+        fields: dict[str, object] = {
+            "phase": hook.value,
+            "uid": request.uid,
+            "operation": request.operation.value,
+            "kind": request.kind.group_kind.removeprefix("/"),
+            "namespace": request.namespace,
+            "name": cut(request.name, MAX_TEXT),  # it comes before the API server has looked at it
+            "user": request.user.name,
+            "verdict": self.verdict,
+            "rules": dict(self.findings),
+        }
+        if request.subresource:
+            fields["subresource"] = request.subresource
+        if request.dry_run:
+            fields["dry_run"] = True
+        if self.withheld:
+            fields["withheld"] = dict(self.withheld)
+        if self.exemption:
+            fields["exemption"] = self.exemption
+        return fields
+
+
+class Key(NamedTuple):
+    """What a request is, but for its uid. `nameless`: its object's name was made up, and is left out too."""
+
+    digest: bytes
+    nameless: bool
+
+
+def key_of(hook: Hook, request: AdmissionRequest) -> Key | None:
+    """The key of a request; None for one that cannot be told by its bytes."""
+    obj, old = request.object, request.old
+    metadata = obj.get("metadata")
+    nameless = (
+        request.kind.group_kind == POD
+        and request.operation is Operation.CREATE
+        and isinstance(metadata, dict)
+        and bool(metadata.get("generateName"))
+    )
+    told = (
+        hook,
+        request.operation,
+        *request.kind,
+        *request.resource,
+        request.subresource,
+        "" if nameless else request.name,
+        request.namespace,
+        request.user.name,
+        tuple(request.user.groups),
+        request.dry_run,
+        _settled(obj, nameless),
+        None if old is None else _settled(old, False),
+    )
+    try:
+        data = orjson.dumps(told)
+    except TypeError:
+        return None
+    if nameless and b'"ephemeral"' in data:
+        return None  # the claims of its volumes are found by its name
+    return Key(blake2b(data, digest_size=_DIGEST).digest(), nameless)
+
+
+def _settled(obj: ApiObject, nameless: bool) -> Mapping[str, object]:
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        return obj if isinstance(obj, dict) else dict(obj)
+    left_out = _OF_THE_API_SERVER | {"name"} if nameless else _OF_THE_API_SERVER
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if key not in left_out}}
+
+
+class AnswerCache:
+    """The answers of the last second to requests about one state. Safe to use from any thread.
+
+    A state (cluster, configuration) is compared by identity: as soon as there is another one, none of them holds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._state: tuple[object, object] = (None, None)
+        self._answers: OrderedDict[bytes, tuple[float, Answered]] = OrderedDict()
+
+    def get(self, key: Key, state: tuple[object, object]) -> Answered | None:
+        """The answer to this request, if it was given a moment ago by the same state."""
+        if self._state[0] is not state[0] or self._state[1] is not state[1]:
+            return None
+        found = self._answers.get(key.digest)
+        if found is None:
+            return None
+        until, answered = found
+        now = self._clock()
+        if until > now:
+            return answered
+        self._answers[key.digest] = now + _SECONDS, answered  # who finds it old makes a new one; the others have this
+        return None
+
+    def put(self, key: Key, state: tuple[object, object], answered: Answered) -> None:
+        """Keep an answer. One that names its object is not kept for others."""
+        if key.nameless and not answered.silent:
+            return
+        if len(answered.body) + sum(len(text) for _, text in answered.withheld) > _LARGEST:
+            return
+        if self._state[0] is not state[0] or self._state[1] is not state[1]:
+            self._state, self._answers = state, OrderedDict()
+        answers = self._answers
+        answers[key.digest] = self._clock() + _SECONDS, answered
+        while len(answers) > _KEPT:
+            answers.popitem(last=False)

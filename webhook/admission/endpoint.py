@@ -1,0 +1,569 @@
+"""One function for both routes, bytes in and bytes out: `/mutate` and `/validate` without any HTTP library.
+
+An answer is HTTP 200 as soon as there is an AdmissionReview; everything else is a metav1.Status with its own code. An
+internal error is a 500 and never `allowed: false`: only then does failurePolicy decide.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import Enum
+from functools import partial
+from http import HTTPStatus
+from math import inf
+from threading import Lock
+from time import monotonic, thread_time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.metering import CutShort, holding, metered
+from webhook.admission.answer_cache import AnswerCache, Answered, Key, key_of
+from webhook.admission.callers import EVERYBODY, Callers
+from webhook.admission.deadlines import Deadline, parse_timeout
+from webhook.admission.decision import (
+    Decision,
+    Hook,
+    Time,
+    decide,
+    default_candidate_of,
+    in_full,
+    let_pass,
+    look_at,
+    may_stand,
+    refuse_default,
+)
+from webhook.admission.impact_annotation import Impacts, ReinvocationCache, cost_of
+from webhook.admission.lanes import Cost
+from webhook.admission.prediction_process import Unanswered
+from webhook.admission.repeated_warnings import WarningLimiter
+from webhook.admission.review import AdmissionRequest, BadReview, parse_review, status_body, with_uid
+from webhook.logs import LOGGER, log_event
+from webhook.metrics import KINDS, OTHER, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.cluster import ClusterSnapshot
+    from policies.config import Config
+    from policies.objects.priority_class import PriorityClass
+    from webhook.accuracy import Expectation
+    from webhook.admission.access_reviews import AccessReviews
+    from webhook.admission.decision import Confirm, DefaultCandidate, Reserve
+    from webhook.admission.prediction_process import Predictors
+    from webhook.metrics import Metrics
+
+MAX_BODY: Final = 7 * 1024 * 1024
+"""Bytes: two objects of the API server's 3 MiB, and what is around them."""
+PATHS: Final = {f"/{hook}": hook for hook in Hook}
+"""Beside these, `/validate/TOKEN`: see webhook.admission.callers."""
+JSON: Final = (("content-type", "application/json"),)
+_CLOSE: Final = (("connection", "close"),)
+_RETRY: Final = (("retry-after", "0"), *_CLOSE)
+_REASONS: Final = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    408: "Timeout",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+"""metav1.StatusReason of the codes that are answered without an AdmissionReview."""
+_MILLISECONDS: Final = 1_000.0
+_ON_THE_LOOP: Final = 64 * 1024
+"""Bytes of a body that the event loop reads itself; what is larger is read by the thread that judges."""
+_ATTEMPT_SECONDS: Final = {Cost.RULES: 0.025, Cost.POD: 0.025, Cost.PODS: 0.004}
+"""How long a prediction may keep the thread that judges; then it goes on in a process of its own. For one pod it is
+longer, as it may have to bring up to date what all predictions share."""
+_UPKEEP_SECONDS: Final = 0.01
+"""How long a request, at most, brings up to date what all predictions share, before its own is begun."""
+_LEAST_SECONDS: Final = 0.02
+"""With less time than that no process is asked."""
+_AT_MOST: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
+"""Seconds that are spent on a prediction, whatever the API server would wait: somebody waits for his apply."""
+
+
+class Reply(NamedTuple):
+    """An HTTP answer."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = JSON
+
+
+class Where(Enum):
+    """What runs a piece of work that the event loop must not wait for."""
+
+    JUDGE = "judge"
+    """The thread that judges, by cost: no request keeps it for longer than a few milliseconds."""
+    ASK = "ask"
+    """A thread that may wait for the API server."""
+    PREDICT = "predict"
+    """A process of its own, for a prediction that takes long."""
+
+
+class Later(NamedTuple):
+    """An answer that is not there yet: `run` it where it belongs, never on the event loop.
+
+    `within`: seconds in which its turn must come. `otherwise`: what is done at once where there is no room for it;
+    without it the request is told to come again.
+    """
+
+    run: Callable[[], Reply | Later]
+    where: Where = Where.JUDGE
+    cost: Cost = Cost.RULES
+    otherwise: Callable[[], Reply | Later] | None = None
+    within: float = inf
+
+
+class AdmissionCall(NamedTuple):
+    """A request whose body has come. `received`: when its first byte did (monotonic clock); `timeout`: `?timeout=`;
+    `client`: the address that it came from, for the log of refusals; `tokens`: what its caller may be known by.
+    """
+
+    hook: Hook
+    body: bytes
+    received: float
+    timeout: str = ""
+    client: str = ""
+    tokens: tuple[str, ...] = ()
+
+
+def route(path: str) -> tuple[Hook | None, str]:
+    """The webhook that a path names, None where it is none, and the token in it: `/validate`, `/validate/TOKEN`."""
+    hook = PATHS.get(path)
+    if hook is not None:
+        return hook, ""
+    base, _, token = path.rpartition("/")
+    return (PATHS.get(base), token) if token else (None, "")
+
+
+def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Reply:
+    """An answer that is no AdmissionReview."""
+    reason = _REASONS.get(status) or HTTPStatus(status).phrase.replace(" ", "")
+    return Reply(status, status_body(status, reason, message), JSON + headers)
+
+
+TOO_LARGE: Final = refusal(413, f"the body is larger than {MAX_BODY} bytes", _CLOSE)
+TOO_MANY: Final = refusal(503, "too many requests are in flight; try again", _RETRY)
+STOPPING: Final = refusal(503, "the webhook is stopping; try again", _RETRY)
+_DEEP: Final = "the body is nested too deeply"
+TOO_DEEP: Final = refusal(400, _DEEP)
+TOO_SLOW: Final = refusal(408, "the body did not come in time", _CLOSE)
+NOT_RESERVED: Final = refusal(
+    503, "the place of the global default cannot be reserved: the API server does not answer", (("retry-after", "1"),)
+)
+UNKNOWN_CALLER: Final = refusal(
+    503,
+    "the place of the global default is reserved for API servers alone, which the webhook configuration tells what to "
+    "bring; it has changed a moment ago, or you are none",
+    (("retry-after", "1"),),
+)
+NO_TOKEN: Final = refusal(401, "the request has none of the tokens that API servers were given", _CLOSE)
+BROKEN: Final = refusal(500, "internal error; the webhook's log says more")
+_CLOSER: Final = {
+    TOO_MANY: Refusal.OVERLOAD,
+    STOPPING: Refusal.STOPPING,
+    NOT_RESERVED: Refusal.RESERVATION,
+    UNKNOWN_CALLER: Refusal.CLIENT,
+}
+"""What is known of a refusal beyond its status."""
+
+
+class NotReserved(Exception):
+    """The place of the global default could not be reserved: why."""
+
+
+class Gate:
+    """Counts the requests in flight, and lets no more in than it was told."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._inside, self._lock = limit, 0, Lock()
+        self.stopping = False
+
+    @property
+    def inside(self) -> int:
+        """Requests in flight."""
+        return self._inside
+
+    def enter(self) -> Reply | None:
+        """Let one request in (None), or say why not. Whoever was let in must leave."""
+        with self._lock:
+            if self.stopping:
+                return STOPPING
+            if self._inside >= self._limit:
+                return TOO_MANY
+            self._inside += 1
+            return None
+
+    def leave(self) -> None:
+        """One request has been answered."""
+        with self._lock:
+            self._inside -= 1
+
+
+class PredictionJob(NamedTuple):
+    """What a prediction process is asked: one request, by the state that it was forked with.
+
+    `at`: the deadline; `carried`: the annotation that the object has from us; `classes`: the live ones, None where they
+    could not be had.
+    """
+
+    call: AdmissionCall
+    at: float
+    late: str
+    carried: str | None
+    confirmed: bool = False
+    classes: Mapping[str, PriorityClass] | None = None
+
+
+class _Attempt:
+    """Time for a prediction on the thread that judges, which gives way to what is cheaper.
+
+    It is the thread's own processor time: a machine that is busy with others makes no prediction dear.
+    """
+
+    def __init__(self, seconds: float, deadline: Deadline, give_way: Callable[[], bool]) -> None:
+        self._deadline, self._begun, self._give_way = deadline, thread_time(), give_way
+        self._seconds = seconds
+        self.used_up = False
+
+    def expired(self) -> bool:
+        """Whether the time is used up; from then on it is."""
+        if not self.used_up:
+            took = thread_time() - self._begun
+            self.used_up = took >= self._seconds or self._deadline.expired()
+            if not (self.used_up or holding()) and self._give_way():
+                self._begun = thread_time() - took
+        return self.used_up
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Answers admission requests. `config` and `cluster` give what is in force now.
+
+    Where there is an API server to ask, `confirm` gives the live classes and `reserve` the place of the global default.
+    `late`: what answers say of cluster state that is older than it should be; empty while it is not. `predictors`:
+    where predictions go that take long; without them each is worked out where it is asked. `give_way` judges first what
+    is cheaper and waits. `callers`: who may ask, and who may reserve. `reviews` tells who may see everything,
+    `patience` who has been warned often enough; `expect` is told what was predicted of a pod that is admitted, and when
+    it was asked (monotonic clock).
+    """
+
+    cluster: Callable[[], ClusterSnapshot | None]
+    config: Callable[[], Config]
+    metrics: Metrics
+    gate: Gate
+    confirm: Confirm | None = None
+    reserve: Reserve | None = None
+    late: Callable[[], str] = lambda: ""
+    memory: ReinvocationCache = field(default_factory=lambda: ReinvocationCache(monotonic))
+    predictors: Predictors | None = None
+    give_way: Callable[[Cost], bool] = lambda _: False
+    callers: Callers = EVERYBODY
+    impacts: Impacts = field(default_factory=Impacts)
+    answers: AnswerCache = field(default_factory=lambda: AnswerCache(monotonic))
+    reviews: AccessReviews | None = None
+    patience: WarningLimiter = field(default_factory=lambda: WarningLimiter(monotonic))
+    expect: Callable[[Expectation, float], object] | None = None
+
+    def refuse(self, content_type: str, content_encoding: str, content_length: str) -> Reply | None:
+        """What the headers alone are refused for; None where they are in order. No content type counts as JSON."""
+        if content_type.partition(";")[0].strip().lower() not in ("", "application/json"):
+            return refusal(415, f'the content type must be application/json, not "{content_type[:80]}"')
+        if content_encoding.lower() not in ("", "identity"):
+            return refusal(415, f'the content encoding must be identity, not "{content_encoding[:80]}"')
+        if content_length.isdecimal() and int(content_length[:20]) > MAX_BODY:
+            return TOO_LARGE
+        return None
+
+    def refused(self, hook: Hook, reply: Reply, **fields: object) -> Reply:
+        """Count and log an answer without an AdmissionReview."""
+        verdict = str(reply.status)
+        self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, verdict)
+        self.metrics.refuse(_CLOSER.get(reply) or Refusal.of(reply.status))
+        told = {name: value for name, value in fields.items() if value}
+        log_event("request refused", {"phase": hook.value, "status": reply.status, **told}, logging.WARNING)
+        return reply
+
+    def answer(self, call: AdmissionCall) -> Reply | Later:
+        """The answer, or the work that leads to it. Raises nothing."""
+        try:
+            if len(call.body) > MAX_BODY:
+                return self.refused(call.hook, TOO_LARGE, client=call.client)
+            return self._answer(call)
+        except BadReview as fault:
+            return self.refused(call.hook, refusal(400, str(fault)), why=str(fault), client=call.client)
+        except RecursionError:
+            return self._too_deep(call)
+        except Exception:
+            return self._broken(call)
+
+    def answer_now(self, call: AdmissionCall) -> Reply:
+        """The answer, on this thread."""
+        reply = self.answer(call)
+        while isinstance(reply, Later):
+            reply = reply.run()
+        return reply
+
+    def _answer(self, call: AdmissionCall) -> Reply | Later:
+        if len(call.body) > _ON_THE_LOOP:
+            return Later(self.guarded(call, lambda: self._read(call)), cost=Cost.PODS)
+        return self._read(call)
+
+    def _read(self, call: AdmissionCall) -> Reply | Later:
+        """Answer what can be answered without a look at the cluster, or as the last time; judge the rest."""
+        started = monotonic()
+        request = parse_review(call.body)
+        config, cluster, late = self.config(), self.cluster(), self.late()
+        if not self.callers.are_known(call.tokens):
+            cluster = None  # what it says of itself, that it is an administrator, may be a lie
+            self.metrics.unknown_callers.inc()
+        passed = let_pass(request, cluster, config, datetime.now(UTC))
+        if passed is not None:
+            return self._reply(call.hook, request, passed, started)
+        key = None if late or cluster is None else key_of(call.hook, request)
+        if key is not None and (known := self.answers.get(key, (cluster, config))) is not None:
+            return self.tell(call.hook, request, known, started)
+        deadline = Deadline.after(call.received, parse_timeout(call.timeout))
+        cost = cost_of(request, cluster, config, len(call.body))
+        state = _State(self, call, request, started, deadline.within(_AT_MOST[cost]), cost, cluster, config, late, key)
+        return Later(self.guarded(call, state.judge), cost=cost)
+
+    def guarded(self, call: AdmissionCall, run: Callable[[], Reply | Later]) -> Callable[[], Reply | Later]:
+        """The same, with an answer for whatever goes wrong."""
+
+        def guarded() -> Reply | Later:
+            try:
+                return run()
+            except BadReview as fault:
+                return self.refused(call.hook, refusal(400, str(fault)), why=str(fault), client=call.client)
+            except NotReserved as fault:
+                return self.refused(call.hook, NOT_RESERVED, why=str(fault), client=call.client)
+            except RecursionError:
+                return self._too_deep(call)
+            except Exception:
+                return self._broken(call)
+
+        return guarded
+
+    def predict(self, question: PredictionJob) -> Decision | Reply:
+        """The decision on a request, with all the time that there is: what a prediction process answers."""
+        call = question.call
+        try:
+            request, deadline = parse_review(call.body), Deadline(question.at)
+            time = Time(datetime.now(UTC), deadline.expired, question.late, monotonic)
+            confirm = partial(_given, question.classes) if question.confirmed else None
+
+            def recall(_: object, work_out: Callable[[], str | None]) -> str | None:
+                return question.carried or work_out()
+
+            decision = decide(request, call.hook, self.cluster(), self.config(), time, confirm, recall, self.impacts.of)
+            return decision.plain()
+        except RecursionError:
+            return TOO_DEEP
+
+    def count_prediction(self, decision: Decision) -> None:
+        """Count what was predicted, if anything was."""
+        if decision.outcome:
+            self.metrics.prediction_duration.observe(decision.predicting)
+            self.metrics.count(self.metrics.predictions, decision.outcome)
+
+    def remember(self, request: AdmissionRequest, decision: Decision, started: float) -> None:
+        """Let what was predicted be compared with what happens, where it is to happen."""
+        if self.expect and decision.expected and decision.response.allowed and not request.dry_run:
+            self.expect(decision.expected, started)
+
+    def take_place(
+        self, candidate: DefaultCandidate, request: AdmissionRequest, decision: Decision, deadline: Deadline
+    ) -> Decision:
+        """The decision once the place of the global default is reserved, or taken. Raises NotReserved."""
+        assert self.reserve is not None
+        try:
+            why = self.reserve(candidate, deadline.seconds())
+        except OSError as error:
+            raise NotReserved(str(error)) from error
+        return refuse_default(request, decision, why) if why else decision
+
+    def _reply(self, hook: Hook, request: AdmissionRequest, decision: Decision, started: float) -> Reply:
+        return self.tell(hook, request, Answered.of(decision), started)
+
+    def tell(self, hook: Hook, request: AdmissionRequest, answered: Answered, started: float) -> Reply:
+        """Count it, log it, send it."""
+        seconds = monotonic() - started
+        kind = KINDS.get(request.kind.group_kind, OTHER)
+        self.metrics.count(self.metrics.requests, hook.value, request.operation.value, kind, answered.verdict)
+        self.metrics.took(hook.value, seconds)
+        for rule, action in answered.findings:
+            self.metrics.count(self.metrics.findings, rule, action)
+        if LOGGER.isEnabledFor(logging.INFO):
+            log_event(
+                "decision", {**answered.fields_of(hook, request), "milliseconds": round(seconds * _MILLISECONDS, 3)}
+            )
+        return Reply(200, with_uid(answered.body, request.uid))
+
+    def _too_deep(self, call: AdmissionCall) -> Reply:
+        """What could be read, but not be looked through."""
+        return self.refused(call.hook, TOO_DEEP, why=_DEEP, client=call.client)
+
+    def _broken(self, call: AdmissionCall) -> Reply:
+        LOGGER.exception("internal error")
+        return self.refused(call.hook, BROKEN, client=call.client)
+
+
+def _given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
+    """The live classes as they were asked for before. Raises OSError where they could not be had."""
+    if classes is None:
+        raise OSError("the API server could not be asked")
+    return classes
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """One request on its way through the lanes."""
+
+    endpoint: Endpoint
+    call: AdmissionCall
+    request: AdmissionRequest
+    started: float
+    deadline: Deadline
+    cost: Cost
+    cluster: ClusterSnapshot | None
+    config: Config
+    late: str
+    key: Key | None
+    confirmed: bool = False
+    classes: Mapping[str, PriorityClass] | None = None
+
+    def judge(self) -> Reply | Later:
+        """On the thread that judges: the decision, or as much of it as there is time for here."""
+        endpoint = self.endpoint
+        if endpoint.predictors is None:
+            return self.decided(self._decide(self.deadline.expired))
+        if self.cost is not Cost.RULES and self.cluster is not None:
+            self._keep_up(self.cluster)
+        attempt = self._attempt(_ATTEMPT_SECONDS[self.cost])
+        decision = self._decide(attempt.expired)
+        left, since = self.deadline.seconds(), monotonic()
+        if not attempt.used_up or left < _LEAST_SECONDS:
+            return self.decided(decision)
+        return Later(
+            self._guarded(lambda: self._predict(decision, since)),
+            Where.PREDICT,
+            self.cost,
+            self._guarded(lambda: self.decided(replace(decision, outcome=decision.outcome and "shed"))),
+            left,
+        )
+
+    def _attempt(self, seconds: float) -> _Attempt:
+        return _Attempt(seconds, self.deadline, lambda: self.endpoint.give_way(self.cost))
+
+    def _keep_up(self, cluster: ClusterSnapshot) -> None:
+        """Bring up to date what all predictions share: a process forked for one could keep it for itself alone."""
+        with suppress(CutShort), metered(self._attempt(_UPKEEP_SECONDS).expired):
+            cluster.prepare()
+
+    def _decide(self, expired: Callable[[], bool]) -> Decision:
+        endpoint = self.endpoint
+        time = Time(datetime.now(UTC), expired, self.late, monotonic)
+        confirm = partial(_given, self.classes) if self.confirmed else None
+        return look_at(
+            self.request,
+            self.call.hook,
+            self.cluster,
+            self.config,
+            time,
+            confirm,
+            endpoint.memory.recall,
+            endpoint.impacts.of,
+        )
+
+    def _predict(self, cut: Decision, since: float) -> Reply | Later:
+        """On a thread that asks a prediction process: its decision, or the one that was cut short.
+
+        `since`: when it began to wait for that.
+        """
+        endpoint = self.endpoint
+        assert endpoint.predictors is not None
+        endpoint.metrics.prediction_queue_duration.observe(monotonic() - since)
+        carried = endpoint.memory.recent(self.request.subject)
+        call = self.call
+        question = PredictionJob(call, self.deadline.at, self.late, carried, self.confirmed, self.classes)
+        try:
+            answer = endpoint.predictors.ask(
+                question, self.deadline.at, (self.cluster, self.config), _asked_of(endpoint, self.cluster, self.config)
+            )
+        except Unanswered as fault:
+            log_event("prediction given up", {"uid": self.request.uid, "why": str(fault)}, logging.WARNING)
+            return self.decided(cut)
+        return (
+            endpoint.refused(call.hook, answer, client=call.client)
+            if isinstance(answer, Reply)
+            else self.decided(answer)
+        )
+
+    def decided(self, decision: Decision) -> Reply | Later:
+        """Whatever still has to be asked of the API server, then the answer."""
+        endpoint = self.endpoint
+        if decision.unconfirmed and endpoint.confirm is not None and not self.confirmed:
+            return Later(self._guarded(self._confirm), Where.ASK)
+        if decision.withholds:
+            allowed = endpoint.reviews.known(self.request.user) if endpoint.reviews else False
+            if allowed is not None:
+                return self._seen(decision, allowed)
+            run, otherwise = self._guarded(lambda: self._reviewed(decision)), lambda: self._seen(decision, False)
+            return Later(run, Where.ASK, self.cost, self._guarded(otherwise), self.deadline.seconds())
+        candidate = default_candidate_of(self.request, self.call.hook, self.config) if endpoint.reserve else None
+        if candidate and may_stand(decision):
+            if not endpoint.callers.are_known(self.call.tokens):
+                return endpoint.refused(self.call.hook, UNKNOWN_CALLER, client=self.call.client, name=self.request.name)
+            return Later(self._guarded(lambda: self._reserved(candidate, decision)), Where.ASK)
+        return self._finished(decision)
+
+    def _reviewed(self, decision: Decision) -> Reply | Later:
+        """Ask whether the user may see everything."""
+        assert self.endpoint.reviews is not None
+        return self._seen(decision, not self.deadline.expired() and self.endpoint.reviews.ask(self.request.user))
+
+    def _seen(self, decision: Decision, allowed: bool) -> Reply | Later:
+        """The decision in full, or as it is for everybody else."""
+        return self.decided(in_full(self.request, decision) if allowed else replace(decision, withholds=False))
+
+    def _confirm(self) -> Later:
+        """Ask for the live classes, and judge by them."""
+        assert self.endpoint.confirm is not None
+        try:
+            classes = None if self.deadline.expired() else self.endpoint.confirm()
+        except OSError:
+            classes = None
+        again = replace(self, confirmed=True, classes=classes)
+        return Later(self._guarded(again.judge), cost=self.cost)
+
+    def _reserved(self, candidate: DefaultCandidate, decision: Decision) -> Reply:
+        """What is reserved is never answered from memory: another request of the same bytes has to reserve too."""
+        decided = self.endpoint.take_place(candidate, self.request, decision, self.deadline)
+        return self._finished(decided, keep=False)
+
+    def _finished(self, decision: Decision, *, keep: bool = True) -> Reply:
+        endpoint = self.endpoint
+        endpoint.count_prediction(decision)
+        endpoint.remember(self.request, decision, self.started)
+        if decision.written is not None:
+            endpoint.memory.note(decision.written)
+        decision = endpoint.patience.told(self.request, decision, self.config)
+        answered = Answered.of(decision)
+        if keep and self.key is not None and not (self.confirmed or decision.unconfirmed or decision.is_cut_short):
+            endpoint.answers.put(self.key, (self.cluster, self.config), answered)
+        return endpoint.tell(self.call.hook, self.request, answered, self.started)
+
+    def _guarded(self, run: Callable[[], Reply | Later]) -> Callable[[], Reply | Later]:
+        return self.endpoint.guarded(self.call, run)
+
+
+def _asked_of(endpoint: Endpoint, cluster: ClusterSnapshot | None, config: Config) -> Callable[[PredictionJob], object]:
+    """What a prediction process does: the endpoint's own work, by this state."""
+    return replace(endpoint, cluster=lambda: cluster, config=lambda: config).predict

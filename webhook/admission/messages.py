@@ -1,0 +1,125 @@
+"""Findings as kubectl shows them: warnings within their budget, audit annotations, the text of a denial.
+
+Warnings and denials are for who asked, and in the words for him (`Finding.disclosed`); the audit log has it in full.
+
+Sources: apiserver pkg/endpoints/filters/warning.go (a warning with a control character is dropped without a word; past
+4,096 runes in all, each is cut to 256), pkg/admission/attributes.go (keys of audit annotations).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, one_line, plural
+from webhook.admission.review import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from policies.findings import Finding
+
+MAX_WARNINGS: Final = 3
+MAX_WARNING: Final = 256
+MAX_FIRST_SENTENCE: Final = 120
+MAX_AUDIT_KEY: Final = 63
+_NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_FULL_STOP: Final = re.compile(r"(?<=[.!?])\s")
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters; what is lost leaves an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """What the webhook would deny before what it would warn of, then by severity."""
+    actions = list(Action)
+    return sorted(findings, key=lambda finding: (actions.index(finding.action), finding.severity, finding.order))
+
+
+def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """At most three warnings, worst first, each said once; the last one says how many more there are.
+
+    What is too long loses the end of its longest sentence, a list of names as a rule, before any of its remedy.
+    """
+    texts: dict[tuple[tuple[str, ...], str], str] = {}
+    for finding in worst_first(finding.disclosed for finding in findings):
+        texts.setdefault((_sentences(finding), _remedy(finding)), finding.rule)
+    more = len(texts) - MAX_WARNINGS
+    shown = list(texts.items())[:MAX_WARNINGS]
+    tails = [f" [{rule}]" for _, rule in shown]
+    if more > 0:
+        tails[-1] += f" (and {plural(more, 'more warning')})"
+    return tuple(_fitted(*text, MAX_WARNING - len(tail)) + tail for (text, _), tail in zip(shown, tails, strict=True))
+
+
+def _fitted(sentences: tuple[str, ...], remedy: str, room: int) -> str:
+    """All within so many characters: the longest sentence is shortened, then the next one, and the remedy with them."""
+    parts = [*sentences, remedy] if remedy else [*sentences]
+    while (over := len(" ".join(parts)) - room) > 0:
+        longest = max(range(len(sentences)), key=lambda index: len(parts[index]))
+        if len(parts[longest]) <= _SHORTEST:
+            return cut(" ".join(parts), room)
+        if remedy and len(remedy) > room // 2:
+            parts[-1] = remedy = cut(remedy, room // 2)
+            continue
+        parts[longest] = cut(parts[longest], max(_SHORTEST, len(parts[longest]) - over))
+    return " ".join(parts)
+
+
+_SHORTEST: Final = 24
+"""Characters below which a sentence says nothing."""
+
+
+def _sentences(finding: Finding) -> tuple[str, ...]:
+    """The message, its first sentence short enough for every client; a full stop at its end where a remedy follows."""
+    first, *rest = _FULL_STOP.split(one_line(finding.message), maxsplit=_MANY)
+    *sentences, last = cut(first, MAX_FIRST_SENTENCE), *rest
+    return (*map(_ended, sentences), _ended(last) if finding.remediation else last)
+
+
+_MANY: Final = 5
+"""Sentences that are told apart."""
+
+
+def _remedy(finding: Finding) -> str:
+    return f"Fix: {one_line(finding.remediation)}" if finding.remediation else ""
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
+
+
+def audit_of(findings: Iterable[Finding]) -> dict[str, str]:
+    """One annotation a rule: its messages, in full and on one line."""
+    annotations: dict[str, list[str]] = {}
+    for finding in worst_first(findings):
+        messages = annotations.setdefault(audit_key(finding.rule), [])
+        where = f"{finding.path}: " if finding.path else ""
+        if (text := one_line(where + finding.message)) not in messages:
+            messages.append(text)
+    return {key: "; ".join(messages) for key, messages in annotations.items()}
+
+
+def audit_key(text: str) -> str:
+    """A valid key: the API server drops any other, and anything past 63 characters."""
+    return _NOT_IN_A_KEY.sub("-", text)[:MAX_AUDIT_KEY].strip("-_.") or "finding"
+
+
+def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
+    """The message of a denial, one statement a field and every rule named, and its causes for programs."""
+    ordered = worst_first(finding.disclosed for finding in findings)
+    by_field: dict[str, list[Finding]] = {}
+    for finding in ordered:
+        by_field.setdefault(finding.path or finding.message, []).append(finding)
+    parts = [
+        f"{one_line(_with_remedy(first))} [{', '.join(dict.fromkeys(f.rule for f in (first, *others)))}]"
+        for first, *others in by_field.values()
+    ]
+    causes = tuple(Cause(finding.rule, one_line(finding.message), one_line(finding.path)) for finding in ordered)
+    return "; ".join(parts), causes
+
+
+def _with_remedy(finding: Finding) -> str:
+    return f"{finding.message} ({finding.remediation})" if finding.remediation else finding.message

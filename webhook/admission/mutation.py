@@ -1,0 +1,106 @@
+"""What `/mutate` patches: pods that lack what the Priority plugin would fill in, and a namespace's default class.
+
+The plugin runs before webhooks and once more after an effective patch. So a class is assigned by naming it and removing
+the numbers that belong to the old one: the plugin then reads the new ones from the API server itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.kinds import POD
+from policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority, resolved_spec
+from policies.objects.fields import at, string_map, text
+from policies.objects.reviewed_object import Operation
+from webhook.admission.json_patch import PatchOperation, drop, set_value
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
+    from webhook.admission.review import AdmissionRequest
+
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+NODE_USER_PREFIX: Final = "system:node:"
+NODES_GROUP: Final = "system:nodes"
+CLASS: Final = ("spec", "priorityClassName")
+PRIORITY: Final = ("spec", "priority")
+POLICY: Final = ("spec", "preemptionPolicy")
+
+
+class Mutation(NamedTuple):
+    """A patch, the class that it assigns by policy, and the class that could not be assigned because there is none."""
+
+    patch: tuple[PatchOperation, ...] = ()
+    assigned: str = ""
+    missing: str = ""
+
+
+NO_MUTATION: Final = Mutation()
+
+
+def mutate(request: AdmissionRequest, cluster: ClusterSnapshot | None, *, assign: bool = True) -> Mutation:
+    """The patch for a new pod; none for anything else, none where nothing would change. Raises InvalidObject.
+
+    `assign`: whether the pod may be given the class of its namespace.
+    """
+    if cluster is None or request.operation is not Operation.CREATE or request.kind.group_kind != POD:
+        return NO_MUTATION
+    wanted = _class_by_policy(request, cluster) if assign else ""
+    if wanted and wanted not in cluster.priority_classes:
+        return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster), missing=wanted)
+    if not wanted:
+        return Mutation(_fill_in(request.object, text(request.object, *CLASS), cluster))
+    if at(request.object, *PRIORITY) is None:
+        return Mutation(_fill_in(request.object, wanted, cluster), assigned=wanted)
+    return Mutation(_assign(request.object, wanted), assigned=wanted)
+
+
+def _class_by_policy(request: AdmissionRequest, cluster: ClusterSnapshot) -> str:
+    """The class that the pod's namespace gives to pods that ask for none; empty where it has it already."""
+    if _is_mirror(request):
+        return ""
+    namespace = cluster.namespace(request.namespace)
+    return class_by_namespace(text(request.object, *CLASS), namespace, cluster.priority_classes)
+
+
+def _is_mirror(request: AdmissionRequest) -> bool:
+    """Whether a kubelet shows a static pod; anybody may write the annotation, but only a node is one.
+
+    Source: plugin/pkg/admission/noderestriction, and pkg/auth/nodeidentifier/default.go.
+    """
+    by_node = request.user.name.startswith(NODE_USER_PREFIX) and NODES_GROUP in request.user.groups
+    return by_node and MIRROR_ANNOTATION in string_map(request.object, "metadata", "annotations")
+
+
+def with_class(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> ApiObject:
+    """The pod as it is stored with this class, its numbers filled in. Raises Forbidden where there is no such class."""
+    spec = pod.get("spec")
+    return {**pod, "spec": resolved_spec(spec if isinstance(spec, dict) else {}, _resolve(class_name, cluster))}
+
+
+def _resolve(class_name: str, cluster: ClusterSnapshot) -> Resolved:
+    return establish_priority(class_name, cluster.priority_classes)
+
+
+def _assign(pod: ApiObject, wanted: str) -> tuple[PatchOperation, ...]:
+    return (set_value(pod, CLASS, wanted), *drop(pod, PRIORITY), *drop(pod, POLICY))
+
+
+def _fill_in(pod: ApiObject, class_name: str, cluster: ClusterSnapshot) -> tuple[PatchOperation, ...]:
+    """What the plugin would have written, where it has not run; an unknown class is left to `/validate`."""
+    if at(pod, *PRIORITY) is not None:
+        return ()
+    try:
+        resolved = _resolve(class_name, cluster)
+    except Forbidden:
+        return ()
+    values = {CLASS: resolved.priority_class_name, PRIORITY: resolved.priority, POLICY: resolved.preemption_policy}
+    if not isinstance(pod.get("spec"), dict):
+        spec = {path[-1]: value for path, value in values.items() if value != ""}
+        return (set_value(pod, ("spec",), spec),)
+    absent = at(pod, *POLICY) is None
+    return tuple(
+        set_value(pod, path, value)
+        for path, value in values.items()
+        if value != (at(pod, *path) or "") and (path != POLICY or absent)
+    )

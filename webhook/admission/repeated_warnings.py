@@ -1,0 +1,119 @@
+"""Many warnings to one user within a minute: the first ones whole, then short ones, then a count.
+
+Only words are saved: what is not told in full stands in the audit annotations, and a denial is never touched.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from hashlib import blake2b
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.config import RepeatedWarnings
+from policies.findings import Action, one_line
+from webhook.admission import impact_annotation
+from webhook.admission.messages import MAX_WARNINGS, audit_of, cut, warnings_of, worst_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.config import Config
+    from policies.findings import Finding
+    from webhook.admission.decision import Decision
+    from webhook.admission.review import AdmissionRequest
+
+SECONDS: Final = 60.0
+FULL: Final = 3
+SHORT: Final = 7
+"""Of one rule to one user within so many seconds: so many in full, so many short ones, then a count of each ten."""
+EACH: Final = 10
+MAX_SHORT: Final = 100
+REMEMBERED: Final = 4096
+"""Pairs of user and rule, each of some 500 bytes: the longest unused one is forgotten, and is told in full again."""
+
+
+class _Heard(NamedTuple):
+    """When a user was last warned by a rule (the latest FULL + SHORT times), and how many warnings were held back."""
+
+    times: tuple[float, ...] = ()
+    held_back: int = 0
+
+
+class Turn(NamedTuple):
+    """How a warning is told: how many there were before it within the time, and how many were held back in a row."""
+
+    before: int
+    held_back: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is told as it is."""
+        return self.before < FULL
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is told in one short line."""
+        return FULL <= self.before < FULL + SHORT
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is not told, but how many have not been; kubectl prints a line that says the same only once."""
+        return self.before >= FULL + SHORT and self.held_back % EACH == 0
+
+
+class WarningLimiter:
+    """Remembers who was warned of what. Safe from any thread; no user makes it grow."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._heard: OrderedDict[bytes, _Heard] = OrderedDict()
+        self._lock = Lock()
+
+    def turn(self, user: str, rule: str, dry_run: bool = False) -> Turn:
+        """Count one more warning. A dry run is counted apart: it takes nothing from the request that follows."""
+        key = blake2b(f"{rule}\0{dry_run}\0{user}".encode(errors="replace"), digest_size=16).digest()
+        with self._lock:
+            now = self._clock()
+            times, held_back = self._heard.pop(key, _Heard())
+            times = tuple(time for time in times if time > now - SECONDS)
+            turn = Turn(len(times), (held_back if times else 0) + (len(times) >= FULL + SHORT))
+            self._heard[key] = _Heard((*times, now)[-FULL - SHORT :], turn.held_back)
+            while len(self._heard) > REMEMBERED:
+                self._heard.popitem(last=False)
+        return turn
+
+    def told(self, request: AdmissionRequest, decision: Decision, config: Config) -> Decision:
+        """The decision, its warnings as many and as long as they may be for this user now."""
+        warned = [finding for finding in decision.findings if finding.action is Action.WARN]
+        if not warned or not decision.response.allowed or config.repeated_warnings is RepeatedWarnings.FULL:
+            return decision
+        rules = dict.fromkeys(finding.rule for finding in worst_first(warned))
+        turns = {rule: self.turn(request.user.name, rule, request.dry_run) for rule in rules}
+        if all(turn.is_full for turn in turns.values()):
+            return decision
+        annotated = impact_annotation.wanted(request.subject, config)
+        lines = [
+            _short(next(f for f in warned if f.rule == rule).disclosed, request, annotated)
+            if turn.is_short
+            else f"{turn.held_back} more warnings of this rule were not shown [{rule}]"
+            for rule, turn in turns.items()
+            if turn.is_short or turn.is_count
+        ]
+        warnings = (*warnings_of(f for f in warned if turns[f.rule].is_full), *lines[:MAX_WARNINGS])
+        audit = {**audit_of(f for f in warned if not turns[f.rule].is_full), **decision.response.audit}
+        return replace(decision, response=replace(decision.response, warnings=warnings, audit=audit))
+
+
+def _short(finding: Finding, request: AdmissionRequest, annotated: bool) -> str:
+    """`Deployment web: no room; its pod would preempt 1 pod … (see its annotation) [preempts-running-pods]`."""
+    name, message = one_line(finding.object.name), one_line(finding.message)
+    message = message.removeprefix(name).lstrip()
+    if message.startswith("(priority "):
+        message = message.partition("): ")[2]
+    what = message.partition(". ")[0]
+    who = cut(f"{request.kind.kind} {name}".strip(), MAX_SHORT // 3)
+    where = " (see its annotation)" if annotated and finding.rule in impact_annotation.PREDICTING else ""
+    tail = f"{where} [{finding.rule}]"
+    return f"{cut(f'{who}: {what}', MAX_SHORT - len(tail))}{tail}"

@@ -1,0 +1,54 @@
+"""Two global defaults at once: the words for it, and which objects take the one that counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import listed
+from policies.kube_apiserver.priority import class_by_namespace, default_priority_class
+from policies.objects.fields import InvalidObject, at
+from policies.objects.reviewed_object import Operation
+from policies.objects.workload import pod_template_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.cluster import ClusterSnapshot
+    from policies.config import Config
+    from policies.objects.priority_class import PriorityClass
+    from policies.objects.reviewed_object import ReviewedObject
+
+AUDIT_KEY: Final = "several-global-defaults"
+
+
+def several(classes: Iterable[PriorityClass]) -> str:
+    """Which classes are all the global default, and which of them counts; empty where there are no two."""
+    defaults = [found for found in classes if found.global_default]
+    counts = default_priority_class(defaults)
+    if counts is None or len(defaults) < 2:
+        return ""
+    names = sorted(found.name for found in defaults)
+    return f"{listed(names, 10)} are all marked as the global default; {counts.name} counts: it is lowest"
+
+
+def said_of(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config) -> str:
+    """What the audit log is told of an object whose new pods take the global default while there are two; or nothing.
+
+    A pod that names the one that counts is among them: the API server has written it in before webhooks are asked.
+    """
+    said = several(cluster.priority_classes.values())
+    return said if said and _takes_it(subject, cluster, config) else ""
+
+
+def _takes_it(subject: ReviewedObject, cluster: ClusterSnapshot, config: Config) -> bool:
+    try:
+        template = pod_template_of(subject.object, config.options.pod_template_paths)
+    except InvalidObject:
+        return False
+    if template is None:
+        return False
+    name, classes = at(template.object, "spec", "priorityClassName") or "", cluster.priority_classes
+    if not template.is_template:
+        counts = default_priority_class(classes.values())
+        return subject.operation is Operation.CREATE and name in ("", counts.name if counts else "")
+    return name == "" and class_by_namespace("", cluster.namespace(subject.ref.namespace), classes) not in classes

@@ -1,0 +1,42 @@
+"""webhook.apiserver.object_api.ObjectApi by an ApiServer: one object at a time, in little time, and errors by type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from webhook.apiserver import ApiError as ServerError
+from webhook.apiserver import Timeouts
+from webhook.apiserver.object_api import Conflict, Forbidden, NotFound, ObjectApiError
+
+if TYPE_CHECKING:
+    from policies.objects.fields import ApiObject
+    from webhook.apiserver import ApiServer
+
+TIMEOUTS: Final = Timeouts(connect=1.0, read=2.0, whole=3.0)
+"""What asks has 5 s in the manifests to answer a request, and asks up to four times."""
+_TYPES: Final[dict[int, type[ObjectApiError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
+
+
+class TypedApi:
+    """Asks an API server. Safe from any thread."""
+
+    def __init__(self, server: ApiServer, timeouts: Timeouts = TIMEOUTS) -> None:
+        self._server, self._timeouts = server, timeouts
+
+    def get(self, path: str) -> dict[str, Any]:
+        """The object, or the list, at a path."""
+        return self._ask("GET", path)
+
+    def create(self, path: str, obj: ApiObject) -> dict[str, Any]:
+        """Create an object in a collection."""
+        return self._ask("POST", path, obj)
+
+    def replace(self, path: str, obj: ApiObject) -> dict[str, Any]:
+        """Put an object in place of the one with the same resourceVersion."""
+        return self._ask("PUT", path, obj)
+
+    def _ask(self, method: str, path: str, obj: ApiObject | None = None) -> dict[str, Any]:
+        try:
+            return self._server.request(method, path, body=obj, timeouts=self._timeouts)
+        except ServerError as error:
+            raise _TYPES.get(error.status, ObjectApiError)(f"{method} {path}: {error}") from error

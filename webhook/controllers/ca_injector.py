@@ -1,0 +1,115 @@
+"""What the CA injector looks after: the CAs, the certificate that replicas serve, caBundle, the owner."""
+
+from __future__ import annotations
+
+import logging
+from secrets import token_hex
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from webhook.apiserver.object_api import Forbidden
+from webhook.controllers.certificate_authority import Issuer
+from webhook.controllers.leader import RENEWAL_SECONDS, Election
+from webhook.controllers.registration import Registration
+from webhook.controllers.tasks import Tasks
+from webhook.logs import log_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import Event
+
+    from webhook.apiserver.object_api import ObjectApi
+    from webhook.controllers.installation import Installation
+    from webhook.metrics import Metrics
+
+LOOK_SECONDS: Final = 5.0
+"""How often the Secrets and the webhook configurations are read, by whom is elected. Ends of certificates are read off
+the wall clock: a machine that slept sees at once."""
+OWNER_SECONDS: Final = 60.0
+UPGRADE_SECONDS: Final = 300.0
+"""After which no replica is there any more that was there when the injector started, but for stuck rollouts."""
+_TOKEN_BYTES: Final = 32
+
+
+class CaInjector:
+    """Does what is due, again and again. `beat` is called before each task: who waits for longer is stuck."""
+
+    def __init__(
+        self,
+        api: ObjectApi,
+        installation: Installation,
+        metrics: Metrics,
+        beat: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._beat, self._api, self._installation = beat, api, installation
+        self._tasks = Tasks(metrics, clock)
+        self._election = Election(api, installation.election, installation.identity, clock)
+        self._registration = Registration(api)
+        self._issuer = Issuer(api, installation.authorities, installation.serving, installation.names, metrics)
+        self._clock, self._started = clock, clock()
+        self._looked = False
+        metrics.leader.set_function(lambda: float(self._election.is_leader))
+
+    def fault(self) -> str:
+        """What does not work; empty where all does. One that is not elected has nothing to do, which is no fault."""
+        if not self._looked:
+            return "not looked yet"
+        return "; ".join(f"{task}: {why}" for task, why in self._tasks.faults.items())
+
+    def run(self, stop: Event) -> None:
+        """Look after it all until the event is set."""
+        while not stop.is_set():
+            self.reconcile()
+            stop.wait(LOOK_SECONDS)
+        self._attempt("resignation", 0, self._election.resign)
+
+    def reconcile(self) -> None:
+        """Do everything that is due. Raises nothing."""
+        self._attempt("election", RENEWAL_SECONDS, self._elect)
+        if self._election.is_leader:
+            self._attempt("certificates", 0, self._certificates)
+            self._attempt("owner", OWNER_SECONDS, self._own)
+        self._looked = True
+
+    def _attempt(self, task: str, seconds: float, run: Callable[[], object]) -> None:
+        self._beat()
+        self._tasks.attempt(task, seconds, run)
+
+    def _elect(self) -> None:
+        before = self._election.is_leader
+        if self._election.reconcile() is not before:
+            log_event("election", {"writer": not before})
+
+    def _own(self) -> None:
+        """Let the garbage collector take the configurations away when the namespace goes."""
+        namespace = self._api.get(self._installation.path)
+        try:
+            self._registration.own(namespace)
+        except Forbidden as error:  # by the plugin OwnerReferencesPermissionEnforcement, which wants more rights
+            log_event("not owned", {"why": str(error)}, logging.WARNING)
+
+    def _token(self, *, is_new: bool) -> str:
+        """What API servers are to bring; empty where it is not time to tell them.
+
+        Replicas of a version that knows no such path may be there until the upgrade to the first one with it is over.
+        """
+        if self._registration.tokens:
+            return self._registration.tokens[0]
+        if self._issuer.token:
+            return self._issuer.token
+        if is_new or self._clock() - self._started >= UPGRADE_SECONDS:
+            return token_hex(_TOKEN_BYTES)
+        return ""
+
+    def _certificates(self) -> None:
+        """Announce the CAs, then let a coming one sign; what it signs is put out once all configurations name it."""
+        announced = self._registration.reconcile() or frozenset()
+        self._issuer.reconcile(announced)
+        authorities = self._issuer.authorities
+        if authorities.current is None:
+            return
+        token = self._token(is_new=not announced)
+        trusted = self._registration.reconcile(authorities.bundle(), token)
+        if trusted is None or authorities.current.certificate in trusted:
+            self._issuer.issue(token)

@@ -1,0 +1,169 @@
+"""forewarn as its own authority: CAs in a Secret that only the CA injector reads, the leaf in one that replicas read.
+
+A CA is announced before it signs, and is trusted until it ends: whatever API server and replica meet, the one trusts
+the other's certificate. States of a CA: coming (announced), current (signs), former (trusted).
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from policies.objects.fields import at
+from webhook.apiserver.object_api import Conflict
+from webhook.controllers.serving_certificate import RENEWED_AT, Served, bad, decoded
+from webhook.logs import log_event
+from webhook.x509 import Authority, NoCertificate, certificates_in, validity_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from policies.objects.fields import ApiObject
+    from webhook.apiserver.object_api import ObjectApi
+    from webhook.metrics import Metrics
+
+LEAF_LIFE: Final = timedelta(days=7)
+"""Renewed at two thirds: nobody may be there to sign for two days, and nothing ends."""
+ANNOUNCED_FOR: Final = timedelta(hours=1)
+"""How long the webhook configurations have named a CA before it signs, so that every API server knows it by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateAuthorities:
+    """What the Secret holds; empty in the manifests. `former`: certificates in PEM, newest first.
+
+    `announced_at`: since when every webhook configuration has been seen to name the coming one.
+    """
+
+    current: Authority | None = None
+    successor: Authority | None = None
+    retired: tuple[bytes, ...] = ()
+    announced_at: datetime | None = None
+
+    @classmethod
+    def from_secret(cls, secret: ApiObject) -> CertificateAuthorities:
+        """Read a Secret. Raises BadSecret."""
+        data = at(secret, "data") or {}
+        try:
+            retired = tuple(certificates_in(decoded(data, "former.crt")))
+        except NoCertificate as error:
+            raise bad("former.crt", error) from None
+        return cls(_authority(data, "tls"), _authority(data, "next"), retired, _moment(data, "next.announced"))
+
+    def to_data(self) -> dict[str, str]:
+        """The Secret's data."""
+        texts = {"former.crt": b"".join(self.retired)}
+        for name, authority in (("tls", self.current), ("next", self.successor)):
+            if authority:
+                texts |= {f"{name}.crt": authority.certificate, f"{name}.key": authority.key}
+        if self.announced_at:
+            texts["next.announced"] = self.announced_at.isoformat().encode()
+        return {key: base64.b64encode(text).decode() for key, text in texts.items() if text}
+
+    def bundle(self) -> bytes:
+        """What API servers must trust, in PEM."""
+        return b"".join([a.certificate for a in (self.current, self.successor) if a] + list(self.retired))
+
+    def advanced(self, now: datetime, announced: Collection[bytes]) -> CertificateAuthorities:
+        """What the Secret should hold now. `announced`: the CAs that every webhook configuration names."""
+        retired = tuple(pem for pem in self.retired if validity_of(pem).not_after > now)
+        current, successor = self.current, self.successor
+        if successor and (successor.validity.not_after <= now):
+            successor = None
+        if current is None or current.validity.not_after <= now:
+            return CertificateAuthorities(successor or Authority.make(now), None, retired)
+        if successor is None:
+            due = now >= current.validity.part(RENEWED_AT)
+            return CertificateAuthorities(current, Authority.make(now) if due else None, retired)
+        if successor.certificate not in announced:
+            return CertificateAuthorities(current, successor, retired)
+        since = min(self.announced_at or now, now)
+        if now - since >= ANNOUNCED_FOR:
+            return CertificateAuthorities(successor, None, (current.certificate, *retired))
+        return CertificateAuthorities(current, successor, retired, since)
+
+
+class Issuer:
+    """Keeps the CAs in one Secret, and in another one a certificate by the current one. One thread calls it.
+
+    `cas`, `leaf`: paths of the Secrets.
+    """
+
+    def __init__(
+        self,
+        api: ObjectApi,
+        cas: str,
+        leaf: str,
+        names: Sequence[str],
+        metrics: Metrics,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api, self._cas, self._leaf, self._names, self._now = api, cas, leaf, tuple(names), now
+        self.authorities = CertificateAuthorities()
+        self.token = ""
+        """What is kept beside the certificate, as it was seen last."""
+        metrics.authority_expiry.set_function(self._expiry)
+
+    def reconcile(self, announced: Collection[bytes] = ()) -> None:
+        """Read the CAs, and make another one if need be. Raises ApiError, BadSecret."""
+        secret = self._api.get(self._cas)
+        found = wanted = CertificateAuthorities.from_secret(secret)
+        if found.current is None and self.authorities.current:
+            wanted = self.authorities  # somebody has emptied it: what API servers trust must not change for that
+        else:
+            wanted = found.advanced(self._now(), announced)
+        if wanted != found:
+            try:
+                self._api.replace(self._cas, {**secret, "data": wanted.to_data()})
+            except Conflict:
+                return  # somebody else was quicker; what was written is read at the next look
+            log_event("authority", {"certificates": len(certificates_in(wanted.bundle()))})
+        self.authorities = wanted
+
+    def issue(self, token: str = "") -> None:
+        """Sign a certificate if it is time, and keep the token beside it. Raises ApiError, BadSecret."""
+        current, now = self.authorities.current, self._now()
+        if current is None:
+            return
+        secret = self._api.get(self._leaf)
+        found = Served.from_secret(secret)
+        certificate, self.token = found.certificate, token or found.token
+        if certificate is None or certificate.ca != current.certificate or found.is_due(now):
+            certificate = current.sign(now, self._names, LEAF_LIFE)
+        made = Served(certificate, self.token)
+        if made == found:
+            return
+        try:
+            self._api.replace(self._leaf, {**secret, "data": made.to_data()})
+        except Conflict:
+            return
+        log_event("issued", {"not_after": certificate.not_after.isoformat()})
+
+    def _expiry(self) -> float:
+        current = self.authorities.current
+        return current.validity.not_after.timestamp() if current else 0.0
+
+
+def _authority(data: Mapping[str, str], name: str) -> Authority | None:
+    certificate, key = decoded(data, f"{name}.crt"), decoded(data, f"{name}.key")
+    if not certificate and not key:
+        return None
+    try:
+        return Authority.read(certificate, key)
+    except NoCertificate as error:
+        raise bad(f"{name}.crt and {name}.key", error) from None
+
+
+def _moment(data: Mapping[str, str], key: str) -> datetime | None:
+    text = decoded(data, key).decode("utf-8", "replace")
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = datetime.min
+    if moment.tzinfo is None:
+        raise bad(key, f'"{text[:80]}" is no date with time and zone')
+    return moment

@@ -1,0 +1,1 @@
+"""Only one PriorityClass becomes the global default: reservation by Lease, and a count of what is there."""

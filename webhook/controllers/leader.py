@@ -1,0 +1,127 @@
+"""coordination.k8s.io Leases: compare-and-swap by resourceVersion, and the election of one writer.
+
+No clock but one's own counts: a lease has run out when this process itself has seen it stand unchanged for that long,
+as in client-go tools/leaderelection. The times that are written are for people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.objects.fields import at
+from webhook.apiserver.object_api import Conflict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.objects.fields import ApiObject
+    from webhook.apiserver.object_api import ObjectApi
+
+ELECTION_SECONDS: Final = 30
+"""After which a silent writer is succeeded."""
+RENEWAL_SECONDS: Final = 10.0
+
+
+def lease_path(namespace: str, name: str) -> str:
+    """Where a Lease is."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A Lease as it was read. What it makes of itself is to be written; only one of several writers succeeds."""
+
+    object: ApiObject
+
+    @property
+    def holder(self) -> str:
+        """Who holds it; empty where nobody does."""
+        return at(self.object, "spec", "holderIdentity") or ""
+
+    @property
+    def version(self) -> str:
+        """Its resourceVersion."""
+        return at(self.object, "metadata", "resourceVersion") or ""
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """What else its holder wrote."""
+        return at(self.object, "metadata", "annotations") or {}
+
+    def held(self, holder: str, seconds: int, now: datetime, annotations: Mapping[str, str]) -> ApiObject:
+        """The same Lease, held from now on (UTC)."""
+        spec = at(self.object, "spec") or {}
+        time = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        changes = spec.get("leaseTransitions") or 0
+        new = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": time}
+        if holder != self.holder:
+            new |= {"acquireTime": time, "leaseTransitions": changes + 1}
+        return self._with({**spec, **new}, annotations)
+
+    def freed(self) -> ApiObject:
+        """The same Lease, held by nobody."""
+        spec = at(self.object, "spec") or {}
+        return self._with({key: value for key, value in spec.items() if key == "leaseTransitions"}, {})
+
+    def _with(self, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> ApiObject:
+        kept = {key: value for key, value in self.annotations.items() if not key.startswith("forewarn.dev/")}
+        metadata = {**(at(self.object, "metadata") or {}), "annotations": {**kept, **annotations}}
+        return {**self.object, "metadata": metadata, "spec": spec}
+
+
+class Observation:
+    """How long this process has seen a lease stand unchanged."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock, self._version, self._since = clock, "", 0.0
+
+    def seconds(self, lease: Lease) -> float:
+        """For how long this very version has been seen; 0 when it is new."""
+        if lease.version != self._version:
+            self._version, self._since = lease.version, self._clock()
+        return self._clock() - self._since
+
+
+class Election:
+    """One of several replicas is the writer. It is no proof: what a writer does must be harmless when two do it."""
+
+    def __init__(self, api: ObjectApi, path: str, identity: str, clock: Callable[[], float] = monotonic) -> None:
+        self._api, self._path, self._identity, self._clock = api, path, identity, clock
+        self._observation = Observation(clock)
+        self._renewed: float | None = None
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this replica is the writer."""
+        return self._renewed is not None and self._clock() - self._renewed < ELECTION_SECONDS
+
+    def reconcile(self) -> bool:
+        """Renew the lease, or take it if nobody holds it any more; whether this replica is the writer.
+
+        Raises ApiError.
+        """
+        started = self._clock()
+        lease = Lease(self._api.get(self._path))
+        mine = lease.holder == self._identity
+        if not mine:
+            self._renewed = None
+            if lease.holder and self._observation.seconds(lease) < ELECTION_SECONDS:
+                return False
+        try:
+            self._api.replace(self._path, lease.held(self._identity, ELECTION_SECONDS, datetime.now(UTC), {}))
+        except Conflict:
+            return self.is_leader
+        self._renewed = started
+        return True
+
+    def resign(self) -> None:
+        """Leave the place to another replica at once. Raises ApiError."""
+        if self._renewed is None:
+            return
+        self._renewed = None
+        lease = Lease(self._api.get(self._path))
+        if lease.holder == self._identity:
+            self._api.replace(self._path, lease.freed())

@@ -1,0 +1,110 @@
+"""What a serving replica looks after in a cluster: the certificate it is given, the place of the global default."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from webhook.controllers.default_class.monitor import GlobalDefaults
+from webhook.controllers.default_class.reservation import RECONCILE_SECONDS, Reservations
+from webhook.controllers.registration import Registration
+from webhook.controllers.serving_certificate import ServingCertificate
+from webhook.controllers.tasks import Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.cluster import ClusterSnapshot
+    from webhook.apiserver.object_api import ObjectApi
+    from webhook.controllers.installation import Installation
+    from webhook.http.tls import SwappingContext
+    from webhook.metrics import Metrics
+
+CERTIFICATE_SECONDS: Final = 10.0
+"""Between two looks at the certificate."""
+_PENDING_SECONDS: Final = 1.0
+_CERTIFICATE: Final = "certificate"
+
+
+class ReplicaControllers:
+    """Does what is due, again and again, on a thread of its own.
+
+    `contexts`: None where the certificate comes by files.
+    """
+
+    def __init__(
+        self,
+        api: ObjectApi,
+        installation: Installation,
+        metrics: Metrics,
+        contexts: SwappingContext | None,
+        cluster: Callable[[], ClusterSnapshot | None],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._tasks = Tasks(metrics, clock)
+        self._registration = Registration(api)
+        self._serving = ServingCertificate(api, installation.serving, contexts, metrics) if contexts else None
+        self._defaults = GlobalDefaults(metrics)
+        self.reservations = Reservations(api, installation.default, metrics, clock)
+        self._trusted = contexts is None
+        self._why = "not looked yet"
+        self._stop = Event()
+
+    def fault(self) -> str:
+        """Why no request may be sent here yet: API servers do not trust the certificate. Empty once they do."""
+        why = self._tasks.faults.get(_CERTIFICATE, self._why)
+        return "" if self._trusted else f"API servers do not trust the certificate yet: {why}"
+
+    def tokens(self) -> tuple[str, ...]:
+        """What API servers are told to bring, as was read last; nothing where they are not."""
+        return self._registration.tokens
+
+    def start(self) -> Callable[[], None]:
+        """Begin; returns what ends it."""
+        thread = Thread(target=self._run, name="upkeep", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            self._stop.set()
+            self.reservations.wake.set()
+            thread.join(2 * RECONCILE_SECONDS)
+
+        return end
+
+    def reconcile(self) -> None:
+        """Do everything that is due. Raises nothing."""
+        if self._serving:
+            seconds = CERTIFICATE_SECONDS if self._trusted else 0
+            self._tasks.attempt(_CERTIFICATE, seconds, self._certificate)
+        self._tasks.attempt("global default", 0, self.reservations.reconcile)
+        self._tasks.attempt("count of defaults", RECONCILE_SECONDS, self._count_defaults)
+
+    def _run(self) -> None:
+        wake = self.reservations.wake
+        while not self._stop.is_set():
+            wake.clear()
+            self.reconcile()
+            wake.wait(_PENDING_SECONDS if self.reservations.pending or not self._trusted else RECONCILE_SECONDS)
+
+    def _certificate(self) -> None:
+        """Take over what the CA injector has issued, then say whether API servers trust it."""
+        assert self._serving is not None
+        self._serving.reconcile()
+        served = self._serving.served.certificate
+        if served is None:
+            self._why = "the Secret forewarn-serving-cert is empty; forewarn-ca-injector fills it"
+            return
+        trusted = self._registration.reconcile()
+        if self._trusted:
+            return
+        if trusted is None or served.ca in trusted:
+            self._trusted = True
+        else:
+            self._why = "the webhook configurations do not name its CA; forewarn-ca-injector writes it in"
+
+    def _count_defaults(self) -> None:
+        cluster = self._cluster()
+        if cluster is not None:
+            self._defaults.reconcile(cluster.priority_classes)

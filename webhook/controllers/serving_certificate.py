@@ -1,0 +1,125 @@
+"""The certificate that every replica serves, out of the Secret into which the CA injector puts it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from policies.objects.fields import at
+from webhook.http.tls import server_context
+from webhook.logs import log_event
+from webhook.x509 import Certificate, NoCertificate, validity_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.objects.fields import ApiObject
+    from webhook.apiserver.object_api import ObjectApi
+    from webhook.http.tls import SwappingContext
+    from webhook.metrics import Metrics
+
+RENEWED_AT: Final = 2 / 3
+"""The share of its life after which a certificate is succeeded: a leaf by another leaf, a CA by a coming one."""
+
+
+_TOKEN: Final = re.compile("[0-9a-f]{64}")
+
+
+class BadSecret(ValueError):
+    """A Secret holds something else than it should: which key of it, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the Secret holds, in the layout of cert-manager (tls.crt, tls.key, ca.crt); empty in the manifests.
+
+    `token`: what API servers were told to bring, for when somebody takes it out of the webhook configurations.
+    """
+
+    certificate: Certificate | None = None
+    token: str = ""
+
+    @classmethod
+    def from_secret(cls, secret: ApiObject) -> Served:
+        """Read a Secret. Raises BadSecret."""
+        data = at(secret, "data") or {}
+        chain, key, ca = (decoded(data, name) for name in ("tls.crt", "tls.key", "ca.crt"))
+        token = decoded(data, "token").decode("ascii", "replace")
+        token = token if _TOKEN.fullmatch(token) else ""
+        if not (chain or key or ca):
+            return cls(token=token)
+        try:
+            found = Certificate(chain, key, ca, validity_of(chain).not_after)
+            server_context(found)
+            validity_of(ca)
+        except (NoCertificate, ssl.SSLError) as error:
+            raise bad("tls.crt, tls.key and ca.crt", error) from None
+        return cls(found, token)
+
+    def to_data(self) -> dict[str, str]:
+        """The Secret's data."""
+        made = self.certificate
+        texts = {"tls.crt": made.chain, "tls.key": made.key, "ca.crt": made.ca} if made else {}
+        if self.token:
+            texts["token"] = self.token.encode()
+        return {key: base64.b64encode(text).decode() for key, text in texts.items()}
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether another certificate should take the place of this one: it is old, or not of this time, or missing."""
+        if self.certificate is None:
+            return True
+        life = validity_of(self.certificate.chain)
+        return not life.not_before <= now < life.part(RENEWED_AT)
+
+
+class ServingCertificate:
+    """Serves what is in the Secret. One thread calls it."""
+
+    def __init__(
+        self,
+        api: ObjectApi,
+        path: str,
+        contexts: SwappingContext,
+        metrics: Metrics,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api, self._path, self._contexts, self._now = api, path, contexts, now
+        self.served = Served()
+        metrics.authority_expiry.set_function(self._expiry)
+
+    def reconcile(self) -> None:
+        """Read the Secret, and serve what is in it from the next handshake on. Raises ApiError, BadSecret.
+
+        An emptied Secret, and a certificate that has ended while ours has not, change nothing.
+        """
+        found = Served.from_secret(self._api.get(self._path))
+        if found.certificate is None or found.certificate == self.served.certificate:
+            return
+        ours, now = self.served.certificate, self._now()
+        if ours and now < ours.not_after and not now < found.certificate.not_after:
+            raise bad("tls.crt", f"it ended {found.certificate.not_after.isoformat()}; an older one is served")
+        self._contexts.swap(found.certificate)
+        self.served = found
+        log_event("certificate", {"not_after": found.certificate.not_after.isoformat()})
+
+    def _expiry(self) -> float:
+        served = self.served.certificate
+        return validity_of(served.ca).not_after.timestamp() if served else 0.0
+
+
+def decoded(data: Mapping[str, str], key: str) -> bytes:
+    """What a Secret's data has under a key; empty where there is nothing. Raises BadSecret."""
+    try:
+        return base64.b64decode(data.get(key) or "", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise bad(key, error) from None
+
+
+def bad(key: str, why: object) -> BadSecret:
+    """What is said of a Secret that cannot be used."""
+    return BadSecret(f"the Secret's {key}: {why}; take everything out of its data, and it is filled anew")

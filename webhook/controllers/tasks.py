@@ -1,0 +1,46 @@
+"""What has to be done again and again: each task when it is due, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from webhook.apiserver.object_api import ObjectApiError
+from webhook.controllers.serving_certificate import BadSecret
+from webhook.logs import LOGGER, log_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from webhook.metrics import Metrics
+
+
+class Tasks:
+    """Runs tasks by name. One thread calls it."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = monotonic) -> None:
+        self._metrics, self._clock = metrics, clock
+        self._due: dict[str, float] = {}
+        self.faults: dict[str, str] = {}
+        """Why tasks failed the last time they were run, by name."""
+
+    def attempt(self, task: str, seconds: float, run: Callable[[], object]) -> None:
+        """Do a task if it is due, and again after so many seconds. One that fails is due at once. Raises nothing."""
+        now = self._clock()
+        if now < self._due.get(task, now):
+            return
+        try:
+            run()
+            self._due[task] = now + seconds
+            self.faults.pop(task, None)
+        except (ObjectApiError, BadSecret) as error:
+            self._failed(task, str(error))
+            log_event("upkeep failed", {"task": task, "why": str(error)}, logging.WARNING)
+        except Exception as error:
+            self._failed(task, f"{type(error).__name__}, see the log")
+            LOGGER.exception("upkeep failed")
+
+    def _failed(self, task: str, why: str) -> None:
+        self._metrics.count(self._metrics.upkeep_failures, task)
+        self.faults[task] = why

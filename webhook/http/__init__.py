@@ -1,0 +1,1 @@
+"""HTTP over TLS: the server, its limits, and the routes."""

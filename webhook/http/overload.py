@@ -1,0 +1,136 @@
+"""Limits on requests in flight: their number, and the memory of their bodies. Beyond them the slowest is given up."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from webhook.admission.endpoint import TOO_MANY
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from webhook.admission.endpoint import Gate, Reply
+
+
+class NoRoom(Exception):
+    """The bodies in flight take all the room there is."""
+
+
+@dataclass(eq=False, slots=True)
+class InFlightRequest:
+    """One request that was let in. `held`: bytes of its body."""
+
+    came: float = field(default_factory=monotonic)
+    held: int = 0
+    given_away: bool = False
+
+
+class Coming:
+    """The time in which a body comes. Raises TimeoutError at its end, or as soon as it has to give way.
+
+    It is an asyncio.timeout whose end is looked at now and then: most bodies are there already, and a timer for each
+    costs more than to read it.
+    """
+
+    __slots__ = ("_intake", "_place", "_timeout")
+
+    def __init__(self, intake: InFlightLimiter, in_flight: InFlightRequest) -> None:
+        self._intake, self._place, self._timeout = intake, in_flight, asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+        self._intake.wait_for(self._place, self._timeout)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._intake.no_longer(self._place)
+        await self._timeout.__aexit__(kind, error, traceback)
+
+
+class InFlightLimiter:
+    """Lets requests in up to the limits. Beyond them it gives up the request whose body has been arriving for longest,
+    if that is longer than `patience` (seconds), else it refuses the new one. `room`: bytes of all bodies in flight.
+    `seconds`: how long one may take.
+
+    One event loop alone calls it.
+    """
+
+    def __init__(self, gate: Gate, room: int, patience: float, seconds: float) -> None:
+        self._gate, self._room, self._patience, self._seconds = gate, room, patience, seconds
+        self._coming: dict[InFlightRequest, asyncio.Timeout] = {}
+        self._held = 0
+        self._is_looking = False
+
+    def enter(self) -> InFlightRequest | Reply:
+        """A place, or why there is none. Whoever has one must leave."""
+        refusal = self._gate.enter()
+        if refusal is not TOO_MANY:
+            return refusal or InFlightRequest()
+        slowest = self._cut_off_the_slowest()
+        if slowest is None:
+            return refusal
+        slowest.given_away = True
+        return InFlightRequest()
+
+    def leave(self, in_flight: InFlightRequest) -> None:
+        """The request has been answered."""
+        self._release(in_flight)
+        if not in_flight.given_away:
+            self._gate.leave()
+
+    def coming(self, in_flight: InFlightRequest) -> Coming:
+        """While its body comes."""
+        return Coming(self, in_flight)
+
+    def wait_for(self, in_flight: InFlightRequest, timeout: asyncio.Timeout) -> None:
+        """Its body is coming."""
+        self._coming[in_flight] = timeout
+        if not self._is_looking:
+            self._is_looking = True
+            asyncio.get_running_loop().call_later(self._seconds, self._reconcile)
+
+    def no_longer(self, in_flight: InFlightRequest) -> None:
+        """It has come, or is not waited for."""
+        self._coming.pop(in_flight, None)
+
+    def _reconcile(self) -> None:
+        """End the time of those that came so long ago, and look again when the next one's ends."""
+        self._is_looking = False
+        now, loop = monotonic(), asyncio.get_running_loop()
+        while (in_flight := next(iter(self._coming), None)) is not None:  # they are in the order in which they came
+            if (left := in_flight.came + self._seconds - now) > 0:
+                self._is_looking = True
+                loop.call_later(left, self._reconcile)
+                return
+            self._end(in_flight)
+
+    def hold(self, in_flight: InFlightRequest, size: int) -> None:
+        """So many more bytes of it have come. Raises NoRoom."""
+        while self._held + size > self._room:
+            slowest = self._cut_off_the_slowest()
+            if slowest is None or slowest is in_flight:
+                self._release(in_flight)
+                raise NoRoom
+            self._release(slowest)
+        self._held += size
+        in_flight.held += size
+
+    def _cut_off_the_slowest(self) -> InFlightRequest | None:
+        in_flight = next(iter(self._coming), None)
+        if in_flight is None or monotonic() - in_flight.came < self._patience:
+            return None
+        self._end(in_flight)
+        return in_flight
+
+    def _end(self, in_flight: InFlightRequest) -> None:
+        timeout = self._coming.pop(in_flight)
+        if not timeout.expired():
+            timeout.reschedule(asyncio.get_running_loop().time())
+
+    def _release(self, in_flight: InFlightRequest) -> None:
+        self._held -= in_flight.held
+        in_flight.held = 0

@@ -1,0 +1,140 @@
+"""TLS contexts that change their certificate without closing a connection, and who may connect to them."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import ExitStack
+from dataclasses import dataclass
+from tempfile import NamedTemporaryFile
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from webhook.x509 import Certificate, NoCertificate, certificates_in, validity_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+
+class TlsError(ValueError):
+    """A certificate or key that cannot be served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What is asked of clients: the least TLS version, and a certificate by one of these CAs (PEM; empty: none)."""
+
+    minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+    client_ca: bytes = b""
+
+
+TLS_1_3: Final = Demands()
+
+
+def read_certificate(chain: Path, key: Path) -> Certificate:
+    """Read a certificate and its key. Raises TlsError, naming the file."""
+    texts = [_read(path) for path in (chain, key)]
+    try:
+        certificate = Certificate(texts[0], texts[1], b"", validity_of(texts[0]).not_after)
+    except NoCertificate as error:
+        raise TlsError(f"{chain}: {error}") from None
+    try:
+        server_context(certificate)
+    except ssl.SSLError as error:
+        raise TlsError(f"{key}: not the key of {chain}: {error.reason or error}") from None
+    return certificate
+
+
+def untimely(certificate: Certificate, now: datetime) -> str:
+    """Why a certificate does not hold now; empty where it does."""
+    begins, ends = validity_of(certificate.chain)
+    if now < begins:
+        return f"it begins only on {begins.isoformat()}"
+    return f"it ended on {ends.isoformat()}" if now >= ends else ""
+
+
+def worse(held: Certificate, new: Certificate, now: datetime) -> str:
+    """Why a new certificate may not take the place of the one that is served; empty where it may."""
+    why = untimely(new, now)
+    return f"{why}, and the one that is served holds" if why and not untimely(held, now) else ""
+
+
+def read_authorities(path: Path) -> bytes:
+    """Read the CAs that client certificates must come from. Raises TlsError, naming the file."""
+    pem = _read(path)
+    try:
+        found = certificates_in(pem)
+    except NoCertificate as error:
+        raise TlsError(f"{path}: {error}") from None
+    if not found:
+        raise TlsError(f"{path}: no certificate in PEM: it is empty")
+    return b"".join(found)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TlsError(f"{path}: {error.strerror}") from error
+
+
+def server_context(certificate: Certificate, demands: Demands = TLS_1_3) -> ssl.SSLContext:
+    """A context that serves this certificate.
+
+    Raises ssl.SSLError where key and chain do not belong together, TlsError where there is no room for a file.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = demands.minimum
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # of TLS 1.2; those of 1.3 are all good
+    context.set_alpn_protocols(["http/1.1"])
+    context.num_tickets = 0  # API servers do not resume
+    if demands.client_ca:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cadata=demands.client_ca.decode("ascii"))
+    with ExitStack() as stack:
+        paths = []
+        try:
+            for pem in (certificate.chain, certificate.key):
+                file = stack.enter_context(NamedTemporaryFile(suffix=".pem"))  # only its owner can read it
+                file.write(pem)
+                file.flush()
+                paths.append(file.name)
+        except OSError as error:
+            raise TlsError(f"certificate and key are loaded from temporary files: {error.strerror}") from error
+        context.load_cert_chain(*paths)
+    return context
+
+
+class SwappingContext:
+    """`listening` hands every new connection to the context that is in force: a live one is never changed."""
+
+    def __init__(self, certificate: Certificate, demands: Demands = TLS_1_3) -> None:
+        self.certificate, self.demands, self._lock = certificate, demands, Lock()
+        self.listening = server_context(certificate, demands)
+        self._current = self.listening
+        self.listening.sni_callback = self._hand_over
+
+    def swap(self, certificate: Certificate | None = None, demands: Demands | None = None) -> None:
+        """Serve another certificate, or trust other clients, from the next handshake on. Raises ssl.SSLError.
+
+        The least version, and whether a client certificate is asked for, are those of the start: OpenSSL takes them
+        from the context that listens.
+        """
+        with self._lock:
+            certificate, demands = certificate or self.certificate, demands or self.demands
+            self._current = server_context(certificate, demands)
+            self.certificate, self.demands = certificate, demands
+
+    def _hand_over(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._current
+
+
+def client_names(peer: Mapping[str, Any]) -> frozenset[str]:
+    """The names in a client's certificate, as `getpeercert()` gives it: common names, DNS names and URIs."""
+    common = {value for part in peer.get("subject", ()) for key, value in part if key == "commonName"}
+    return frozenset(common | {value for kind, value in peer.get("subjectAltName", ()) if kind in _KINDS})
+
+
+_KINDS: Final = frozenset({"DNS", "URI"})
