@@ -1,0 +1,24 @@
+"""The glossary names things that are there, each once."""
+
+import re
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROWS = re.findall(r"^\| ([a-z ]+) \| (.+) \| `([\w.]+)` \|$", Path("docs/glossary.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [name for _, _, name in ROWS])
+def test_every_word_has_its_name_in_the_code(name: str) -> None:
+    parts = name.split(".")
+    paths = [Path(*parts[:n]) for n in range(1, len(parts))]
+    modules = [len(path.parts) for path in paths if path.is_dir() or path.with_suffix(".py").is_file()]
+    assert reduce(getattr, parts[max(modules) :], import_module(".".join(parts[: max(modules)]))) is not None
+
+
+def test_words_are_told_once_and_in_a_line() -> None:
+    words = [word for word, _, _ in ROWS]
+    assert len(words) == len(set(words)) >= 12
+    assert len(ROWS) == Path("docs/glossary.md").read_text().count("\n|") - 2
