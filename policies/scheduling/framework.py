@@ -329,13 +329,13 @@ class Framework:
         """
         work = meter()
         table: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
-        prepared, weights = self.profile.at("preScore"), self.profile.weights
+        weights = self.profile.weights
         for plugin in self.scores:
             name = plugin.name
             if name in state.skip_score:
                 continue
-            lacking: str = getattr(plugin, "needs_pre_score", "")
-            if lacking and name not in prepared:
+            lacking = self._lacks_for_score(plugin)
+            if lacking:
                 return failed(lacking).while_running(f'plugin "{name}" failed with', name)
             scores = {}
             for node in nodes:
@@ -348,6 +348,18 @@ class Framework:
         for row in table.values():
             row["total"] = sum(row.values())
         return table
+
+    def _lacks_for_score(self, plugin: Any) -> str:
+        """What a plugin says that cannot score, because the profile leaves out what would have prepared it."""
+        before = {"preScore": "needs_pre_score", "preFilter": "scores_what_pre_filter_found"}
+        return next(
+            (
+                getattr(plugin, said)
+                for point, said in before.items()
+                if getattr(plugin, said, "") and plugin.name not in self.profile.at(point)
+            ),
+            "",
+        )
 
 
 def _failing(reason: str) -> Callable[[CycleState, Pod, NodeInfo], Status | None]:

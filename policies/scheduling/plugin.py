@@ -41,6 +41,8 @@ class Plugin:
     name: ClassVar[str]
     needs_pre_filter: ClassVar[str] = ""
     needs_pre_score: ClassVar[str] = ""
+    scores_what_pre_filter_found: ClassVar[str] = ""
+    """What upstream says at Score of a profile that leaves its PreFilter out."""
     foreign: ClassVar[bool] = False
     """Whether it is not one of kube-scheduler's own."""
     makes_room_in_columns: ClassVar[bool | None] = None

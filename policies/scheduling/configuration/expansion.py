@@ -6,18 +6,21 @@ Source: kubernetes `pkg/scheduler/framework/runtime/framework.go` (`NewFramework
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.kube_apiserver.validation.field_errors import FieldError, go_quote
 from policies.scheduling.configuration.plugin_sets import ALL, PluginSet
 from policies.scheduling.configuration.schema import MULTI_POINT, POINTS
 from policies.scheduling.framework import extends
+from policies.scheduling.plugin import MAX_NODE_SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.findings import Path
     from policies.semantics import Semantics
+
+_MAX_TOTAL_SCORE: Final = 2**63 - 1
 
 
 class Expansion:
@@ -35,6 +38,7 @@ class Expansion:
         if not self.faults:
             self.points = {point: self._expand(point) for point in POINTS}
             self._check_needed()
+            self._check_weights()
 
     def weights(self) -> dict[str, int]:
         """What stands at score itself comes first; a weight that is not given is 1."""
@@ -96,6 +100,21 @@ class Expansion:
             )
         if not self.points["bind"]:
             self.faults.append(FieldError((*path, "bind"), f"at least one bind plugin is needed {profile}"))
+
+    def _check_weights(self) -> None:
+        """A sum below zero counts as one that overflows: upstream's own check of it does."""
+        total = 0
+        for weight in self.weights().values():
+            if weight * MAX_NODE_SCORE > _as_int64(_MAX_TOTAL_SCORE - total):
+                path = (*self._path, "plugins", "score")
+                self.faults.append(FieldError(path, "score plugins: total score of Score plugins could overflow"))
+                return
+            total += weight * MAX_NODE_SCORE
+
+
+def _as_int64(number: int) -> int:
+    """A number as Go's int64 has it: beyond its ends it goes on at the other one."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _interface(point: str) -> str:

@@ -146,6 +146,27 @@ def test_what_kube_scheduler_would_not_start_with(given: Any, text: str) -> None
     assert text in refusal(given)
 
 
+def test_weights_below_zero_in_sum_are_refused_as_upstream_refuses_them() -> None:
+    """Its check for an overflow overflows itself."""
+    text = "total score of Score plugins could overflow"
+    weighed = point(("ImageLocality", -1), ("NodeAffinity", 2), disabled=("*",))
+    assert text in refusal(config({"schedulerName": "a", "plugins": {"score": weighed}}))
+    last = point(("NodeAffinity", 2), ("ImageLocality", -1), disabled=("*",))
+    every = point("PrioritySort", "DefaultBinder", disabled=("*",))
+    last_of_all = {"schedulerName": "a", "plugins": {"multiPoint": every, "score": last}}
+    assert profile(config(last_of_all), "a").weights == {"NodeAffinity": 2, "ImageLocality": -1}
+
+
+def test_devices_do_not_score_without_what_pre_filter_finds() -> None:
+    given = config(
+        {"schedulerName": "default-scheduler", "plugins": {"preFilter": point(disabled=("DynamicResources",))}}
+    )
+    given["profiles"][0]["plugins"]["filter"] = point(disabled=("DynamicResources",))
+    found = policies.predict(cluster(semantics(given), make_node("a"), make_node("b")), make_pod("new").obj)
+    assert found.feasible == ["a", "b"]
+    assert found.not_scored == 'the cycle ends in an error: plugin "DynamicResources" failed with: not found'
+
+
 def test_a_plugin_that_rejects_every_node_is_heard() -> None:
     """Whatever is asked first."""
     meant = semantics(config({"plugins": {"filter": point("Nowhere")}}), Nowhere)
