@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
     from policies.releases import Release
     from policies.replicas import Placement
+    from policies.scheduling.schedule_one import Prediction
     from policies.semantics import Semantics
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -80,20 +81,26 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> ApiObject:
-    """The answer to one case: lists of objects, the pod, and the scheduler's configuration where there is one.
+    """The answer to one case. Raises InvalidObject and ValueError."""
+    from policies.scheduling.configuration import InvalidConfiguration
 
-    Raises InvalidObject and ValueError.
+    try:
+        return prediction_of_case(case, count_nominated=count_nominated, semantics=semantics).to_dict()
+    except InvalidConfiguration as refused:
+        return {"configError": str(refused)}
+
+
+def prediction_of_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> Prediction:
+    """What becomes of its pod: a case has lists of objects, the pod, and it may have a scheduler's configuration.
+
+    Raises InvalidObject, InvalidConfiguration and ValueError.
     """
     from policies.cluster import Cache, predict
-    from policies.scheduling.configuration import InvalidConfiguration
 
     pod = case.get("pod")
     if not isinstance(pod, dict):
         raise ValueError(f"pod must be an object, not {json_type(pod)}")
-    try:
-        cache = Cache(semantics=_semantics(case, semantics))
-    except InvalidConfiguration as refused:
-        return {"configError": str(refused)}
+    cache = Cache(semantics=_semantics(case, semantics))
     for key, objects in case.items():
         if isinstance(objects, list):
             for obj in objects:
@@ -102,7 +109,7 @@ def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics 
                     cache.add(typed)
         elif key not in ("id", "pod", "config") and objects is not None:
             raise ValueError(f"{key} must be a list, not {json_type(objects)}")
-    return predict(cache.snapshot(), _typed(pod, "pods"), reasons=True).to_dict()
+    return predict(cache.snapshot(), _typed(pod, "pods"), reasons=True)
 
 
 def _semantics(case: ApiObject, semantics: Semantics) -> Semantics:

@@ -35,6 +35,7 @@ type preemptionCase struct {
 	ReplicationControllers []*v1.ReplicationController     `json:"replicationControllers"`
 	ReplicaSets            []*appsv1.ReplicaSet            `json:"replicaSets"`
 	StatefulSets           []*appsv1.StatefulSet           `json:"statefulSets"`
+	Config                 json.RawMessage                 `json:"config"`
 }
 
 // parseCase reads a case and refuses fields that the API does not have: they would be dropped in silence.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
@@ -28,20 +29,25 @@ var emptyClient = sync.OnceValue(func() *fake.Clientset { return fake.NewClients
 type cluster struct {
 	framework  framework.Framework
 	nodes      []fwk.NodeInfo
-	preemption *defaultpreemption.DefaultPreemption
+	preemption *defaultpreemption.DefaultPreemption // nil: the profile has it not among its PostFilter plugins
 	informers  informers.SharedInformerFactory
 }
 
-// newCluster wires a scheduler with the default configuration and fills what it would have watched.
+// newCluster wires a scheduler with the configuration of the case, or the default one, and fills what it would have
+// watched.
 //
 // The informers do not run: their stores are filled here, in the order of the case, so that the answer to a case never
 // depends on the order in which watch events arrive.
 func newCluster(ctx context.Context, c *preemptionCase) (*cluster, error) {
 	client := clientOf(c)
 	factory := newInformerFactory(client)
-	sched, err := scheduler.New(ctx, client, factory, nil, silentRecorder, scheduler.WithParallelism(1))
+	configured, err := configure(c.Config)
 	if err != nil {
-		return nil, fmt.Errorf("scheduler: %w", err)
+		return nil, err
+	}
+	sched, err := scheduler.New(ctx, client, factory, nil, silentRecorder, append(configured, scheduler.WithParallelism(1))...)
+	if err != nil {
+		return nil, refusedConfiguration{err}
 	}
 	if err := fillStores(factory, c); err != nil {
 		return nil, err
@@ -51,14 +57,14 @@ func newCluster(ctx context.Context, c *preemptionCase) (*cluster, error) {
 		sched.Cache.AddNode(logger, node)
 	}
 	for _, pod := range c.Pods {
-		if err := addPod(ctx, sched, whereItIs(pod, c.PVCs)); err != nil {
+		if err := addPod(ctx, sched, whereItIs(sched, pod, c.PVCs)); err != nil {
 			return nil, err
 		}
 	}
 
-	profile, ok := sched.Profiles[v1.DefaultSchedulerName]
+	profile, ok := sched.Profiles[c.Pod.Spec.SchedulerName]
 	if !ok {
-		return nil, errors.New("scheduler: no default profile")
+		return nil, fmt.Errorf("scheduler: no profile %q", c.Pod.Spec.SchedulerName)
 	}
 	if err := followDevices(ctx, factory, profile, c); err != nil {
 		return nil, err
@@ -74,15 +80,23 @@ func newCluster(ctx context.Context, c *preemptionCase) (*cluster, error) {
 	if made.nodes, err = nodesInOrder(snapshot, c.Nodes); err != nil {
 		return nil, err
 	}
-	for _, plugin := range profile.PreEnqueuePlugins() {
+	made.preemption = preemptionOf(profile)
+	return made, nil
+}
+
+// preemptionOf finds the profile's DefaultPreemption among the plugins that say which events wake a pod: it is there
+// whatever extension points it is enabled at.
+func preemptionOf(profile framework.Framework) *defaultpreemption.DefaultPreemption {
+	enabled := profile.ListPlugins().PostFilter.Enabled
+	if !slices.ContainsFunc(enabled, func(p config.Plugin) bool { return p.Name == defaultpreemption.Name }) {
+		return nil
+	}
+	for _, plugin := range profile.EnqueueExtensions() {
 		if found, ok := plugin.(*defaultpreemption.DefaultPreemption); ok {
-			made.preemption = found
+			return found
 		}
 	}
-	if made.preemption == nil {
-		return nil, errors.New("scheduler: the default profile has no DefaultPreemption")
-	}
-	return made, nil
+	return nil
 }
 
 // addPod does what the scheduler's event handlers do with a pod that is already there.
@@ -92,15 +106,15 @@ func addPod(ctx context.Context, sched *scheduler.Scheduler, pod *v1.Pod) error 
 		return nil
 	case pod.Spec.NodeName != "":
 		return sched.Cache.AddPod(klog.FromContext(ctx), pod)
-	case pod.Status.NominatedNodeName != "":
+	case pod.Status.NominatedNodeName != "" && sched.Profiles.HandlesSchedulerName(pod.Spec.SchedulerName):
 		enqueue(ctx, sched, pod)
 	}
 	return nil
 }
 
 // whereItIs gives a pod whose volumes are being bound its node: the scheduler has assumed it there, and has told the claims.
-func whereItIs(pod *v1.Pod, claims []*v1.PersistentVolumeClaim) *v1.Pod {
-	node, ours := pod.Status.NominatedNodeName, pod.Spec.SchedulerName == v1.DefaultSchedulerName
+func whereItIs(sched *scheduler.Scheduler, pod *v1.Pod, claims []*v1.PersistentVolumeClaim) *v1.Pod {
+	node, ours := pod.Status.NominatedNodeName, sched.Profiles.HandlesSchedulerName(pod.Spec.SchedulerName)
 	toldTo := func(claim *v1.PersistentVolumeClaim) bool {
 		bound := claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
 		return !bound && claim.Annotations[volume.AnnSelectedNode] == node && uses(pod, claim)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // deviceObjects are the objects of a case that the scheduler learns of by events alone: its caches of claims and slices
@@ -43,7 +44,7 @@ func clientOf(c *preemptionCase) kubernetes.Interface {
 
 // followDevices runs the informers of devices until the scheduler's caches hold what the case has.
 func followDevices(ctx context.Context, factory informers.SharedInformerFactory, profile framework.Framework, c *preemptionCase) error {
-	if len(c.deviceObjects()) == 0 {
+	if len(c.deviceObjects()) == 0 || !allocates(profile) {
 		return nil
 	}
 	resources := factory.Resource().V1()
@@ -64,6 +65,16 @@ func followDevices(ctx context.Context, factory informers.SharedInformerFactory,
 		return fmt.Errorf("devices: %w", err)
 	}
 	return nil
+}
+
+// allocates says whether the profile looks at devices; where none does, the scheduler does not learn of all of them.
+func allocates(profile framework.Framework) bool {
+	for _, plugin := range profile.EnqueueExtensions() {
+		if plugin.Name() == names.DynamicResources {
+			return true
+		}
+	}
+	return false
 }
 
 func devicesKnown(profile framework.Framework, c *preemptionCase) (bool, error) {

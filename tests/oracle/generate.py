@@ -20,6 +20,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="default: drawn")
     parser.add_argument("--count", type=int, default=100, help="number of cases (default 100)")
     parser.add_argument("--kinds", default=",".join(KINDS), help="kinds to print, separated by commas (default all)")
+    parser.add_argument("--configured", action="store_true", help="give each case a scheduler configuration of its own")
     parser.add_argument("--list-kinds", action="store_true", help="print the kinds and stop")
     options = parser.parse_args(arguments)
     options.kinds = options.kinds.split(",")
@@ -35,7 +36,9 @@ def main(arguments: list[str]) -> int:
         return 0
     print(f"seed {options.seed}", file=sys.stderr)
     for number in range(options.count):
-        case = make_case(options.seed, number, options.kinds[number % len(options.kinds)])
+        case = make_case(
+            options.seed, number, options.kinds[number % len(options.kinds)], configured=options.configured
+        )
         print(json.dumps(case, separators=(",", ":")))
     return 0
 

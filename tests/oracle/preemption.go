@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -15,6 +16,7 @@ import (
 // preemptionAnswer is what one scheduling cycle came to.
 type preemptionAnswer struct {
 	ID               string                      `json:"id"`
+	ConfigError      string                      `json:"configError,omitempty"`
 	PreFilter        *statusAnswer               `json:"preFilter,omitempty"`
 	Feasible         []string                    `json:"feasible"`
 	Statuses         map[string]*statusAnswer    `json:"statuses,omitempty"`
@@ -22,6 +24,7 @@ type preemptionAnswer struct {
 	Eligible         bool                        `json:"eligible"`
 	IneligibleReason string                      `json:"ineligibleReason,omitempty"`
 	Candidates       map[string]candidateAnswer  `json:"candidates"`
+	NumCandidates    int32                       `json:"numCandidates,omitempty"`
 	DryRunStatuses   map[string]*statusAnswer    `json:"dryRunStatuses,omitempty"`
 	Selected         []string                    `json:"selected"`
 }
@@ -64,19 +67,28 @@ type cycle struct {
 func schedule(c *preemptionCase) (*preemptionAnswer, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	answer := &preemptionAnswer{
+		ID: c.ID, Feasible: []string{}, Eligible: true, Candidates: map[string]candidateAnswer{}, Selected: []string{},
+	}
 	made, err := newCluster(ctx, c)
+	if refused := (refusedConfiguration{}); c.Config != nil && errors.As(err, &refused) {
+		answer.ConfigError = refused.Error()
+		return answer, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	cy := &cycle{cluster: made, pod: c.Pod, state: framework.NewCycleState(), answer: &preemptionAnswer{
-		ID: c.ID, Feasible: []string{}, Eligible: true, Candidates: map[string]candidateAnswer{}, Selected: []string{},
-	}}
+	cy := &cycle{cluster: made, pod: c.Pod, state: framework.NewCycleState(), answer: answer}
 	feasible, statuses, err := cy.filter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	nominated := statuses.Get(cy.pod.Status.NominatedNodeName)
-	cy.answer.Eligible, cy.answer.IneligibleReason = cy.preemption.PodEligibleToPreemptOthers(ctx, cy.pod, nominated)
+	if cy.preemption == nil {
+		cy.answer.Eligible, cy.answer.IneligibleReason = false, "DefaultPreemption is off"
+	} else {
+		nominated := statuses.Get(cy.pod.Status.NominatedNodeName)
+		cy.answer.Eligible, cy.answer.IneligibleReason = cy.preemption.PodEligibleToPreemptOthers(ctx, cy.pod, nominated)
+	}
 	if len(feasible) > 0 {
 		return cy.answer, cy.score(ctx, feasible)
 	}
@@ -164,6 +176,7 @@ func (cy *cycle) postFilter(ctx context.Context, statuses *framework.NodeToStatu
 		return err
 	}
 	all := int32(len(potential))
+	_, cy.answer.NumCandidates = cy.preemption.GetOffsetAndNumCandidates(all)
 	candidates, dropped, err := cy.preemption.Evaluator.DryRunPreemption(ctx, cy.state, cy.pod, potential, pdbs, 0, all)
 	if err != nil && len(candidates) == 0 {
 		return fmt.Errorf("dry run: %w", err)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import attachments, devices, lifecycle, placement, resources, storage, topology
+from . import attachments, configuration, devices, lifecycle, mistakes, placement, resources, storage, topology
 from .dice import Dice, Obj
 from .world import Shape, World, build
 
@@ -35,6 +35,8 @@ KINDS: dict[str, Kind] = {
     "affinity_pod-first": Kind((topology.loners, topology.unlabelled_nodes), CALM),
     "spread": Kind((topology.spread,), CALM),
     "spread-bare": Kind((topology.spread, topology.unlabelled_nodes, placement.taints), CALM),
+    "labelled": Kind((topology.topology_labels,), CALM),
+    "labelled-roomy": Kind((topology.topology_labels, topology.preferred_affinity), ROOMY),
     "negative": Kind((lifecycle.negative,)),
     "extreme": Kind((lifecycle.extreme,)),
     "taints": Kind((placement.taints,)),
@@ -45,6 +47,7 @@ KINDS: dict[str, Kind] = {
     "score-zero": Kind((resources.best_effort, resources.poor_nodes), ROOMY),
     "score-volumes": Kind((storage.volumes, topology.preferred_affinity), ROOMY),
     "images": Kind((placement.images,), ROOMY),
+    "images-volumes": Kind((placement.image_volumes,), ROOMY),
     "nominated": Kind((lifecycle.nominated,)),
     "nominated-mixed": Kind((lifecycle.nominated,), mixes=(1, 3)),
     "binding": Kind((lifecycle.nominated, storage.binding)),
@@ -56,6 +59,8 @@ KINDS: dict[str, Kind] = {
     "resize": Kind((resources.resize,)),
     "resize-podlevel": Kind((resources.sidecars, resources.pod_level, resources.resize)),
     "extended": Kind((resources.extended,)),
+    "above": Kind((resources.above_allocatable,)),
+    "above-calm": Kind((resources.above_allocatable, lifecycle.budgets), CALM),
     "hugepages": Kind((resources.hugepages,), CALM),
     "ephemeral": Kind((resources.ephemeral_storage,)),
     "besteffort": Kind((resources.best_effort,)),
@@ -80,6 +85,7 @@ KINDS: dict[str, Kind] = {
     "csi": Kind((attachments.attach_limits,), CALM),
     "csi-migrated": Kind((attachments.migrated_disks,), CALM),
     "capacity": Kind((attachments.capacity,), CALM),
+    "capacity-scored": Kind((attachments.capacity,), ROOMY),
     "statefulset": Kind((storage.stateful,)),
     "inline": Kind((storage.inline_claims,)),
     "services": Kind((topology.services,), ROOMY),
@@ -129,8 +135,11 @@ MIXABLE: tuple[Feature, ...] = (
 )
 
 
-def make_case(seed: int, number: int, name: str) -> Obj:
-    """One case; the same seed, number and kind always give the same one."""
+def make_case(seed: int, number: int, name: str, *, configured: bool = False) -> Obj:
+    """One case; the same seed, number and kind always give the same one.
+
+    `configured`: with a KubeSchedulerConfiguration of its own, of which one in six holds a mistake.
+    """
     dice = Dice(f"{seed}/{number}/{name}")
     kind = KINDS[name]
     world = build(dice, kind.shape)
@@ -140,4 +149,9 @@ def make_case(seed: int, number: int, name: str) -> Obj:
         chosen += [MIXABLE[i] for i in sorted(drawn)]
     for feature in chosen:
         feature(world)
-    return world.to_case(f"{name}-{number:05d}")
+    if not configured:
+        return world.to_case(f"{name}-{number:05d}")
+    config = configuration.configured(world)
+    if spoilt := dice.chance(1 / 6):
+        mistakes.spoil(dice, config)
+    return {**world.to_case(f"{'spoilt' if spoilt else 'valid'}-{name}-{number:05d}"), "config": config}

@@ -162,6 +162,15 @@ def images(world: World) -> None:
         spec.setdefault("volumes", []).append(volume)
 
 
+def image_volumes(world: World) -> None:
+    """Images that the incoming pod mounts; since 1.36 they count as those of containers do."""
+    images(world)
+    volumes = world.pod["spec"].setdefault("volumes", [])
+    for number in range(world.dice.number(1, 3)):
+        image = {"reference": world.dice.pick(IMAGES[1:]), "pullPolicy": world.dice.pick(("Always", "IfNotPresent"))}
+        volumes.append({"name": f"data{number}", "image": image})
+
+
 def _held(dice: Dice, image: str, size: int) -> Obj:
     tagged = image if ":" in image.rsplit("/", maxsplit=1)[-1] else image + ":latest"
     names = [tagged]

@@ -35,6 +35,23 @@ def extended(world: World) -> None:
     _request(_each_container(world.pod)[0], GPU, str(dice.number(0, 3)), limit=True)
 
 
+def above_allocatable(world: World) -> None:
+    """A pod that asks for more than some of the nodes have at all: nobody's going would help there."""
+    dice = world.dice
+    request = _each_container(world.pod)[0].setdefault("resources", {}).setdefault("requests", {})
+    name = dice.pick(("cpu", "cpu", "memory", "memory", "ephemeral-storage", "pods"))
+    if name == "pods":
+        for node in dice.some(world.nodes, 1, len(world.nodes)):
+            _give(node, "pods", dice.pick(("0", "1", "2")))
+        return
+    if name == "cpu":
+        sizes = sorted(milli_of(node["status"]["allocatable"]["cpu"]) for node in world.nodes)
+        request["cpu"] = f"{dice.pick(sizes) + dice.pick((-10, 0, 1))}m"
+        return
+    sizes = sorted(bytes_of(node["status"]["allocatable"][name]) for node in world.nodes)
+    request[name] = str(dice.pick(sizes) + dice.pick((-MEBIBYTE, 0, 1)))
+
+
 def hugepages(world: World) -> None:
     dice = world.dice
     sizes = dice.some(("hugepages-2Mi", "hugepages-1Gi"), 1, 2)

@@ -144,6 +144,30 @@ def _spread_label_keys(dice: Dice, made: Obj, pod: Obj) -> None:
                 merge_label_key(made["labelSelector"], pod, key, "In")
 
 
+def topology_labels(world: World) -> None:
+    """Pods that say where they run, as since 1.35 the API server makes them, and others that select them by it."""
+    dice = world.dice
+    places = {node["metadata"]["name"]: node["metadata"]["labels"] for node in world.nodes}
+    for pod in world.bound():
+        here = places[pod["spec"]["nodeName"]]
+        pod["metadata"]["labels"].update({key: here[key] for key in (ZONE, REGION) if key in here})
+    by_place: Obj = {"matchLabels": dice.pick(({ZONE: "z1"}, {ZONE: "z2"}, {REGION: "r1"}))}
+    if dice.chance(0.5):
+        by_place = {"matchExpressions": [{"key": ZONE, "operator": dice.pick(("Exists", "DoesNotExist"))}]}
+    term = {"labelSelector": by_place, "topologyKey": dice.pick(KEYS)}
+    constraint = {
+        **term,
+        "maxSkew": dice.number(1, 2),
+        "whenUnsatisfiable": dice.pick(("DoNotSchedule", "ScheduleAnyway")),
+    }
+    spec = world.pod["spec"]
+    if dice.chance(0.6):
+        spec["topologySpreadConstraints"] = [constraint]
+    if dice.chance(0.6):
+        kind = dice.pick(("podAffinity", "podAntiAffinity"))
+        spec.setdefault("affinity", {}).setdefault(kind, {})[REQUIRED] = [term]
+
+
 def unlabelled_nodes(world: World) -> None:
     """Nodes without the labels of a topology."""
     for node in world.dice.some(world.nodes, 1, 2):
