@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["Phase", "count_open", "evaluate", "impact_of"]
 
 _FILES: Final = ReviewedObject(NOTHING)
+_CLUSTER: Final = ReviewedObject(NOTHING)
+_OF_MANY: Final = (_FILES, _CLUSTER)
+"""What stands for more than one object: what is said of it names its own, and is as long as it has to be."""
 _NEVER: Final = datetime.min
 MOST_PROBLEMS: Final = 10
 """Of one rule with one object; the rest is counted."""
@@ -57,18 +60,21 @@ def evaluate(
     recall: Recall | None = None,
     disclose: Disclose = Disclose.NAMES,
     judged: Sequence[ReviewedObject] | None = None,
+    whole_cluster: bool = False,
 ) -> list[Finding]:
     """Everything there is to say about an apply, in the order of the report and each thing once.
 
     `cluster` None: not known. `expired`: whether the time for what takes long (predictions) is used up; rules that only
     look things up always answer. `predicted` is told of every impact that was worked out, or recalled. `disclose`: what
     findings tell who asked (`Finding.for_requester`); their own texts name everything. `judged`: the objects of the
-    change set that are judged; the others are there for what they define and use.
+    change set that are judged; the others are there for what they define and use. `whole_cluster`: judge what the
+    cluster is as a whole too.
     """
     context = Context(change_set, cluster, config.options, phase, now, expired, _exempt(config, now), disclose)
     predictions = context.once(Predicted, recall)
     with metered(expired):
-        subjects = (_FILES, *(change_set.subjects if judged is None else judged))
+        wholes = _OF_MANY if whole_cluster else _OF_MANY[:1]
+        subjects = (*wholes, *(change_set.subjects if judged is None else judged))
         findings = (finding for subject in subjects for finding in _judge(subject, context, config))
         found = {finding.order: finding for finding in findings}
     for impact in predictions.found:
@@ -129,7 +135,7 @@ def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Fi
     for rule, severity, action in rules:
         try:
             problems = rule.check(subject, context)
-            if subject is not _FILES:
+            if not _stands_for_many(subject):
                 problems = _bounded(problems)
             findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
         except InvalidObject as fault:
@@ -141,6 +147,10 @@ def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Fi
         f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
     )
     return findings
+
+
+def _stands_for_many(subject: ReviewedObject) -> bool:
+    return subject is _FILES or subject is _CLUSTER
 
 
 def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
@@ -168,8 +178,8 @@ def _in_force(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Ru
 
 def _target(subject: ReviewedObject, context: Context) -> Target | None:
     """Which rules look at a subject; None: none of them. Raises InvalidObject."""
-    if subject is _FILES:
-        return Target.FILE
+    if _stands_for_many(subject):
+        return Target.FILE if subject is _FILES else Target.CLUSTER
     kind = group_kind(subject.object or subject.old or NOTHING)
     deleted = subject.operation is Operation.DELETE
     if subject.subresource or subject.operation is Operation.CONNECT or (deleted and kind != PRIORITY_CLASS):
@@ -214,7 +224,7 @@ def _finding(
         location=problem.location or subject.locate(problem.path),
         severity=severity if problem.severity is None else max(severity, problem.severity),
         rule=rule,
-        object=problem.object or (NO_OBJECT if subject is _FILES else subject.ref),
+        object=problem.object or (NO_OBJECT if _stands_for_many(subject) else subject.ref),
         message=cut(full.message, _MOST_CHARACTERS),
         remediation=cut(full.remediation, _MOST_CHARACTERS),
         action=action,

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         outputs = lint_output.targets(options.output, os.environ)
         config = _config(options)
-        baseline = _baseline(options.baseline)
+        baseline = read_baseline(options.baseline)
     except (ConfigError, ValueError) as fault:
         return _complain(fault, USAGE)
     if options.list_files:
@@ -77,7 +77,7 @@ def _lint(
     grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
     found, unjudged = _findings(grouping, given, cluster, config)
     findings, suppressed = _left(found, given, config, with_cluster=cluster is not None)
-    if options.write_baseline and not _write_baseline(options.write_baseline, findings):
+    if options.write_baseline and not write_baseline(options.write_baseline, findings):
         return FAILED
     gone = 0
     if baseline is not None:
@@ -150,7 +150,7 @@ def _left(found: list[Finding], given: Input, config: Config, *, with_cluster: b
     return suppress(found, suppressions, config.told, today, with_cluster=with_cluster, read=given.reported)
 
 
-def _baseline(path: str | None) -> dict[str, Any] | None:
+def read_baseline(path: str | None) -> dict[str, Any] | None:
     """What a baseline file holds. Raises ValueError."""
     if path is None:
         return None
@@ -162,14 +162,15 @@ def _baseline(path: str | None) -> dict[str, Any] | None:
     return found
 
 
-def _write_baseline(path: str, findings: list[Finding]) -> bool:
+def write_baseline(path: str, findings: list[Finding], command: str = "lint") -> bool:
+    """Write what is found now as a baseline; False, and said, where that cannot be."""
     from policies.suppressions import baseline_of
 
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(json.dumps(baseline_of(findings), indent=1) + "\n")
     except OSError as fault:
-        _complain(f"{path}: {fault.strerror}", FAILED)
+        complain(command, f"{path}: {fault.strerror}", FAILED)
         return False
     return True
 
@@ -235,11 +236,11 @@ def _config(options: argparse.Namespace) -> Config:
     more = config.options._replace(
         closed=config.options.closed or options.closed, exclude=(*config.options.exclude, *options.exclude)
     )
-    selected, ignored = (_rules(given) for given in (options.select, options.ignore))
+    selected, ignored = (named_rules(given) for given in (options.select, options.ignore))
     return config._replace(options=more, selected=selected, unheard=ignored)
 
 
-def _rules(given: list[str]) -> frozenset[str]:
+def named_rules(given: list[str]) -> frozenset[str]:
     """The rules that are named. Raises ValueError."""
     names = frozenset(name for item in given for name in item.split(",") if name)
     if names:

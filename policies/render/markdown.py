@@ -48,7 +48,7 @@ def _short(lines: list[str]) -> str:
 
 def _row(finding: Finding) -> str:
     place = finding.location
-    where = f"{_code(path_of(place.file))}:{place.line}"
+    where = f"{_code(path_of(place.file))}:{place.line}" if place.file else "the cluster"
     about = f"**{_text(str(finding.object))}** " if str(finding.object) else ""
     what = f"{about}{_text(cut(finding.message, _LONGEST))} ({_code(finding.rule)})"
     return f"| {_SIGNS[finding.severity]} | {where} | {what} | {_text(cut(finding.remediation, _LONGEST))} |"

@@ -46,6 +46,7 @@ class Target(StrEnum):
     NAMESPACE = "Namespace"
     RESOURCE_QUOTA = "ResourceQuota"
     FILE = "file"
+    CLUSTER = "whole cluster"
 
 
 class Phase(Enum):

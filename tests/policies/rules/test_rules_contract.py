@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
+from policies.audit import audit, stored_objects
 from policies.cluster import Cache, ClusterSnapshot
 from policies.commands.lint import as_update
 from policies.config import Config, read_config
-from policies.evaluator import Phase, _target, evaluate
+from policies.evaluator import _CLUSTER, Phase, _target, evaluate
 from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.metering import never
@@ -49,7 +50,8 @@ class Looked(ClusterSnapshot):
 def _looks_at(rule: Rule, heading: str, shown: Rule) -> set[str]:
     """What of the cluster a rule asks for when it judges an example of a rule."""
     examples = documentation_of(shown).examples
-    cluster = _cluster([e for e in examples if e.heading == "Cluster"]) or Cache().snapshot()
+    whole = Target.CLUSTER in shown.TARGETS
+    cluster = _cluster([e for e in examples if e.heading in ("Cluster", whole and heading)]) or Cache().snapshot()
     looked = Looked(**{field.name: getattr(cluster, field.name) for field in fields(cluster)})
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
     (example,) = [e for e in examples if e.heading == heading]
@@ -58,7 +60,7 @@ def _looks_at(rule: Rule, heading: str, shown: Rule) -> set[str]:
     apply = ChangeSet(tuple(_as(subject, example, cluster) for subject in reading.subjects), reading.diagnostics)
     context = Context(apply, looked, config.options, phase, NOW, never)
     Looked.asked.clear()
-    for subject in apply.subjects:
+    for subject in (_CLUSTER,) if whole else apply.subjects:
         if _target(subject, context) in rule.TARGETS:
             list(rule.check(subject, context))
     return {*Looked.asked}
@@ -106,6 +108,10 @@ def test_messages_are_lower_case_short_and_without_a_full_stop(rule: Rule) -> No
 def _judge(rule: Rule, heading: str) -> list[Any]:
     """The findings on one example of a rule, as the linter has them, or the webhook where the example says so."""
     examples = documentation_of(rule).examples
+    if Target.CLUSTER in rule.TARGETS:
+        whole = _cluster([e for e in examples if e.heading in ("Cluster", heading)])
+        assert whole is not None
+        return audit(whole, tuple(stored_objects(whole)), Config(), now=NOW)
     cluster = _cluster([e for e in examples if e.heading == "Cluster"])
     (example,) = [e for e in examples if e.heading == heading]
     reading = read(example.yaml, "example.yaml", WANTED)

@@ -1,0 +1,69 @@
+"""Every rule over what is in a cluster: each object as an update that changes nothing, then the cluster as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.evaluator import Phase, evaluate
+from policies.metering import never
+from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from policies.rules import RULES
+from policies.rules.support.context import ALL_SCHEDULED, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from policies.cluster import ClusterSnapshot
+    from policies.config import Config
+    from policies.findings import Finding
+    from policies.objects.fields import ApiObject
+    from policies.objects.namespace import Namespace
+
+_OF_ARRIVALS: Final = frozenset(
+    rule.ID
+    for rule in RULES
+    if Target.CLUSTER not in rule.TARGETS and (rule.DEPENDS_ON.stored == ALL_SCHEDULED or rule.ID == "quota-exceeded")
+)
+"""Rules about what is being let in or scheduled: of what is there, they would say it again."""
+
+
+def stored_objects(cluster: ClusterSnapshot) -> Iterator[ReviewedObject]:
+    """What rules are about, as updates that change nothing: classes, namespaces, quotas, workloads that nothing makes.
+
+    Pods follow their workloads' templates; what pods alone show, rules on the whole cluster say.
+    """
+    for _, priority_class in sorted(cluster.priority_classes.items()):
+        yield _unchanged(priority_class.to_api())
+    for _, namespace in sorted(cluster.namespaces.items()):
+        yield _unchanged(_as_object(namespace))
+    for _, quota in sorted(cluster.resource_quotas.items()):
+        yield _unchanged(quota.to_api())
+    for _, workload in sorted(cluster.workloads.items()):
+        if not any(workload.controller):
+            yield _unchanged(workload.object)
+
+
+def audit(
+    cluster: ClusterSnapshot,
+    subjects: tuple[ReviewedObject, ...],
+    config: Config,
+    *,
+    now: datetime,
+    expired: Callable[[], bool] = never,
+) -> list[Finding]:
+    """What the rules say of a cluster, the worst first. `subjects`: its `stored_objects`."""
+    heard = config._replace(unheard=config.unheard | _OF_ARRIVALS)
+    found = evaluate(
+        ChangeSet(subjects), cluster, heard, phase=Phase.LINT, now=now, expired=expired, whole_cluster=True
+    )
+    return sorted(found, key=lambda f: (f.severity, f.rule, f.object, f.message, f.path))
+
+
+def _unchanged(obj: ApiObject) -> ReviewedObject:
+    return ReviewedObject(obj, Operation.UPDATE, old=obj)
+
+
+def _as_object(namespace: Namespace) -> ApiObject:
+    metadata = {"name": namespace.name, "labels": namespace.labels, "annotations": namespace.annotations}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}

@@ -1,0 +1,160 @@
+"""`forewarn audit`: every rule over what is in a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.commands.lint import FAIL_ON, named_rules, read_baseline, write_baseline
+from policies.commands.release import add_release_options, release_of, settle
+from policies.config.model import Config, ConfigError
+from policies.config.search import find_config
+from policies.sources import SourceError, load_cluster
+from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, say, wants_color
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.cluster import Cache, ClusterSnapshot
+    from policies.findings import Finding
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.releases import Release
+
+OK, FINDINGS, USAGE, FAILED = range(4)
+FORMATS: Final = ("text", "json", "markdown")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do the job."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.cluster:
+        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    release = release_of(options, parser)
+    try:
+        config, baseline = _config(options), read_baseline(options.baseline)
+    except (ConfigError, ValueError) as fault:
+        return complain("audit", fault, USAGE)
+    try:
+        return _audit(options, config, baseline, release)
+    except SourceError as fault:
+        return complain("audit", fault, FAILED)
+
+
+def _config(options: argparse.Namespace) -> Config:
+    """The configuration with what the command line adds. Raises ConfigError and ValueError."""
+    found, config = options.config or find_config(os.curdir), Config()
+    if found:
+        from policies.config.load import load_config
+
+        config = load_config(found)
+    if options.admission_config:
+        from policies.config.admission_configuration import load_limited_resources
+
+        config = config.limiting(load_limited_resources(options.admission_config))
+    return config._replace(selected=named_rules(options.select), unheard=named_rules(options.ignore))
+
+
+def _audit(options: argparse.Namespace, config: Config, baseline: dict[str, Any] | None, release: Release) -> int:
+    from policies.audit import audit, stored_objects
+
+    cache = settle(load_cluster(*options.cluster, templates=config.options.pod_template_paths), release)
+    cluster, now = cache.snapshot(), datetime.now(UTC)
+    if cluster.semantics.unknown:
+        say(f"forewarn audit: no prediction: {cluster.semantics.unknown}")
+    subjects = tuple(stored_objects(cluster))
+    findings, suppressed = _left(audit(cluster, subjects, config, now=now), subjects, config, now)
+    if options.write_baseline and not write_baseline(options.write_baseline, findings, "audit"):
+        return FAILED
+    gone = 0
+    if baseline is not None:
+        from policies.suppressions import less_baseline
+
+        try:
+            findings, known, gone = less_baseline(findings, baseline)
+        except ValueError as fault:
+            return complain("audit", f"{options.baseline}: {fault}", USAGE)
+        suppressed += known
+    _print(options, findings, cache, subjects, suppressed)
+    if not options.quiet:
+        _summarize(findings, cluster, len(subjects), suppressed, gone)
+    threshold = FAIL_ON[options.fail_on]
+    if options.exit_zero or options.write_baseline or threshold is None:
+        return OK
+    return FINDINGS if any(finding.severity <= threshold for finding in findings) else OK
+
+
+def _left(
+    found: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
+) -> tuple[list[Finding], int]:
+    """The findings that nothing suppresses, and how many are suppressed."""
+    from policies.suppressions import of_annotations, of_configuration, suppress
+
+    suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]
+    if not suppressions:
+        return found, 0
+    left, suppressed = suppress(found, suppressions, config.told, now.date(), with_cluster=True)
+    return sorted(left, key=lambda f: (f.severity, f.rule, f.object, f.message, f.path)), suppressed
+
+
+def _print(
+    options: argparse.Namespace,
+    findings: list[Finding],
+    cache: Cache,
+    subjects: Sequence[ReviewedObject],
+    suppressed: int,
+) -> None:
+    if options.output == "text":
+        from policies.render.audit import render
+
+        color = wants_color(options.color, sys.stdout)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in render(findings, painter(color)))
+    elif options.output == "json":
+        from policies.render import json
+        from policies.render.report import Report
+
+        report = Report(findings, (), len(subjects), cache.skipped, lambda _file, _line: None, suppressed)
+        sys.stdout.write(json.render(report) + "\n")
+    else:
+        from policies.render import markdown
+
+        sys.stdout.write(markdown.render(findings, "forewarn audit") + "\n")
+
+
+def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, suppressed: int, gone: int) -> None:
+    from policies.render.audit import summary
+
+    sys.stdout.flush()  # the report comes before its summary, also where both go into one pipe
+    say(summary(len(cluster.pods), objects, findings, suppressed))
+    if gone:
+        say(f"{gone} of the baseline's findings gone: write it anew")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn audit",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Check what is in a cluster: its objects by every rule, the cluster as a whole, and what restarting"
+        " each of its workloads would do now.",
+        epilog="Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or configuration, "
+        "3 could not do the job.",
+    )
+    add = parser.add_argument
+    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_release_options(add)
+    add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
+    add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
+    add("--select", action="append", default=[], metavar="RULE", help="only these rules (repeatable, or with commas)")
+    add("--ignore", action="append", default=[], metavar="RULE", help="not these rules (repeatable, or with commas)")
+    add("--baseline", metavar="FILE", help="findings that are known and not told")
+    add("--write-baseline", metavar="FILE", help="write what is found now as a baseline")
+    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
+    add("--fail-on", choices=FAIL_ON, default="error", help="least severity for exit status 1 (default: error)")
+    add("--exit-zero", action="store_true", help="exit status 0 whatever is found")
+    add("-q", "--quiet", action="store_true", help="no summary")
+    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    return parser

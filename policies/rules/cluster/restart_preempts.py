@@ -1,0 +1,138 @@
+"""Restarting a workload now would push others out.
+
+Why: it runs, so nobody looks at it. But the room that it had has gone to others, or its number has changed since its
+pods were made: the next restart, rollout or loss of a node pushes out who is there now. Each workload is restarted
+alone, as `kubectl rollout restart` does it, on the cluster as it is.
+
+Cluster:
+
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: node-1
+    status:
+      allocatable: {cpu: "2", memory: 4Gi, pods: "10"}
+    ---
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: report
+      namespace: batch
+    spec:
+      nodeName: node-1
+      priority: 0
+      containers:
+      - name: c
+        image: report
+        resources: {requests: {cpu: 1200m}}
+    status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web-1
+      namespace: team
+      labels: {app: web}
+    spec:
+      nodeName: node-1
+      priorityClassName: gold
+      priority: 1000
+      containers:
+      - name: c
+        image: web
+        resources: {requests: {cpu: 500m}}
+    status: {phase: Running, startTime: "2026-01-01T00:00:00Z"}
+
+Bad:
+
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      replicas: 1
+      selector: {matchLabels: {app: web}}
+      template:
+        metadata: {labels: {app: web}}
+        spec:
+          priorityClassName: gold
+          containers:
+          - name: c
+            image: web
+            resources: {requests: {cpu: 500m}}
+
+Good:
+
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      replicas: 1
+      selector: {matchLabels: {app: web}}
+      template:
+        metadata: {labels: {app: web}}
+        spec:
+          priorityClassName: gold
+          containers:
+          - name: c
+            image: web
+            resources: {requests: {cpu: 200m}}
+
+Fix: make room before it is restarted, let it roll out without a surge (maxSurge: 0), or choose a lower class.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity, plural
+from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
+from policies.rules.support.impact import described, of_new_pods, on_nodes, victims_of
+from policies.rules.support.restarts import restarts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.rules.support.restarts import Restart
+
+ID: Final = "restart-preempts"
+TARGETS: Final = (Target.CLUSTER,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final[Action | None] = None
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
+
+
+def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The workloads whose restart has victims other than their own pods."""
+    for restart in restarts_of(context):
+        problem = _problem(restart)
+        if problem is not None:
+            yield problem
+
+
+def _problem(restart: Restart) -> Problem | None:
+    own = restart.impact.own
+    preempting = tuple(p for p in restart.impact.preempting if any(v.identity not in own for v in p.victims))
+    victims = [victim for victim in victims_of(preempting) if victim.identity not in own]
+    if not victims:
+        return None
+    pods = of_new_pods(len(preempting), restart.impact)
+    return Problem(
+        lambda audience: (
+            f"restarted now, {pods} (priority {restart.impact.priority}) would preempt "
+            f"{plural(len(victims), 'pod')}{on_nodes(preempting, audience)}. Victims: {described(victims, audience)}"
+        ),
+        remediation="make room first, or let it roll out without a surge",
+        object=restart.ref,
+        detail=restart.impact.to_dict(),
+    )

@@ -1,0 +1,96 @@
+"""Pods outside kube-system rank with what the cluster itself needs.
+
+Why: from 2000000000 on a pod pushes out every workload of yours, and the kubelet neither evicts it under pressure nor
+ends it first at shutdown. Templates that name the two system classes are told of by system-class-outside-kube-system;
+here are pods that have the number all the same, as their template has changed since, or is not known.
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web-1
+      namespace: team
+    spec:
+      priorityClassName: system-cluster-critical
+      priority: 2000000000
+      nodeName: node-1
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: dns-1
+      namespace: kube-system
+    spec:
+      priorityClassName: system-cluster-critical
+      priority: 2000000000
+      nodeName: node-1
+
+Fix: give them a class of your own, and restart what makes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, ObjectRef, Problem, Severity
+from policies.objects.fields import InvalidObject
+from policies.objects.priority_class import SYSTEM_CLASSES
+from policies.objects.workload import pod_template_of
+from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import class_name, priorities_of, summary_of_pods
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.pod import Pod
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "system-pods-outside-kube-system"
+TARGETS: Final = (Target.CLUSTER,)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final[Action | None] = None
+DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the pods that it counts may be gone")
+_SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
+_LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
+
+
+def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Namespaces with such pods, but for those whose template is told of."""
+    if not any((priority or 0) >= _LEAST for _, priority in context.pod_counts_by_priority):
+        return
+    told = set(_told_of(context))
+    by_namespace: dict[str, list[Pod]] = {}
+    for pod in context.pods:
+        if pod.effective_priority >= _LEAST and pod.namespace != "kube-system" and not pod.terminal:
+            owner = pod.owner
+            if owner is None or (owner.kind, pod.namespace, owner.name) not in told:
+                by_namespace.setdefault(pod.namespace, []).append(pod)
+    for namespace, pods in sorted(by_namespace.items()):
+        yield _problem(namespace, pods)
+
+
+def _problem(namespace: str, pods: list[Pod]) -> Problem:
+    have = "has" if len(pods) == 1 else "have"
+    return Problem(
+        lambda audience: (
+            f"{summary_of_pods(pods, audience)} {have} priority {priorities_of(pods)}. "
+            "It is that of what the cluster itself needs: they push out every workload of yours"
+        ),
+        remediation="give them a class of your own",
+        object=ObjectRef("v1", "Namespace", "", namespace),
+        detail={"pods": len(pods)},
+    )
+
+
+def _told_of(context: Context) -> Iterator[tuple[str, str, str]]:
+    """(kind, namespace, name) of the workloads whose template names a system class, and of their ReplicaSets."""
+    for workload in context.cluster.workloads.values() if context.cluster else ():
+        try:
+            template = pod_template_of(workload.object, context.options.pod_template_paths)
+        except InvalidObject:
+            continue
+        if template is not None and class_name(template) in _SYSTEM:
+            yield workload.ref.kind, workload.ref.namespace, workload.ref.name

@@ -1,0 +1,112 @@
+"""No workload uses a PriorityClass, and at most a pod that nothing would make again.
+
+Why: each class is one more that people can pick by mistake, and one more number in the order of who pushes out whom.
+A class that is left over is often the highest one there is.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: urgent
+    value: 900000
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: urgent
+    value: 900000
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      template:
+        spec:
+          priorityClassName: urgent
+
+Fix: delete the class, or leave it and say with a suppression what it is kept for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, ObjectRef, Problem, Severity
+from policies.objects.fields import InvalidObject
+from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
+from policies.objects.priority_class import SYSTEM_CLASSES
+from policies.objects.workload import pod_template_of
+from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import class_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.pod import Pod
+    from policies.objects.priority_class import PriorityClass
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "unused-priority-class"
+TARGETS: Final = (Target.CLUSTER,)
+SEVERITY: Final = Severity.NOTE
+ACTION: Final[Action | None] = None
+DEPENDS_ON: Final = DependsOn(("classes", "workloads", "pods"), "what uses the class may have come")
+_SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
+
+
+def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """The classes that nobody names, and those that a single pod without a controller has."""
+    cluster = context.cluster
+    if cluster is None:
+        return
+    named = {*_named_by_workloads(context), *_named_by_namespaces(cluster)}
+    left = [c for name, c in sorted(cluster.priority_classes.items()) if name not in named | _SYSTEM]
+    left = [c for c in left if not c.global_default]
+    pods = _pods_of({c.name for c in left}, cluster)
+    for unused in left:
+        users = pods[unused.name]
+        if not users or (len(users) == 1 and users[0].owner is None):
+            yield _problem(unused, users[0] if users else None)
+
+
+def _problem(unused: PriorityClass, user: Pod | None) -> Problem:
+    what = "no pod and no workload has it"
+    if user is not None:
+        what = f"only pod {user.key} has it, which nothing would make again"
+    return Problem(
+        f"{what}; its value is {unused.value}",
+        remediation="delete it, unless it is kept for something",
+        object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", unused.name),
+        detail={"class": unused.name, "pods": [user.key] if user else []},
+    )
+
+
+def _named_by_workloads(context: Context) -> Iterator[str]:
+    for workload in context.cluster.workloads.values() if context.cluster else ():
+        try:
+            template = pod_template_of(workload.object, context.options.pod_template_paths)
+        except InvalidObject:
+            continue
+        if template is not None:
+            yield class_name(template)
+
+
+def _named_by_namespaces(cluster: ClusterSnapshot) -> Iterator[str]:
+    for namespace in cluster.namespaces.values():
+        yield namespace.annotations.get(DEFAULT_CLASS_ANNOTATION, "")
+
+
+def _pods_of(names: set[str], cluster: ClusterSnapshot) -> Mapping[str, list[Pod]]:
+    """The pods of these classes that have not ended."""
+    found: dict[str, list[Pod]] = {name: [] for name in names}
+    if any(name in names for name, _ in cluster.pod_counts_by_priority):
+        for pod in cluster.pods.values():
+            if pod.priority_class_name in names and not pod.terminal:
+                found[pod.priority_class_name].append(pod)
+    return found

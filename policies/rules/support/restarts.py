@@ -1,0 +1,80 @@
+"""What would become of each workload if it were restarted now, alone, as `kubectl rollout restart` does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
+from policies.objects.fields import InvalidObject, group_kind, mapping
+from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from policies.objects.workload import pod_template_of
+from policies.rules.support.context import Context
+from policies.rules.support.impact import predicted_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import ObjectRef
+    from policies.objects.fields import ApiObject
+    from policies.rules.support.impact import Impact
+
+_ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
+_RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
+
+
+class Restart(NamedTuple):
+    """A workload, and what its restart does to running pods."""
+
+    ref: ObjectRef
+    impact: Impact
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether a pod that finds no room shows that no room comes: not where old ones end for it meanwhile."""
+        return bool(self.impact.pending) and not (self.impact.beside_old and self.impact.ended_first)
+
+
+class Restarts:
+    """The restarts of a cluster's workloads, worked out once for all rules."""
+
+    def __init__(self, context: Context) -> None:
+        self.found = tuple(_restarts(context))
+
+
+def restarts_of(context: Context) -> tuple[Restart, ...]:
+    """What restarting each workload of the cluster, alone and now, would come to: of those that bring pods."""
+    return context.once(Restarts).found
+
+
+def _restarts(context: Context) -> Iterator[Restart]:
+    if context.cluster is None or not context.cluster.objects.nodes:
+        return
+    for _, workload in sorted(context.cluster.workloads.items()):
+        if group_kind(workload.object) in _ROLLED_OUT and not any(workload.controller):
+            impact = _impact(restarted(workload.object), context)
+            if impact is not None:
+                yield Restart(workload.ref, impact)
+
+
+def _impact(subject: ReviewedObject, context: Context) -> Impact | None:
+    alone = Context(
+        ChangeSet((subject,)), context.cluster, context.options, context.phase, context.now, context.expired
+    )
+    try:
+        return predicted_of(alone).of(subject)
+    except InvalidObject:
+        return None  # other rules say what is wrong with it
+
+
+def restarted(obj: ApiObject) -> ReviewedObject:
+    """A workload as `kubectl rollout restart` changes it."""
+    try:
+        template = pod_template_of(obj, {group_kind(obj): ("spec", "template")})
+    except InvalidObject:
+        template = None
+    if template is None:
+        return ReviewedObject(obj, Operation.UPDATE, old=obj)
+    metadata = mapping(template.object, "metadata")
+    annotations = {**mapping(metadata, "annotations"), _RESTARTED: "now"}
+    made = {**template.object, "metadata": {**metadata, "annotations": annotations}}
+    return ReviewedObject({**obj, "spec": {**mapping(obj, "spec"), "template": made}}, Operation.UPDATE, old=obj)

@@ -1,0 +1,161 @@
+"""`forewarn audit`: what is in a cluster, judged."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.cli import main
+from policies.cluster import Cache, predict
+from policies.metering import never
+from policies.objects.reviewed_object import ChangeSet
+from policies.objects.workload import Workload
+from policies.options import Options
+from policies.rules.support.context import Context, Phase
+from policies.rules.support.restarts import restarts_of
+from tests.builders import make_node, make_pod
+
+SHOWN = "docs/audit/cluster.yaml"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+Run = tuple[int, str, str]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Run:
+    try:
+        status = main(["audit", *arguments])
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_json_has_every_finding_with_its_object(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "--cluster", SHOWN, "-o", "json")
+    told = json.loads(out)
+    assert status == 1
+    assert [finding["severity"] for finding in told["findings"]] == sorted(f["severity"] for f in told["findings"])[
+        :1
+    ] + ["warning"] * 4 + ["note"] * 2
+    assert {(f["rule"], f["object"]["name"]) for f in told["findings"]} >= {
+        ("restart-preempts", "web"),
+        ("restart-stays-pending", "search"),
+        ("unused-priority-class", "launch-day"),
+    }
+    assert told["summary"]["objects"] == 11
+    assert "1 error, 4 warnings, 2 notes" in err
+
+
+def test_markdown_says_cluster_where_there_is_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--cluster", SHOWN, "-o", "markdown", "-q")
+    assert status == 1
+    assert out.startswith("### forewarn audit: 1 error, 4 warnings, 2 notes\n")
+    assert out.count("| the cluster |") == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ([], 2, "--cluster is missing"),
+        (["--cluster", "not-there.json"], 3, "not-there.json"),
+        (["--cluster", SHOWN, "--select", "restart-preemts"], 2, 'did you mean "restart-preempts"'),
+        (["--cluster", SHOWN, "--baseline", SHOWN], 2, ""),
+        (["--cluster", SHOWN, "--fail-on", "never"], 0, "1 error"),
+        (["--cluster", SHOWN, "--ignore", "unknown-priority-class"], 0, "4 warnings"),
+        (["--cluster", SHOWN, "--select", "restart-preempts", "--fail-on", "warning"], 1, "1 warning"),
+    ],
+)
+def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str) -> None:
+    found, _, err = run(capsys, *arguments)
+    assert found == status
+    assert said in err
+
+
+def test_a_baseline_leaves_what_is_new(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    baseline = str(tmp_path / "known.json")
+    assert run(capsys, "--cluster", SHOWN, "--write-baseline", baseline)[0] == 0
+    status, out, err = run(capsys, "--cluster", SHOWN, "--baseline", baseline, "--fail-on", "note")
+    assert (status, out) == (0, "")
+    assert "nothing to say (7 suppressed)" in err
+
+
+def test_an_annotation_suppresses_what_is_meant(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = (
+        Path(SHOWN)
+        .read_text()
+        .replace(
+            "metadata: {name: search, namespace: shop}",
+            "metadata: {name: search, namespace: shop, annotations:"
+            ' {forewarn.dev/ignore: "restart-stays-pending it has its own node"}}',
+        )
+    )
+    (tmp_path / "cluster.yaml").write_text(text)
+    _, out, err = run(capsys, "--cluster", str(tmp_path / "cluster.yaml"))
+    assert "restart-stays-pending" not in out
+    assert "(1 suppressed)" in err
+
+
+def test_a_report_shows_so_many_of_a_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    classes = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"c{n:03}"}, "value": n}
+        for n in range(100)
+    ]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": classes}))
+    _, out, err = run(capsys, "--cluster", str(tmp_path / "cluster.json"))
+    assert "  and 80 more of unused-priority-class: -o json has them all\n" in out
+    assert len(out.splitlines()) == 22
+    assert "100 notes" in err
+
+
+def deployment(replicas: int, cpu: int, priority: int, surge: int, unavailable: int) -> dict[str, Any]:
+    template = make_pod("web").priority(priority).request(cpu=str(cpu)).labels(app="web")
+    strategy = {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "strategy": strategy,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": template.obj["spec"]},
+        },
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    others=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.sampled_from([0, 10])), max_size=6),
+    cpu=st.integers(1, 4),
+    priority=st.sampled_from([0, 5, 20]),
+)
+def test_a_restart_of_one_pod_with_a_surge_is_one_more_pod(
+    sizes: list[int], others: list[tuple[int, int, int]], cpu: int, priority: int
+) -> None:
+    """Its first new pod comes beside the old one: what the scheduler would do with it is what the audit tells."""
+    cache = Cache()
+    for number, size in enumerate(sizes):
+        cache.add(make_node(f"n{number}").status(allocatable={"cpu": str(size), "memory": "8Gi", "pods": "110"}).obj)
+    for number, (node, request, level) in enumerate(others):
+        made = make_pod(f"other-{number}").priority(level).request(cpu=str(request)).on(f"n{node % len(sizes)}")
+        cache.add(made.obj)
+    cache.add(make_pod("web-1").priority(priority).request(cpu=str(cpu)).labels(app="web").on("n0").obj)
+    web = deployment(1, cpu, priority, 1, 0)
+    cache.add(web)
+    cluster = cache.snapshot()
+    new = make_pod("web-2").priority(priority).request(cpu=str(cpu)).labels(app="web")
+    expected = predict(cluster, new.obj)
+    context = Context(ChangeSet(), cluster, Options(), Phase.LINT, NOW, never)
+    (restart,) = restarts_of(context)
+    assert restart.ref == Workload.from_api(web).ref
+    assert restart.stands_still == (expected.outcome == "pending")
+    told = [p for p in restart.impact.predictions if p.outcome == "preempts"]
+    assert [[v.key for v in p.victims] for p in told] == (
+        [[v.key for v in expected.victims]] if expected.outcome == "preempts" else []
+    )
