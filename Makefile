@@ -71,6 +71,9 @@ bench: $(VENV)/dev ## predictions on large clusters, linting and start-up: minut
 oracle: ## .cache/oracle, kube-scheduler's own code to compare with (needs Go); KUBERNETES=1.35.8 for another release
 	tests/oracle/build.sh $(KUBERNETES)
 
+field-tables: $(VENV)/dev ## the fields of Kubernetes' kinds, by minor, made of its OpenAPI (needs Go)
+	$(BIN)/python docs/field_tables.py
+
 format: $(VENV)/dev ## rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -85,4 +88,4 @@ check: $(VENV)/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install run serve test test-minimum coverage test-slow e2e hostile soak e2e-scale bench oracle format docs check
+.PHONY: help install run serve test test-minimum coverage test-slow e2e hostile soak e2e-scale bench oracle field-tables format docs check

@@ -196,7 +196,7 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
         LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
     if kind == POD:
         return Target.UPDATED_POD if subject.operation is Operation.UPDATE else Target.POD
-    return Target.TEMPLATE if context.template(subject) else None
+    return Target.TEMPLATE if context.template(subject) else Target.OTHER
 
 
 def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:

@@ -85,7 +85,7 @@ class Options(NamedTuple):
     """Options of rules; `pod_template_paths` has the built-in workloads and those that configuration adds.
 
     `known_classes` exist beside those of the input; `closed`: there are no others. `groups`, `exclude`, `ignored`: of
-    the linter's files and findings.
+    the linter's files and findings. `minor`: of Kubernetes 1, None where nobody said which.
     """
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS
@@ -98,3 +98,4 @@ class Options(NamedTuple):
     groups: tuple[NamedGroup, ...] = ()
     ignored: tuple[Ignored, ...] = ()
     exclude: tuple[str, ...] = ()
+    minor: int | None = None

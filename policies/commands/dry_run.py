@@ -13,8 +13,9 @@ from policies.cluster import Cache
 from policies.commands.batch import run_batch
 from policies.config import ConfigError, load_limited_resources
 from policies.findings import plural
-from policies.kinds import POD, PRIORITY_CLASS, RESOURCE_QUOTA
+from policies.kinds import LINTED, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.kube_apiserver.dry_run import dry_run, dry_run_apply
+from policies.kube_apiserver.validation.strict import unknown_field_texts
 from policies.objects.fields import at, group_kind
 from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import Options
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 ACCEPTED, REFUSED, USAGE, FAILED = range(4)
 _JUDGED: Final = (POD, RESOURCE_QUOTA, PRIORITY_CLASS)
+_READ: Final = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 _UNREADABLE: Final = ("parse-error", "template-braces")
 
 
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         cluster = load_cluster(*given.cluster).snapshot() if given.cluster else Cache().snapshot()
     except SourceError as fault:
         return _complain(fault, FAILED)
-    return _files(given.filename, given.namespace, cluster, options)
+    return _files(given, cluster, options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,7 +60,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn dry-run",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="What kube-apiserver itself would answer, offline: PriorityClasses, Pods and ResourceQuotas in the "
-        "order of the files, as kubectl apply sends them. Other kinds are accepted without a look.",
+        "order of the files, as kubectl apply sends them. Of workloads the names of fields are checked; other kinds "
+        "are accepted without a look.",
         epilog="Exit status: 0 accepted, 1 refused, 2 wrong usage or configuration, 3 could not do the job.",
     )
     add = parser.add_argument
@@ -66,30 +69,39 @@ def _parser() -> argparse.ArgumentParser:
     add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
+    validations = "what comes of unknown fields, as with kubectl (default: strict)"
+    add("--validate", choices=("strict", "warn", "ignore"), default="strict", help=validations)
     add("--batch", metavar="CASES", help="recorded requests, one JSON object a line (.gz too, - for standard input)")
     return parser
 
 
-def _files(paths: Sequence[str], namespace: str, cluster: ClusterSnapshot, options: Options) -> int:
+def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options) -> int:
     from policies.manifests import read
 
     subjects: list[tuple[str, ReviewedObject]] = []
     status, unjudged = ACCEPTED, 0
-    for file in find_files(paths):
+    for file in find_files(given.filename):
         path = file.path
         try:
-            reading = read(read_file(file), path, _JUDGED, namespace=namespace)
+            reading = read(read_file(file), path, _READ, namespace=given.namespace)
         except SourceError as fault:
             status = _complain(fault, FAILED)
             continue
         for diagnostic in reading.diagnostics:
             if diagnostic.rule in _UNREADABLE:
                 status = _complain(f"{diagnostic.location}: {diagnostic.message}", FAILED)
+            elif diagnostic.rule == "unknown-kind":
+                status = max(status, _complain(f"{diagnostic.location}: {diagnostic.message}", REFUSED))
         subjects += [(path, subject) for subject in reading.subjects]
         unjudged += sum(reading.skipped.values())
-    answers = dry_run_apply((subject for _, subject in subjects), cluster, options, now=time())
+    strict = given.validate == "strict"
+    answers = dry_run_apply((subject for _, subject in subjects), cluster, options, now=time(), strict=strict)
     for (path, _), (subject, answer) in zip(subjects, answers, strict=True):
-        if answer.allowed:
+        if given.validate == "warn" and answer.allowed:
+            _warn(subject)
+        if answer.allowed and group_kind(subject.object) not in _JUDGED:
+            unjudged += 1
+        elif answer.allowed:
             print(clean(f"{_name(subject)} {_verb(answer)} (dry run)", color=False))  # noqa: T201
         else:
             print(clean(_refusal(path, subject, answer), color=False), file=sys.stderr)  # noqa: T201
@@ -100,6 +112,12 @@ def _files(paths: Sequence[str], namespace: str, cluster: ClusterSnapshot, optio
     if not subjects and not unjudged and status == ACCEPTED:
         return _complain("no objects to apply", FAILED)
     return status
+
+
+def _warn(subject: ReviewedObject) -> None:
+    """The API server's warnings, as kubectl prints them."""
+    for warning in unknown_field_texts(subject.object):
+        print(clean(f"Warning: {warning}", color=False), file=sys.stderr)  # noqa: T201
 
 
 def _name(subject: ReviewedObject) -> str:

@@ -66,9 +66,10 @@ def _lint(
     release: Release,
 ) -> int:
     try:
-        cluster = _cluster(options.cluster, config, release)
+        cluster, told = _cluster(options.cluster, config, release)
     except SourceError as fault:
         return _complain(fault, FAILED)
+    config = config._replace(options=config.options._replace(minor=release.minor or told))
     given = read_input(
         options.paths, config, options.namespace or "default", options.context, stdin_name=options.stdin_filename
     )
@@ -211,15 +212,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _cluster(sources: list[str], config: Config, release: Release) -> ClusterSnapshot | None:
+def _cluster(sources: list[str], config: Config, release: Release) -> tuple[ClusterSnapshot | None, int | None]:
+    """The cluster's state, and the minor that it says it runs, where that is a known one."""
     if not sources:
-        return None
+        return None, None
     from policies.sources import load_cluster
 
-    cluster = settle(load_cluster(*sources, templates=config.options.pod_template_paths), release).snapshot()
+    cache = settle(load_cluster(*sources, templates=config.options.pod_template_paths), release)
+    cluster = cache.snapshot()
     if cluster.semantics.unknown:
         print(f"forewarn lint: no prediction: {cluster.semantics.unknown}", file=sys.stderr)  # noqa: T201
-    return cluster
+        return cluster, None
+    return cluster, cache.told_minor
 
 
 def _config(options: argparse.Namespace) -> Config:

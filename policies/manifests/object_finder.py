@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kinds import is_namespaced
-from policies.objects.fields import group_kind
+from policies.findings import quote
+from policies.kinds import PRIORITY_CLASS, is_namespaced
+from policies.objects.fields import group_kind, ref_of
 from policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 if TYPE_CHECKING:
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import Source
 
 NO_KIND: Final = "objects without a kind"
+CLASS_KIND: Final = "PriorityClass"
+CLASS_VERSION: Final = "scheduling.k8s.io/v1"
+_NEAR: Final = 0.8
+_LONGEST_TYPE: Final = 200
 _NESTED_LISTS: Final = 20
 _LOOKED_AT: Final = 100
 
@@ -41,7 +47,8 @@ class ObjectFinder:
 
     def wants(self, api_version: str, kind: str) -> bool:
         """Whether objects of this type are read, or hold such that are (Lists)."""
-        return kind.endswith("List") or group_kind({"apiVersion": api_version, "kind": kind}) in self._wanted
+        wanted = kind.endswith("List") or group_kind({"apiVersion": api_version, "kind": kind}) in self._wanted
+        return wanted or is_almost_a_class(api_version, kind)
 
     def skip(self, kind: str) -> None:
         """Count an object that nobody wants."""
@@ -77,6 +84,9 @@ class ObjectFinder:
         if not isinstance(value, dict):
             return
         kind, api_version = value.get("kind"), value.get("apiVersion")
+        if is_almost_a_class(api_version, kind):
+            yield _almost_a_class(value, source)
+            return
         is_object = isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
         if is_object and kind and not api_version and any(wanted.endswith(f"/{kind}") for wanted in self._wanted):
             where, lacks, has = source.locate(("kind",)), "apiVersion", f"kind {kind}"
@@ -95,6 +105,38 @@ class ObjectFinder:
         elif any(isinstance(item, dict) and group_kind(item) in self._wanted for item in value[:_LOOKED_AT]):
             fix = "begin each object with ---, or wrap them: kind: List, items:"
             yield FileDiagnostic("parse-error", "a list of objects: kubectl takes none", source.locate(()), fix)
+
+
+def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
+    """What is surely meant to be a PriorityClass, in the words of kubectl."""
+    kind, api_version = value["kind"], value["apiVersion"]
+    field, right = ("kind", CLASS_KIND) if kind != CLASS_KIND else ("apiVersion", CLASS_VERSION)
+    message = f"no matches for kind {quote(kind)} in version {quote(api_version)}; did you mean {quote(right)}?"
+    fix = f"apiVersion: {CLASS_VERSION}, kind: {CLASS_KIND}"
+    return FileDiagnostic("unknown-kind", message, source.locate((field,)), fix, ref_of(value))
+
+
+@lru_cache(maxsize=1024)
+def is_almost_a_class(api_version: object, kind: object) -> bool:
+    """Whether a type is none that Kubernetes has, and near that of PriorityClasses.
+
+    A group with a dot that is not near may be somebody's own: Kueue has WorkloadPriorityClasses.
+    """
+    if not isinstance(api_version, str) or not isinstance(kind, str) or len(kind) + len(api_version) > _LONGEST_TYPE:
+        return False
+    if kind[:1] not in "pP" or "prio" not in kind.lower():
+        return False
+    group = api_version.rpartition("/")[0]
+    if f"{group}/{kind}" == PRIORITY_CLASS:
+        return False
+    own_group = "." in group and not _is_near(group, CLASS_VERSION.partition("/")[0])
+    return not own_group and _is_near(kind, CLASS_KIND)
+
+
+def _is_near(word: str, right: str) -> bool:
+    from difflib import SequenceMatcher  # only when something is wrong
+
+    return SequenceMatcher(None, word.lower(), right.lower()).ratio() >= _NEAR
 
 
 def _own_namespace(value: dict[str, Any]) -> str:

@@ -28,17 +28,22 @@ if TYPE_CHECKING:
 
 
 def dry_run_apply(
-    subjects: Iterable[ReviewedObject], cluster: ClusterSnapshot, options: Options | None = None, *, now: float = 0.0
+    subjects: Iterable[ReviewedObject],
+    cluster: ClusterSnapshot,
+    options: Options | None = None,
+    *,
+    now: float = 0.0,
+    strict: bool = False,
 ) -> Iterator[tuple[ReviewedObject, Answer]]:
     """The answers to objects applied in order: each sees the classes, quotas and quota use of those before it.
 
     What is there already, in the cluster or from this apply, is updated. As in a cluster, a new quota limits nothing
-    before its status is written.
+    before its status is written. `strict`: as of `dry_run`.
     """
     applied: dict[Key, _Applied] = {}
     for given in subjects:
         subject = _request(given, cluster, applied)
-        answer = dry_run(subject, cluster, options, now=now)
+        answer = dry_run(subject, cluster, options, now=now, strict=strict)
         yield subject, answer
         if answer.allowed:
             cluster = _after(subject, answer, cluster)

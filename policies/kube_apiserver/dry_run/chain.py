@@ -8,9 +8,9 @@ kinds, and subresources other than `pods/resize`, are accepted without a look.
 Differences, all on purpose: a generated name ends in `xxxxx`; an uncovered limited scope is a 403 (upstream: 500, a
 plain error); faults of map entries come sorted by key (upstream: in Go's random order), of several failing quotas the
 first by name. The cluster's LimitRanges fill in what containers leave out; what they refuse (minimum, maximum,
-ratio) is not covered, nor are those of the same apply. Not covered either: unknown fields (kubectl's strict
-validation), what other admission plugins say or fill in (PodSecurity, RuntimeClass, NamespaceLifecycle …), and what
-kube_apiserver/validation/pod.py says of pods.
+ratio) is not covered, nor are those of the same apply. Unknown fields are refused where `strict` is asked for, of
+workloads too; of an update without the text of kubectl's patch. Not covered either: what other admission plugins say or
+fill in (PodSecurity, RuntimeClass, NamespaceLifecycle …), and what kube_apiserver/validation/pod.py says of pods.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from policies.kube_apiserver.dry_run.answer import Answer, Refused
-from policies.kube_apiserver.dry_run.request import CLASSES, PODS, QUOTAS, DecodedRequest, Kind, decode, kind_of
+from policies.kube_apiserver.dry_run.request import (
+    CLASSES,
+    PODS,
+    QUOTAS,
+    DecodedRequest,
+    Kind,
+    check_fields,
+    decode,
+    kind_of,
+)
 from policies.kube_apiserver.priority import Forbidden, Resolved, admit_pod, check_default, resolved_spec
 from policies.kube_apiserver.quota import RESOURCE_QUOTAS, Check, FaultKind, Pods, check_request, is_terminating
 from policies.kube_apiserver.validation.field_errors import go_quote
@@ -45,20 +54,28 @@ if TYPE_CHECKING:
 
 
 def dry_run(
-    subject: ReviewedObject, cluster: ClusterSnapshot, options: Options | None = None, *, now: float = 0.0
+    subject: ReviewedObject,
+    cluster: ClusterSnapshot,
+    options: Options | None = None,
+    *,
+    now: float = 0.0,
+    strict: bool = False,
 ) -> Answer:
     """The answer to one request. Never raises for what its object holds.
 
     UPDATE needs `subject.old`; where it is absent, the cluster's object stands in. `now`: seconds since 1970, for pods
-    that are past their deletion.
+    that are past their deletion. `strict`: `fieldValidation=Strict`, which kubectl asks for: unknown fields are
+    refused.
     """
     kind = kind_of(subject.object or subject.old or NOTHING)
     try:
+        if kind is None and strict:
+            check_fields(subject)
         if kind is None or (subject.subresource and not (kind is PODS and subject.subresource == "resize")):
             return _accepted(subject.operation is not Operation.CREATE)
         if subject.operation in (Operation.DELETE, Operation.CONNECT):
             return _delete(kind, subject, cluster)
-        request = decode(kind, subject, cluster, options or Options(), now)
+        request = decode(kind, subject, cluster, options or Options(), now, strict=strict)
         if subject.subresource:
             return _quota(request, _prepared_pod(request, request.obj), Pods(now))
         return _STAGES[kind.kind](request)

@@ -10,6 +10,7 @@ from policies.kube_apiserver.dry_run.answer import Refused
 from policies.kube_apiserver.validation.decode import decode_fault
 from policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
 from policies.kube_apiserver.validation.schema import POD_STRUCT, PRIORITY_CLASS_STRUCT, RESOURCE_QUOTA_STRUCT, Struct
+from policies.kube_apiserver.validation.strict import strict_error
 from policies.objects.fields import NOTHING, at, group_kind
 from policies.objects.reviewed_object import Operation
 
@@ -91,7 +92,7 @@ class DecodedRequest:
 
 
 def decode(
-    kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, options: Options, now: float
+    kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, options: Options, now: float, *, strict: bool = False
 ) -> DecodedRequest:
     """Read a request. Raises Refused where its object cannot be decoded, or there is nothing to update."""
     obj = subject.object
@@ -101,6 +102,8 @@ def decode(
     fault = decode_fault(obj, kind.struct)
     if fault:
         raise Refused(400, f'{plain} in version "v1" cannot be handled as a {plain}: {fault.text}')
+    if strict:
+        check_fields(subject)
     metadata: ApiObject = obj.get("metadata") or NOTHING
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
     namespace = (metadata.get("namespace") or subject.namespace or kinds.DEFAULT_NAMESPACE) if kind.namespaced else ""
@@ -111,6 +114,16 @@ def decode(
         name = f"{prefix[:_LONGEST_PREFIX]}{_GENERATED}"
     completed = {**obj, "metadata": {**metadata, "name": name, "namespace": namespace}}
     return DecodedRequest(kind, completed, old, name, given_name, namespace, cluster, options, now)
+
+
+def check_fields(subject: ReviewedObject) -> None:
+    """Raises Refused where there are fields that its kind does not have. Source: handlers/create.go and patch.go."""
+    error = strict_error(subject.object)
+    if error and subject.operation is Operation.UPDATE:
+        raise Refused(422, f' "" is invalid: patch: Invalid value: "map[...]": {error}')
+    if error:
+        kind, version = subject.object["kind"], subject.object["apiVersion"].rpartition("/")[2]
+        raise Refused(400, f"{kind} in version {go_quote(version)} cannot be handled as a {kind}: {error}")
 
 
 def _old(kind: Kind, subject: ReviewedObject, cluster: ClusterSnapshot, name: str, namespace: str) -> ApiObject:

@@ -45,6 +45,7 @@ class Target(StrEnum):
     TEMPLATE = "pod template"
     NAMESPACE = "Namespace"
     RESOURCE_QUOTA = "ResourceQuota"
+    OTHER = "other object that is read"
     FILE = "file"
     CLUSTER = "whole cluster"
 
@@ -91,6 +92,11 @@ class Context:
         self._is_exempt = is_exempt
         self._made: dict[Callable[..., Any], Any] = {}
         self._quotas: dict[int, ResourceQuota | InvalidObject] = {}
+
+    @property
+    def minor(self) -> int | None:
+        """The minor of Kubernetes 1 that the apply is for; None where nobody said."""
+        return self.options.minor
 
     @property
     def stored_classes(self) -> Mapping[str, PriorityClass]:

@@ -1,0 +1,106 @@
+"""Writes policies/kube_apiserver/validation/field_tables.json: which fields the kinds that are read have, by minor.
+
+Made of Kubernetes' own OpenAPI, which `go mod download` brings for each release of `policies.releases.CHECKED_WITH`.
+`make field-tables`; a new minor is a line there, and this run again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "policies/kube_apiserver/validation/field_tables.json"
+sys.path.insert(0, str(ROOT))
+
+from policies.kinds import KINDS, LINTED, POD_TEMPLATE_PATHS  # noqa: E402
+from policies.releases import CHECKED_WITH  # noqa: E402
+
+Types = dict[str, dict[str, str]]
+"""Type -> field -> what it holds: a type, `[` and the type of its items, `{` and that of its values, or nothing."""
+
+
+def main() -> int:
+    """Write the tables of all minors."""
+    kinds: dict[str, str] = {}
+    found = {minor: _types(_definitions(release), kinds) for minor, release in CHECKED_WITH.items()}
+    names = sorted({name for types in found.values() for name in types})
+    tables = {
+        "minors": list(found),
+        "kinds": dict(sorted(kinds.items())),
+        "types": {name: " ".join(_fields(name, found)) for name in names},
+    }
+    TARGET.write_text(json.dumps(tables, indent=0) + "\n")
+    return 0
+
+
+def _definitions(release: str) -> dict[str, Any]:
+    """The definitions of a release's OpenAPI."""
+    command = ["go", "mod", "download", "-json", f"k8s.io/kubernetes@v{release}"]
+    module = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    text = (Path(module["Dir"]) / "api/openapi-spec/swagger.json").read_text()
+    definitions: dict[str, Any] = json.loads(text)["definitions"]
+    return definitions
+
+
+def _types(definitions: dict[str, Any], kinds: dict[str, str]) -> Types:
+    """The types that the kinds that are read consist of; `kinds` gets their names by `apiVersion/Kind`."""
+    wanted = {f"{s.api_version}/{s.kind}" for s in KINDS if s.group_kind in {*LINTED, *POD_TEMPLATE_PATHS}}
+    to_do, types = [], Types()
+    for name, definition in definitions.items():
+        for kind in definition.get("x-kubernetes-group-version-kind", ()):
+            of_kind = "/".join(filter(None, (kind["group"], kind["version"], kind["kind"])))
+            if of_kind in wanted and not definition["description"].startswith("DeleteOptions"):
+                kinds[of_kind] = _short(name)
+                to_do.append(name)
+    homes: dict[str, str] = {}
+    while to_do:
+        name = to_do.pop()
+        if homes.setdefault(_short(name), name) != name:
+            raise SystemExit(f"{name} and {homes[_short(name)]} have one short name")
+        if _short(name) not in types:
+            types[_short(name)] = {}
+            for field, schema in definitions[name]["properties"].items():
+                types[_short(name)][field] = _held(schema, definitions, to_do)
+    return types
+
+
+def _held(schema: dict[str, Any], definitions: dict[str, Any], to_do: list[str]) -> str:
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/definitions/")
+        if "properties" not in definitions[name]:
+            return ""
+        to_do.append(name)
+        return _short(name)
+    for sign, key in (("[", "items"), ("{", "additionalProperties")):
+        if key in schema:
+            inner = _held(schema[key], definitions, to_do)
+            return sign + inner if inner else ""
+    return ""
+
+
+def _fields(name: str, found: dict[int, Types]) -> list[str]:
+    """`field`, `field:Type`, and `@35`, `@-36` or `@35-36` behind one that not all minors have."""
+    minors = list(found)
+    held = {field: kind for types in found.values() for field, kind in types.get(name, {}).items()}
+    fields = []
+    for field in sorted(held):
+        if not re.fullmatch(r"[$\w]+", field):
+            raise SystemExit(f"{name}.{field} needs another notation")
+        have = [minor for minor in minors if field in found[minor].get(name, {})]
+        first = "" if have[0] == minors[0] else str(have[0])
+        last = "" if have[-1] == minors[-1] else f"-{have[-1]}"
+        fields.append(field + (f":{held[field]}" if held[field] else "") + (f"@{first}{last}" if first or last else ""))
+    return fields
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""Fields that no API object of its kind has: what kubectl has the API server refuse (`fieldValidation=Strict`).
+
+Source: sigs.k8s.io/json internal/golang/encoding/json (DisallowUnknownFields, CaseSensitive), apimachinery
+pkg/runtime/error.go. The fields are those of Kubernetes' OpenAPI (docs/field_tables.py makes the tables of it).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.kube_apiserver.validation.field_errors import go_quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from policies.findings import Path
+    from policies.objects.fields import ApiObject
+
+_TABLES: Final = os.path.join(os.path.dirname(__file__), "field_tables.json")
+_MOST_ERRORS: Final = 100
+"""The API server names no more. Source: kubernetes_patch.go, saveStrictError."""
+_PATCH: Final = "$"
+"""With this begin the directives of a strategic merge patch, which is no object."""
+
+
+class Fields(NamedTuple):
+    """The fields of a struct; `held`: those that hold structs, each with `` (one), `[` or `{` and their type."""
+
+    known: frozenset[str]
+    held: tuple[tuple[str, str, str], ...]
+
+
+class Unknown(NamedTuple):
+    """A field that is not known: its path, and the type that it stands in."""
+
+    path: Path
+    type: str
+
+
+def type_of(obj: ApiObject) -> str:
+    """The type of an object in the tables; empty where they do not have its kind in this version."""
+    api_version, kind = obj.get("apiVersion"), obj.get("kind")
+    return _tables()["kinds"].get(f"{api_version}/{kind}", "") if isinstance(kind, str) else ""
+
+
+def unknown_fields(obj: ApiObject, minor: int | None = None) -> Iterator[Unknown]:
+    """The fields that this minor of Kubernetes 1 does not know (None: that no known one does), in order of the object.
+
+    Of a kind that the tables do not have, none. A patch for `kubectl patch` is let pass.
+    """
+    name = type_of(obj)
+    return _unknown(obj, name, minor, ()) if name else iter(())
+
+
+def _unknown(value: Any, name: str, minor: int | None, path: Path) -> Iterator[Unknown]:
+    if not isinstance(value, dict):
+        return  # another fault, that others tell
+    fields = fields_of(name, minor)
+    if not value.keys() <= fields.known:
+        strange = (key for key in value if key not in fields.known and not key.startswith(_PATCH))
+        yield from (Unknown((*path, key), name) for key in strange)
+    for key, many, inner in fields.held:
+        found = value.get(key)
+        if not found:
+            continue
+        if not many:
+            yield from _unknown(found, inner, minor, (*path, key))
+        elif many == "[":
+            for index, item in enumerate(found if isinstance(found, list) else ()):
+                yield from _unknown(item, inner, minor, (*path, key, index))
+        else:
+            for entry, item in found.items() if isinstance(found, dict) else ():
+                yield from _unknown(item, inner, minor, (*path, key, entry))
+
+
+def unknown_field_texts(obj: ApiObject) -> list[str]:
+    """What the API server says of each such field: at most a hundred, each once.
+
+    kubectl sends the keys of an object in the order of their bytes, and so the server names them.
+    """
+    found = sorted(unknown_fields(obj), key=lambda unknown: _sent_order(unknown.path))
+    texts = dict.fromkeys(f"unknown field {go_quote(_shown(unknown.path))}" for unknown in found)
+    return list(islice(texts, _MOST_ERRORS))
+
+
+def strict_error(obj: ApiObject) -> str:
+    """The API server's `strict decoding error`; empty where it has none."""
+    texts = unknown_field_texts(obj)
+    return "strict decoding error: " + ", ".join(texts) if texts else ""
+
+
+def minors_of(unknown: Unknown) -> tuple[int, ...]:
+    """The known minors that have a field all the same."""
+    name = str(unknown.path[-1])
+    return tuple(minor for minor in _tables()["minors"] if name in fields_of(unknown.type, minor).known)
+
+
+def homes(name: str, root: str) -> Iterator[Path]:
+    """Where in a type a field of this name is known, the nearest to the root first; of a list, its first item."""
+    level: list[tuple[str, Path]] = [(root, ())]
+    seen = {root}
+    while level:
+        below = []
+        for kind, path in level:
+            fields = fields_of(kind)
+            if name in fields.known:
+                yield path
+            for key, many, inner in fields.held:
+                if many != "{" and inner not in seen:
+                    below.append((inner, (*path, key, 0) if many else (*path, key)))
+        seen.update(inner for inner, _ in below)
+        level = below
+
+
+@lru_cache(maxsize=1)
+def _tables() -> Mapping[str, Any]:
+    with open(_TABLES, encoding="utf-8") as file:
+        found: Mapping[str, Any] = json.load(file)
+    return found
+
+
+@lru_cache(maxsize=2048)
+def fields_of(name: str, minor: int | None = None) -> Fields:
+    """The fields of a type in a minor; in any of them, where none is given."""
+    known, held = [], []
+    for entry in _tables()["types"][name].split(" "):
+        said, _, span = entry.partition("@")
+        field, _, kind = said.partition(":")
+        if minor is None or not span or _covers(span, minor):
+            known.append(field)
+            if kind:
+                many = kind[0] if kind[0] in "[{" else ""
+                held.append((field, many, kind.removeprefix(many)))
+    return Fields(frozenset(known), tuple(held))
+
+
+def _covers(span: str, minor: int) -> bool:
+    first, _, last = span.partition("-")
+    return (not first or int(first) <= minor) and (not last or minor <= int(last))
+
+
+def _sent_order(path: Path) -> tuple[tuple[int, bytes], ...]:
+    return tuple((step, b"") if isinstance(step, int) else (0, step.encode("utf-8", "replace")) for step in path)
+
+
+def _shown(path: Path) -> str:
+    """As the API server writes it: `spec.containers[0].nam`; keys of maps are not quoted."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")

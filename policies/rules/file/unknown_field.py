@@ -1,0 +1,116 @@
+"""A field that no object of this kind has, or not at this place.
+
+Why: kubectl and server-side apply have the API server refuse it; what applies without such a check (Helm, an older
+kubectl) loses the field without a word, and a misspelt `priorityClassName` leaves pods at priority 0. The fields are
+those of every release of Kubernetes that forewarn knows; of one, with `--kubernetes-version`.
+
+Bad:
+
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: gold
+      template:
+        spec:
+          priorityClass: gold
+
+Good:
+
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      template:
+        spec: {}
+
+Fix: spell it as Kubernetes does, or put it where it belongs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.findings import Problem, Severity, field_path, listed, quote
+from policies.kube_apiserver.validation.strict import Unknown, fields_of, homes, minors_of, type_of, unknown_fields
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import Path
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "unknown-field"
+TARGETS: Final = (
+    Target.OTHER,
+    Target.PRIORITY_CLASS,
+    Target.POD,
+    Target.UPDATED_POD,
+    Target.TEMPLATE,
+    Target.NAMESPACE,
+    Target.RESOURCE_QUOTA,
+)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
+_NEAR: Final = 0.75
+_CONTAINERS: Final = "containers"
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """Every field that strict decoding refuses."""
+    for unknown in unknown_fields(subject.object, context.minor):
+        path = unknown.path
+        detail, hint, fix = _advice(unknown, type_of(subject.object))
+        yield Problem(
+            f"unknown field {quote(field_path(path))}: kubectl refuses it{hint}",
+            path,
+            fix,
+            location=subject.source.locate(path, key=True),
+            detail={"field": str(path[-1]), **detail},
+        )
+
+
+def _advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
+    """What was meant, as data, as the end of the message, and as what to do."""
+    name = str(unknown.path[-1])
+    known = fields_of(unknown.type).known
+    minors = minors_of(unknown)
+    if minors:
+        releases = listed([f"1.{minor}" for minor in minors], len(minors))
+        return {"minors": list(minors)}, f" in this release; {releases} has it", "leave it out"
+    same = [other for other in known if other.lower() == name.lower()]
+    near = same or _nearest(name, known)
+    if near and (same or not _has_home(name, root)):
+        return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
+    home = _home(unknown.path, root)
+    if home is None:
+        return {}, "", "leave it out"
+    under = field_path(home).replace("[0]", "[*]")
+    where = under or "the object itself"
+    return {"under": under}, f"; it belongs under {where}", f"move it to {where}"
+
+
+def _nearest(name: str, known: frozenset[str]) -> list[str]:
+    from difflib import get_close_matches  # only when something is wrong
+
+    return get_close_matches(name[:100], sorted(known), n=1, cutoff=_NEAR)
+
+
+def _has_home(name: str, root: str) -> bool:
+    return next(homes(name, root), None) is not None
+
+
+def _home(path: Path, root: str) -> Path | None:
+    """Where a field of this name belongs: near the root, and of several places in the containers of a pod."""
+    found = list(homes(str(path[-1]), root))
+    if not found:
+        return None
+    nearest = [home for home in found if len(home) == len(found[0])]
+    inside = [home for home in nearest if _CONTAINERS in home]
+    return (inside or nearest)[0] if len(nearest) == 1 or inside else None

@@ -1,0 +1,48 @@
+"""An object is almost a PriorityClass: its kind or its apiVersion is misspelt.
+
+Why: kubectl knows no such type and applies nothing of it; without this, the class would only be missing where a pod
+names it. The group of a type that somebody else defines is not taken for a slip.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: Priorityclass
+    metadata:
+      name: gold
+    value: 1000
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: gold
+    value: 1000
+
+Fix: write `apiVersion: scheduling.k8s.io/v1` and `kind: PriorityClass`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Severity
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import diagnostics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import Problem
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "unknown-kind"
+TARGETS: Final = (Target.FILE,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """What reading the files has found."""
+    yield from diagnostics(ID, context)
