@@ -105,6 +105,7 @@ _ALLOWED = {
     "minProperties": 2,
     "properties": {"classes": {**_PATTERNS, "description": "PriorityClasses; shell patterns too"}, **_CONDITIONS},
 }
+_PATHS = {"oneOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]}
 _LIMITED = {
     "type": "object",
     "additionalProperties": False,
@@ -146,7 +147,12 @@ def schema() -> dict[str, Any]:
             "podTemplatePaths": {
                 "type": "object",
                 "description": "custom resources with a pod template: argoproj.io/Rollout: spec.template",
-                "additionalProperties": {"type": "string"},
+                "additionalProperties": _PATHS,
+            },
+            "priorityClassPaths": {
+                "type": "object",
+                "description": "custom resources that name a class: monitoring.coreos.com/Prometheus: spec.priorityClassName",
+                "additionalProperties": _PATHS,
             },
             "limitedResources": {
                 "type": "array",

@@ -13,6 +13,7 @@ from policies.kinds import LIMIT_RANGE, NAMESPACE, POD, PRIORITY_CLASS, RESOURCE
 from policies.metering import CutShort, metered, never
 from policies.objects.fields import NOTHING, InvalidObject, group_kind
 from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from policies.objects.workload import parts_of
 from policies.rules import RULES
 from policies.rules.file import parse_error
 from policies.rules.pod import class_not_allowed
@@ -23,6 +24,7 @@ from policies.rules.support.impact import Predicted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from policies.class_paths import ClassPath
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
     from policies.disclosure import Audience
@@ -37,6 +39,7 @@ _CLUSTER: Final = ReviewedObject(NOTHING)
 _OF_MANY: Final = (_FILES, _CLUSTER)
 """What stands for more than one object: what is said of it names its own, and is as long as it has to be."""
 _NEVER: Final = datetime.min
+_ALONE: Final = {NAMESPACE: Target.NAMESPACE, RESOURCE_QUOTA: Target.RESOURCE_QUOTA}
 MOST_PROBLEMS: Final = 10
 """Of one rule with one object; the rest is counted."""
 _MOST_COUNTED: Final = 1_000
@@ -74,7 +77,8 @@ def evaluate(
     predictions = context.once(Predicted, recall)
     with metered(expired):
         wholes = _OF_MANY if whole_cluster else _OF_MANY[:1]
-        subjects = (*wholes, *(change_set.subjects if judged is None else judged))
+        subjects = change_set.subjects if judged is None else judged
+        subjects = (*wholes, *_parts(subjects, config.options.class_paths))
         findings = (finding for subject in subjects for finding in _judge(subject, context, config))
         found = {finding.order: finding for finding in findings}
     for impact in predictions.found:
@@ -153,6 +157,14 @@ def _stands_for_many(subject: ReviewedObject) -> bool:
     return subject is _FILES or subject is _CLUSTER
 
 
+def _parts(subjects: Sequence[ReviewedObject], paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[ReviewedObject]:
+    """The subjects, and behind a custom resource each place in it that names a class."""
+    for subject in subjects:
+        yield subject
+        for part in parts_of(subject.object, paths):
+            yield subject._replace(part=part)
+
+
 def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
     """The first problems that a rule has with one object, and how many more there are."""
     yield from islice(problems, MOST_PROBLEMS)
@@ -178,6 +190,8 @@ def _in_force(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Ru
 
 def _target(subject: ReviewedObject, context: Context) -> Target | None:
     """Which rules look at a subject; None: none of them. Raises InvalidObject."""
+    if subject.part:
+        return Target.PART
     if _stands_for_many(subject):
         return Target.FILE if subject is _FILES else Target.CLUSTER
     kind = group_kind(subject.object or subject.old or NOTHING)
@@ -186,10 +200,8 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
         return None
     if kind == PRIORITY_CLASS:
         return Target.DELETED_PRIORITY_CLASS if deleted else Target.PRIORITY_CLASS
-    if kind == NAMESPACE:
-        return Target.NAMESPACE
-    if kind == RESOURCE_QUOTA:
-        return Target.RESOURCE_QUOTA
+    if kind in _ALONE:
+        return _ALONE[kind]
     if kind == LIMIT_RANGE:
         from policies.objects.limit_range import LimitRange
 

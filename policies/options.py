@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.class_paths import PRESETS, ClassPath
 from policies.kinds import POD_TEMPLATE_PATHS
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Options(NamedTuple):
 
     `known_classes` exist beside those of the input; `closed`: there are no others. `groups`, `exclude`, `ignored`: of
     the linter's files and findings. `minor`: of Kubernetes 1, None where nobody said which.
+    `class_paths`: where the linter finds classes in custom resources.
     """
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS
@@ -99,3 +101,4 @@ class Options(NamedTuple):
     ignored: tuple[Ignored, ...] = ()
     exclude: tuple[str, ...] = ()
     minor: int | None = None
+    class_paths: Mapping[str, tuple[ClassPath, ...]] = PRESETS

@@ -27,6 +27,11 @@ EXCLUDED: Final = "excluded file"
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
+def wanted_kinds(config: Config) -> frozenset[str]:
+    """The `group/Kind`s that are read."""
+    return frozenset((*LINTED, *config.options.pod_template_paths, *config.options.class_paths))
+
+
 class Input:
     """What was read: the objects with their files, and what the summary and the excerpts need."""
 
@@ -70,7 +75,7 @@ def read_input(
 
     `stdin_name`: what standard input is called, and where it is taken to stand.
     """
-    given, wanted = Input(), frozenset((*LINTED, *config.options.pod_template_paths))
+    given, wanted = Input(), wanted_kinds(config)
     exclude = config.options.exclude
     for file in find_files(paths, left_out=given.leave_out):
         if exclude and any(matches(file.path, pattern) for pattern in exclude):

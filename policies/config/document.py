@@ -35,6 +35,11 @@ class ConfigNode:
         return ConfigError(f"{where}: {self.path + ': ' if self.path else ''}{problem}")
 
     @property
+    def is_list(self) -> bool:
+        """Whether it is a list."""
+        return isinstance(self.node, yaml.SequenceNode)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing at all: no document, or one without content."""
         return self.node is None or (isinstance(self.node, yaml.ScalarNode) and self.node.value == "")

@@ -6,12 +6,13 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.class_paths import ITEMS, VALUES, BadPath, ClassPath, parse_path
 from policies.config.admission_configuration import limited_resource
 from policies.config.document import ConfigNode, contents, parse
 from policies.config.model import Annotate, Config, Exemption, RepeatedWarnings
 from policies.disclosure import Disclose
 from policies.findings import Action, Severity
-from policies.kinds import POD_TEMPLATE_PATHS
+from policies.kinds import BY_GROUP_KIND
 from policies.options import AllowedClasses, BreakGlass, Ignored, LimitedResource, NamedGroup
 from policies.rules import RULES
 from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
@@ -68,17 +69,49 @@ def _option(name: str, read: Callable[[ConfigNode], Any]) -> Callable[[Config, C
     return reader
 
 
-def _template_paths(entry: ConfigNode) -> Mapping[str, tuple[str, ...]]:
-    paths = dict(POD_TEMPLATE_PATHS)
+def _template_paths(config: Config, entry: ConfigNode) -> Config:
+    """A path without wildcards makes a workload of the kind, to all; several, or one into lists, are the linter's."""
+    options = config.options
+    templates, parts = dict(options.pod_template_paths), dict(options.class_paths)
     for kind, value in entry.items():
-        group, slash, name = kind.rpartition("/")
-        steps = tuple(value.text().split("."))
-        if not slash or not name or "." in name or "/" in group:
-            raise value.fault(f'"{kind}" must be group/Kind, as in argoproj.io/Rollout')
-        if not all(steps):
-            raise value.fault(f'"{value.text()}" must be a path to the pod template, as in spec.template')
-        paths[f"{group}/{name}"] = steps
-    return paths
+        found = _class_paths(_kind(kind, value), value, is_name=False)
+        named = tuple(path for path in parts.get(kind, ()) if path.is_name)
+        if len(found) == 1 and not {ITEMS, VALUES} & set(found[0].steps):
+            templates[kind] = found[0].steps
+            found = ()
+        parts[kind] = (*found, *named)
+    return config._replace(options=options._replace(pod_template_paths=templates, class_paths=parts))
+
+
+def _name_paths(config: Config, entry: ConfigNode) -> Config:
+    paths = dict(config.options.class_paths)
+    for kind, value in entry.items():
+        templates = (path for path in paths.get(kind, ()) if not path.is_name)
+        paths[kind] = (*templates, *_class_paths(_kind(kind, value), value, is_name=True))
+    return config._replace(options=config.options._replace(class_paths=paths))
+
+
+def _kind(kind: str, value: ConfigNode) -> str:
+    group, slash, name = kind.rpartition("/")
+    if not slash or not name or "." in name or "/" in group:
+        raise value.fault(f'"{kind}" must be group/Kind, as in argoproj.io/Rollout')
+    if kind in BY_GROUP_KIND:
+        raise value.fault(f"{name} is Kubernetes' own kind: its fields are known")
+    return kind
+
+
+def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassPath, ...]:
+    """One path, or a list of them."""
+    entries = list(value.elements()) if value.is_list else [value]
+    if not entries:
+        raise value.fault(f"names no path of {kind}")
+    found = []
+    for entry in entries:
+        try:
+            found.append(parse_path(entry.text(), is_name=is_name))
+        except BadPath as fault:
+            raise entry.fault(str(fault)) from None
+    return tuple(found)
 
 
 def _annotate(config: Config, entry: ConfigNode) -> Config:
@@ -217,7 +250,8 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "actions": _actions,
     "severities": _severities,
     "autoscalerCutoff": _option("autoscaler_cutoff", ConfigNode.integer),
-    "podTemplatePaths": _option("pod_template_paths", _template_paths),
+    "podTemplatePaths": _template_paths,
+    "priorityClassPaths": _name_paths,
     "limitedResources": _option("limited_resources", _limited),
     "allowedClasses": _option("allowed_classes", _allowed),
     "annotate": _annotate,

@@ -110,7 +110,7 @@ class Config(NamedTuple):
             return configured
         if rule.ACTION is None:
             return Action.WARN
-        return Action.WARN if target is Target.TEMPLATE and rule.ACTION is Action.DENY else rule.ACTION
+        return Action.WARN if target in (Target.TEMPLATE, Target.PART) and rule.ACTION is Action.DENY else rule.ACTION
 
     def limiting(self, more: Iterable[LimitedResource]) -> Config:
         """This configuration, with more limitedResources: those of kube-apiserver's own file."""

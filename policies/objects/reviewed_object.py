@@ -12,6 +12,7 @@ from policies.objects.fields import NOTHING, ref_of
 
 if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
+    from policies.objects.workload import PodTemplate
 
 
 class Operation(StrEnum):
@@ -51,7 +52,10 @@ class User(NamedTuple):
 
 
 class ReviewedObject(NamedTuple):
-    """One object and what is done with it. `object` is empty on DELETE; `old` is what the request replaces."""
+    """One object and what is done with it. `object` is empty on DELETE; `old` is what the request replaces.
+
+    `part`: the one pod template of several in it that is judged.
+    """
 
     object: ApiObject
     operation: Operation = Operation.CREATE
@@ -60,6 +64,7 @@ class ReviewedObject(NamedTuple):
     subresource: str = ""
     user: User | None = None
     source: Source = NO_SOURCE
+    part: PodTemplate | None = None
 
     @property
     def ref(self) -> ObjectRef:

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.class_paths import ITEMS, VALUES, ClassPath
 from policies.kinds import POD
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind, json_type, ref_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policies.findings import ObjectRef, Path
     from policies.objects.fields import ApiObject
 
 
 class PodTemplate(NamedTuple):
-    """A pod, or the template of one: `spec` and `metadata` of what would run, and where it stands in its object."""
+    """A pod, or the template of one: `spec` and `metadata` of what would run, and where it stands in its object.
+
+    `named`: where a class is named without a template around it; `spec` holds nothing but its name then.
+    """
 
     object: ApiObject
     path: Path
     is_template: bool
+    named: Path = ()
 
     @property
     def spec(self) -> ApiObject:
@@ -28,7 +35,7 @@ class PodTemplate(NamedTuple):
 
     def at(self, *path: str | int) -> Path:
         """The path, in the object that holds the template, of a field of the pod spec."""
-        return (*self.path, "spec", *path)
+        return self.named or (*self.path, "spec", *path)
 
 
 def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> PodTemplate | None:
@@ -52,6 +59,32 @@ def pod_template_of(obj: ApiObject, paths: Mapping[str, tuple[str, ...]]) -> Pod
     return PodTemplate(template, path, is_template=True)
 
 
+def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iterator[PodTemplate]:
+    """The pod templates in a custom resource; of a name alone, one that holds nothing else."""
+    left = _MOST
+    for path in paths.get(group_kind(obj), ()):
+        for where, value in _found(obj, path.steps, ()):
+            left -= 1
+            if left < 0:
+                return
+            if path.is_name and isinstance(value, str) and value:
+                yield PodTemplate({"spec": {"priorityClassName": value}}, where, is_template=True, named=where)
+            elif not path.is_name and isinstance(value, dict) and isinstance(value.get("spec"), dict):
+                yield PodTemplate(value, where, is_template=True)
+
+
+def _found(value: Any, steps: tuple[str, ...], path: Path) -> Iterator[tuple[Path, Any]]:
+    if not steps:
+        yield path, value
+    elif steps[0] == ITEMS:
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _found(item, steps[1:], (*path, index))
+    elif isinstance(value, dict):
+        for key in tuple(value) if steps[0] == VALUES else (steps[0],):
+            if value.get(key) is not None:
+                yield from _found(value[key], steps[1:], (*path, key))
+
+
 def holds(stored: Any, given: Any) -> bool:
     """Whether what is stored says all that is given, whatever defaults have been added to it.
 
@@ -73,6 +106,8 @@ def holds(stored: Any, given: Any) -> bool:
         return False
 
 
+_MOST: Final = 10_000
+"""Parts of one object that are looked at."""
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")
 
 

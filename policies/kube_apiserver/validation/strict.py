@@ -12,8 +12,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.kube_apiserver.validation.field_errors import go_quote
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -82,6 +80,8 @@ def unknown_field_texts(obj: ApiObject) -> list[str]:
 
     kubectl sends the keys of an object in the order of their bytes, and so the server names them.
     """
+    from policies.kube_apiserver.validation.field_errors import go_quote  # the linter starts without it
+
     found = sorted(unknown_fields(obj), key=lambda unknown: _sent_order(unknown.path))
     texts = dict.fromkeys(f"unknown field {go_quote(_shown(unknown.path))}" for unknown in found)
     return list(islice(texts, _MOST_ERRORS))

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from policies.options import AllowedClasses
 
 ID: Final = "class-not-allowed"
-TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.NAMESPACE)
+TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART, Target.NAMESPACE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
 DEPENDS_ON: Final = DependsOn(

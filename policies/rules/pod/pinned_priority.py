@@ -53,7 +53,10 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "pinned-priority"
-TARGETS: Final = (Target.TEMPLATE,)
+TARGETS: Final = (
+    Target.TEMPLATE,
+    Target.PART,
+)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED

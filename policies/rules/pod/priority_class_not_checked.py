@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-class-not-checked"
-TARGETS: Final = (Target.POD, Target.TEMPLATE)
+TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)
 SEVERITY: Final = Severity.NOTE
 ACTION: Final = None
 DEPENDS_ON: Final = NOTHING_STORED

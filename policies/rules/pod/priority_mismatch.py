@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "priority-mismatch"
-TARGETS: Final = (Target.POD, Target.TEMPLATE)
+TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
 DEPENDS_ON: Final = DependsOn(("classes",), "a class may have been deleted and created with another value")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "system-class-outside-kube-system"
-TARGETS: Final = (Target.POD, Target.TEMPLATE)
+TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED

@@ -43,6 +43,7 @@ class Target(StrEnum):
     POD = "Pod"
     UPDATED_POD = "updated Pod"
     TEMPLATE = "pod template"
+    PART = "pod template, or name of a class, in a custom resource"
     NAMESPACE = "Namespace"
     RESOURCE_QUOTA = "ResourceQuota"
     OTHER = "other object that is read"
@@ -289,7 +290,7 @@ class Context:
 
     def template(self, subject: ReviewedObject) -> PodTemplate | None:
         """The pod, or the pod template, of a subject. Raises InvalidObject."""
-        return pod_template_of(subject.object, self.options.pod_template_paths)
+        return subject.part or pod_template_of(subject.object, self.options.pod_template_paths)
 
 
 _NAME = ("metadata", "name")
