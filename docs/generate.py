@@ -151,7 +151,7 @@ def schema() -> dict[str, Any]:
             },
             "priorityClassPaths": {
                 "type": "object",
-                "description": "custom resources that name a class: monitoring.coreos.com/Prometheus: spec.priorityClassName",
+                "description": "custom resources that name a class: example.com/Database: spec.priorityClassName",
                 "additionalProperties": _PATHS,
             },
             "limitedResources": {
