@@ -30,6 +30,7 @@ AT_ONCE: Final = ("scheduling.k8s.io/PriorityClass", "/Namespace", "/LimitRange"
 MOST_RUNS: Final = 1000
 DEFAULT_UNTIL: Final = 3600.0
 """Seconds."""
+MOST_UNTIL: Final = 31 * 86400.0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -116,7 +117,7 @@ def _unread(simulation: Simulation) -> Iterator[str]:
 def applied(paths: Sequence[str], namespace: str) -> Iterator[Arrival]:
     """The objects of files and directories, as one apply at time 0 brings them. Raises SourceError."""
     from policies.manifests import read
-    from policies.simulation.scenario import Arrival
+    from policies.simulation.scenario import Arrival, bounded
 
     wanted = frozenset(("/Pod", "/Node", BUDGET, *AT_ONCE, *POD_TEMPLATE_PATHS))
     for path in paths:
@@ -132,7 +133,7 @@ def applied(paths: Sequence[str], namespace: str) -> Iterator[Arrival]:
                 if subject.ref.namespace:
                     names["namespace"] = subject.ref.namespace
                 metadata = {**mapping(subject.object, "metadata"), **names}
-                yield Arrival(0.0, "create", {**subject.object, "metadata": metadata})
+                yield Arrival(0.0, "create", bounded({**subject.object, "metadata": metadata}))
         if not found:
             raise SourceError(path, "nothing in it that could be simulated")
 
@@ -140,13 +141,16 @@ def applied(paths: Sequence[str], namespace: str) -> Iterator[Arrival]:
 def _events(path: str | None) -> Iterator[Arrival]:
     """The events of a file. Raises SourceError."""
     from policies.manifests import Fault, values
-    from policies.simulation.events_file import read_events
+    from policies.simulation.events_file import MOST_BYTES, read_events
 
     if path is None:
         return
     name = "<stdin>" if path == "-" else path
+    data = read_file(path, MOST_BYTES)
+    if len(data) > MOST_BYTES:
+        raise SourceError(name, f"more than {MOST_BYTES // 2**20} MiB: so many events are not simulated")
     try:
-        yield from read_events(value for value, _ in values(read_file(path), name))
+        yield from read_events(value for value, _ in values(data, name))
     except Fault as fault:
         raise SourceError(name, fault.message, fault.start) from None
     except ValueError as fault:
@@ -190,9 +194,12 @@ def _until(text: str) -> float:
     from policies.simulation.events_file import seconds
 
     try:
-        return seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "--until")
+        until = seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "--until")
     except ValueError as fault:
         raise argparse.ArgumentTypeError(str(fault)) from None
+    if until > MOST_UNTIL:
+        raise argparse.ArgumentTypeError(f"must be {MOST_UNTIL / 3600:.0f}h (31 days) at most")
+    return until
 
 
 def _parser() -> argparse.ArgumentParser:

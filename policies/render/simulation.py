@@ -46,6 +46,10 @@ def render(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, st
 
 def settled(summary: Summary) -> str:
     """When all was over."""
+    if summary.stopped:
+        return (
+            f"given up {summary.stopped}, at {duration(summary.settled_at)}: what follows is what had happened by then"
+        )
     if not summary.settled:
         return f"not settled after {duration(summary.settled_at)}: longer with --until"
     return f"settled after {duration(summary.settled_at)}"

@@ -64,6 +64,8 @@ class ApiServer:
         self._budgets: dict[str, dict[Key, PodDisruptionBudget]] = {}
         self.watchers: list[Callable[[Change], None]] = []
         self._uids = 0
+        self.created = 0
+        """How many pods were new."""
 
     @property
     def seconds(self) -> float:
@@ -83,6 +85,7 @@ class ApiServer:
         if key in self.pods:
             return False
         self._uids += 1
+        self.created += 1
         state = PodState(
             pod=replace(pod, uid=f"{self._uids:08d}", ready=False),
             created=floor(self.seconds),

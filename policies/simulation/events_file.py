@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.objects.fields import json_type
-from policies.simulation.scenario import Arrival
+from policies.simulation.scenario import MOST_REPLICAS, Arrival
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +27,8 @@ _SCALED: Final = {
     "StatefulSet": "apps/v1",
     "ReplicationController": "v1",
 }
+MOST_EVENTS: Final = 10_000
+MOST_BYTES: Final = 4 * 1024 * 1024
 _NODE: Final = ("cordon", "uncordon", "drain", "lost")
 
 
@@ -43,6 +45,8 @@ def seconds(value: Any, what: str = "at") -> float:
 def read_events(values: Iterable[Any]) -> Iterator[Arrival]:
     """The arrivals of a file's values: lists of events, or events. Raises ValueError, which names the event."""
     events = [event for value in values for event in (value if isinstance(value, list) else [value])]
+    if len(events) > MOST_EVENTS:
+        raise ValueError(f"{len(events):,} events are more than the {MOST_EVENTS:,} that are simulated")
     for number, event in enumerate(events, 1):
         try:
             yield _event(event)
@@ -76,4 +80,6 @@ def _scale(value: Mapping[str, Any]) -> ApiObject:
     if kind not in _SCALED:
         raise ValueError(f"scale needs kind, one of {', '.join(_SCALED)}")
     metadata = {"namespace": value.get("namespace", "default"), "name": value.get("name")}
+    if replicas > MOST_REPLICAS:
+        raise ValueError(f"scale asks for {replicas:,} replicas, more than the {MOST_REPLICAS:,} that are simulated")
     return {"apiVersion": _SCALED[kind], "kind": kind, "metadata": metadata, "replicas": replicas}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.controllers.view import PodState, WorkloadState
 from policies.kinds import POD_TEMPLATE_PATHS
-from policies.objects.fields import InvalidObject, group_kind, json_type, text, timestamp
+from policies.objects.fields import InvalidObject, at, group_kind, json_type, text, timestamp
 from policies.objects.node import Node
 from policies.objects.pod import Owner, Pod
 from policies.simulation.api_server import BUDGET, EPOCH
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.scheduling.cluster_objects import ClusterObjects
 
+MOST_REPLICAS: Final = 100_000
+"""Pods that an arriving workload may ask for."""
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _KINDS: Final = {
     "nodes": ("v1", "Node"),
@@ -96,7 +98,21 @@ def _arrivals(case: ApiObject) -> Iterator[Arrival]:
             raise ValueError("each of arrivals must be an object with `at`, `op` and `object`")
         if arrival.get("op") not in ("create", "update", "delete"):
             raise ValueError("op of an arrival must be create, update or delete")
-        yield Arrival(_seconds(arrival, "at", 0.0), arrival["op"], arrival["object"])
+        yield Arrival(_seconds(arrival, "at", 0.0), arrival["op"], bounded(arrival["object"]))
+
+
+def bounded(obj: ApiObject) -> ApiObject:
+    """The object, which asks for no more pods than are simulated. Raises ValueError."""
+    spec = obj.get("spec")
+    job = at(obj, "spec", "jobTemplate", "spec") if obj.get("kind") == "CronJob" else spec
+    for field, where in (("replicas", spec), ("parallelism", job)):
+        asked = where.get(field) if isinstance(where, dict) else None
+        if isinstance(asked, int) and asked > MOST_REPLICAS:
+            name = at(obj, "metadata", "name")
+            raise ValueError(
+                f"{obj.get('kind')} {name}: {field} {asked:,} is more than the {MOST_REPLICAS:,} simulated"
+            )
+    return obj
 
 
 def _seconds(obj: ApiObject, key: str, default: float) -> float:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from policies.controllers.view import PodState
     from policies.simulation.scenario import Arrival, World
 
-MOST_STEPS: Final = 5_000_000
+MOST_STEPS: Final = 2_000_000
 """What a run may take: an input that somebody wrote does not keep a machine busy for good."""
+MOST_PODS: Final = 200_000
+"""New pods in a run, likewise."""
 _PROGRESS_EVERY: Final = 1000
 _APART: Final = 1e-3
 """Seconds between two arrivals at one moment."""
@@ -51,7 +53,9 @@ class Simulation:
         self._arrivals = len(world.arrivals)
         """How many have not come yet."""
         self.settled = True
-        """Whether a run that is over would have come to anything more."""
+        """Whether a run that is over would not have come to anything more."""
+        self.stopped = ""
+        """Why a run was given up, empty where it was not."""
         self._arrange_arrivals()
 
     def _load(self) -> None:
@@ -75,10 +79,10 @@ class Simulation:
         arrive(self.clock, self.api, self._latencies, self.world.admission, arrival)
 
     def run(self) -> None:
-        """Until the horizon, or until all has been quiet for long enough. Raises ValueError: that takes too long."""
+        """Until the horizon, until all has been quiet for long enough, or until that has become too much work."""
         for step in range(MOST_STEPS):
-            if self._progress is not None and step % _PROGRESS_EVERY == 0:
-                self._progress(self.clock.now, len(self.timeline.events))
+            if step % _PROGRESS_EVERY == 0 and self._is_too_large():
+                return
             time = self.clock.next_time
             if time is None:
                 return
@@ -91,7 +95,17 @@ class Simulation:
                     self.clock.now = quiet
                     return
             self.clock.advance()
-        raise ValueError(f"more than {MOST_STEPS} steps in {self.clock.now:.0f} seconds")
+        self._give_up(f"after {MOST_STEPS:,} steps")
+
+    def _is_too_large(self) -> bool:
+        if self._progress is not None:
+            self._progress(self.clock.now, len(self.timeline.events))
+        if self.api.created > MOST_PODS:
+            self._give_up(f"after {MOST_PODS:,} new pods")
+        return bool(self.stopped)
+
+    def _give_up(self, why: str) -> None:
+        self.stopped, self.settled = why, False
 
     def final(self) -> dict[str, dict[str, Any]]:
         """Every pod that exists, by `namespace/name`: its node, empty while it waits for one."""
@@ -106,6 +120,7 @@ class Simulation:
             "final": final,
             "pending": [name for name, entry in final.items() if not entry["node"]],
             "endedAt": round(self.clock.now, 4),
+            **({"stopped": self.stopped} if self.stopped else {}),
         }
 
 

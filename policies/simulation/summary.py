@@ -49,6 +49,8 @@ class Summary(NamedTuple):
     settled_at: float
     settled: bool
     """Whether nothing more would happen; else the run was cut off."""
+    stopped: str = ""
+    """Why it was, where that was more work than is done."""
 
     @property
     def depth(self) -> int:
@@ -73,6 +75,7 @@ class Summary(NamedTuple):
             "brokenBudgets": dict(self.broken_budgets),
             "settled": self.settled,
             "settledAt": round(self.settled_at, 4),
+            **({"stopped": self.stopped} if self.stopped else {}),
         }
 
 
@@ -91,6 +94,7 @@ def summarize(simulation: Simulation) -> Summary:
         broken_budgets=simulation.scheduler.broken_budgets,
         settled_at=simulation.timeline.last,
         settled=simulation.settled,
+        stopped=simulation.stopped,
     )
 
 

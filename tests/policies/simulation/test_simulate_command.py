@@ -191,13 +191,6 @@ def test_durations() -> None:
     assert [seconds(text) for text in (5, 1.5, "7", "90s", "5m", "1h", "1.5m")] == [5, 1.5, 7, 90, 300, 3600, 90]
 
 
-def test_an_input_that_would_never_end_is_cut_short(monkeypatch: pytest.MonkeyPatch, simulate: Any) -> None:
-    monkeypatch.setattr("policies.simulation.simulation.MOST_STEPS", 100)
-    status, _, err = simulate([NODES[0]], [workload("ReplicaSet", "many", 10**9, "1")])
-    assert status == 3
-    assert "more than 100 steps" in err
-
-
 def test_an_unreadable_workload_of_the_dump_stops_nothing(simulate: Callable[..., Run]) -> None:
     broken = workload("ReplicaSet", "broken", 1, "1")
     broken["spec"]["replicas"] = "many"
