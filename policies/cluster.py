@@ -82,7 +82,7 @@ class ClusterSnapshot:
 
     def prepare(self) -> None:
         """Do now what the first prediction would wait for. Raises CutShort: the next time goes on from there."""
-        from policies.scheduling.schedule_one import prepare
+        from policies.scheduling.bulk import prepare
 
         prepare(self.scheduling)
 

@@ -81,7 +81,7 @@ def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:
 def place_pods(cluster: ClusterSnapshot, pods: Iterable[Pod]) -> tuple[Prediction, ...]:
     """Predict pods one after the other; each sees those before it in their places, or waiting for
     victims that are still ending."""
-    from policies.scheduling.schedule_one import schedule_in_turn
+    from policies.scheduling.bulk import schedule_in_turn
 
     return tuple(schedule_in_turn(cluster.scheduling, pods))
 

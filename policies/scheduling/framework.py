@@ -5,34 +5,20 @@ Source: kubernetes `pkg/scheduler/framework/runtime/framework.go`.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
-from weakref import proxy
 
 from policies.metering import charge, meter
 from policies.scheduling.extension_points import (
-    BindPlugin,
     NormalizeScorePlugin,
-    PermitPlugin,
-    PostBindPlugin,
-    PostFilterPlugin,
-    PreBindPlugin,
-    PreEnqueuePlugin,
-    PreFilterExtensions,
-    PreFilterPlugin,
-    PreScorePlugin,
-    QueueSortPlugin,
-    ReservePlugin,
     extends,
 )
 from policies.scheduling.plugin import (
     MAX_NODE_SCORE,
     Plugin,
     PluginFault,
-    columns_of,
     default_normalize_score,
-    foreign_at,
 )
+from policies.scheduling.profile_plugins import ProfilePlugins
 from policies.scheduling.status import (
     SKIP,
     Code,
@@ -48,10 +34,9 @@ from policies.scheduling.status import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from policies.objects.pod import Pod
-    from policies.profiles import Profile
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
 
@@ -79,16 +64,8 @@ FILTERS: Final = 6
 """Units that the filters of one node cost, less what grows with the pod: each plugin charges that itself."""
 
 
-class Framework:
-    """The plugins of one profile over one Snapshot; runs the extension points in the profile's order.
-
-    It is what plugins see of the world, too. They do not keep it alive: what is worked out for one answer is gone with
-    it, and does not wait for a collector.
-    """
-
-    def __init__(self, snapshot: Snapshot, profile: Profile) -> None:
-        self.snapshot, self.profile = snapshot, profile
-        self._made: dict[str, Any] = {}
+class Framework(ProfilePlugins):
+    """Runs the extension points in the profile's order."""
 
     @property
     def framework(self) -> Framework:
@@ -98,121 +75,6 @@ class Framework:
     def over(self, snapshot: Snapshot) -> Framework:
         """The same profile over another snapshot."""
         return Framework(snapshot, self.profile)
-
-    def plugin(self, name: str) -> Any:
-        """A plugin of the profile, made when it is first asked for."""
-        made: Any = self._made.get(name)
-        if made is None:
-            made = self._made[name] = self.profile.plugins[name](proxy(self), self.profile.args.get(name))
-        return made
-
-    @property
-    def without_columns(self) -> str:
-        """The plugin that keeps this profile from being answered in columns; empty where there is none."""
-        return columns_of(self.profile).without
-
-    @property
-    def preempts(self) -> bool:
-        """Whether a PostFilter makes room, of a profile with columns."""
-        return columns_of(self.profile).preempts
-
-    def is_beyond_columns(self, pod: Pod) -> bool:
-        """Whether a plugin says that columns are not for such a pod."""
-        return any(beyond(pod.spec) for beyond in columns_of(self.profile).beyond)
-
-    @property
-    def column_plugins(self) -> list[Any]:
-        """The plugins that put what pods on nodes decide into columns."""
-        return [self.plugin(name) for name in columns_of(self.profile).plugins]
-
-    @property
-    def static_plugins(self) -> list[Any]:
-        """The plugins that look at nodes alone."""
-        return [self.plugin(name) for name in columns_of(self.profile).static]
-
-    @property
-    def has_foreign_columns(self) -> bool:
-        """Whether one of them is not kube-scheduler's own."""
-        return bool(foreign_at(self.profile, "filter"))
-
-    @property
-    def late_static_plugins(self) -> list[Any]:
-        """Those of them that are asked after plugins that look at pods."""
-        return [self.plugin(name) for name in columns_of(self.profile).late]
-
-    def _at(self, point: str) -> list[Any]:
-        return [self.plugin(name) for name in self.profile.at(point)]
-
-    @cached_property
-    def pre_enqueues(self) -> list[PreEnqueuePlugin]:
-        """The PreEnqueue plugins, in order. Those of other points likewise."""
-        return self._at("preEnqueue")
-
-    @cached_property
-    def queue_sort(self) -> QueueSortPlugin:
-        """The one plugin that orders the queue."""
-        found: QueueSortPlugin = self._at("queueSort")[0]
-        return found
-
-    @cached_property
-    def pre_filters(self) -> list[PreFilterPlugin]:
-        """See `pre_enqueues`."""
-        return self._at("preFilter")
-
-    @cached_property
-    def extensions(self) -> list[PreFilterExtensions]:
-        """The PreFilter plugins that keep their state true on trial."""
-        return [plugin for plugin in self._at("preFilter") if hasattr(plugin, "remove_pod")]
-
-    @cached_property
-    def filters(self) -> list[tuple[str, Callable[[CycleState, Pod, NodeInfo], Status | None]]]:
-        """(name, Filter) in order; one whose PreFilter the profile leaves out fails as upstream's does."""
-        prepared = self.profile.at("preFilter")
-        found = []
-        for plugin in self._at("filter"):
-            lacks = getattr(plugin, "needs_pre_filter", "") and plugin.name not in prepared
-            found.append((plugin.name, _failing(plugin.needs_pre_filter) if lacks else plugin.filter))
-        return found
-
-    @cached_property
-    def post_filters(self) -> list[PostFilterPlugin]:
-        """See `pre_enqueues`."""
-        return self._at("postFilter")
-
-    @cached_property
-    def pre_scores(self) -> list[PreScorePlugin]:
-        """See `pre_enqueues`."""
-        return self._at("preScore")
-
-    @cached_property
-    def scores(self) -> list[Any]:
-        """The Score plugins, in order; some normalize too."""
-        return self._at("score")
-
-    @cached_property
-    def reserves(self) -> list[ReservePlugin]:
-        """See `pre_enqueues`."""
-        return self._at("reserve")
-
-    @cached_property
-    def permits(self) -> list[PermitPlugin]:
-        """See `pre_enqueues`."""
-        return self._at("permit")
-
-    @cached_property
-    def pre_binds(self) -> list[PreBindPlugin]:
-        """See `pre_enqueues`."""
-        return self._at("preBind")
-
-    @cached_property
-    def binds(self) -> list[BindPlugin]:
-        """See `pre_enqueues`."""
-        return self._at("bind")
-
-    @cached_property
-    def post_binds(self) -> list[PostBindPlugin]:
-        """See `pre_enqueues`."""
-        return self._at("postBind")
 
     def run_pre_enqueue_plugins(self, pod: Pod) -> Status | None:
         """The first that keeps the pod out of the queue. Source: scheduling queue `runPreEnqueuePlugins`."""
@@ -308,6 +170,15 @@ class Framework:
             reasons += result.status.reasons
         return PostFilterResult(unschedulable(*reasons)), said
 
+    def prioritize_nodes(
+        self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]
+    ) -> dict[str, dict[str, int]] | Status:
+        """Weighted scores by node and plugin, and their `total`; a Status where a plugin fails.
+
+        Source: upstream `prioritizeNodes`.
+        """
+        return self.run_pre_score_plugins(state, pod, nodes) or self.run_score_plugins(state, pod, nodes)
+
     def run_pre_score_plugins(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
         """Source: upstream `RunPreScorePlugins`."""
         for plugin in self.pre_scores:
@@ -360,11 +231,6 @@ class Framework:
             ),
             "",
         )
-
-
-def _failing(reason: str) -> Callable[[CycleState, Pod, NodeInfo], Status | None]:
-    status = failed(reason)
-    return lambda state, pod, node_info: status  # noqa: ARG005
 
 
 def _unsatisfied(plugins: list[str]) -> str:

@@ -71,12 +71,12 @@ def default_normalize_score(scores: dict[str, int], *, reverse: bool) -> None:
 class ProfileInColumns(NamedTuple):
     """How a profile looks in columns: which plugins say how (`late`: static ones behind others), or which does not.
 
-    `beyond`: whether columns are not for a pod with this spec.
+    `beyond`: by plugin, whether columns are not for a pod with this spec.
     """
 
     without: str = ""
     plugins: tuple[str, ...] = ()
-    beyond: tuple[Callable[[PodSpec], bool], ...] = ()
+    beyond: tuple[tuple[str, Callable[[PodSpec], bool]], ...] = ()
     static: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
     preempts: bool = False
@@ -101,7 +101,7 @@ def columns_of(profile: Profile) -> ProfileInColumns:
         if halved or not any(hasattr(plugin, way) for way in ("in_columns", "static_filter", "beyond_columns")):
             return ProfileInColumns(name)
         if hasattr(plugin, "beyond_columns"):
-            beyond.append(plugin.beyond_columns)
+            beyond.append((name, plugin.beyond_columns))
         if hasattr(plugin, "in_columns"):
             plugins.append(name)
         if hasattr(plugin, "static_filter"):

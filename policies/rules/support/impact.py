@@ -154,7 +154,7 @@ class Forecast:
         `most`: how many new pods quotas let in, None where they let all in.
         """
         from policies.controllers.changes import coming
-        from policies.scheduling.schedule_one import not_predicted
+        from policies.scheduling.responsible import not_predicted
 
         try:
             _check_extent(subject, self._paths)
@@ -189,7 +189,7 @@ class Forecast:
     def _at_once(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact | None:
         """Without looking at pods one by one: all fit, or each has a node of its own. None where that cannot tell."""
         from policies.controllers.pod_sequences import DaemonPods
-        from policies.scheduling.schedule_one import on_each_node, room_for
+        from policies.scheduling.bulk import on_each_node, room_for
 
         if isinstance(arriving, DaemonPods):
             on_each = on_each_node(self._snapshot(), arriving.anywhere, arriving.nodes)

@@ -43,12 +43,21 @@ def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None
         return None
     snapshot = framework.snapshot
     with snapshot.derived.taken():
-        matrix = pod_matrix_of(snapshot)
         try:
-            node_fit = NodeFit(snapshot, pod, matrix, framework)
+            return NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework).answer()
         except NotValid:
             return None
-        return node_fit.answer()
+
+
+def why_not_in_columns(framework: Framework, pod: Pod) -> str:
+    """For whose sake `vectorized_answer` cannot tell; empty where it can."""
+    if framework.without_columns:
+        return f"of plugin {framework.without_columns}, which does not say how it looks in columns"
+    try:
+        NodeFit(framework.snapshot, pod, pod_matrix_of(framework.snapshot), framework)
+    except NotValid as fault:
+        return str(fault)
+    return ""
 
 
 class NodeFit(NodeFitProblem):

@@ -31,7 +31,7 @@ MOST: Final = 2**60
 
 
 class NotValid(Exception):
-    """The question is none for a fast path."""
+    """The question is none for a fast path. Its text, where there is one, says why."""
 
 
 class Skew(NamedTuple):
@@ -79,17 +79,25 @@ class NodeFitProblem:
         self.snapshot, self.pod, self.matrix, self.framework = snapshot, pod, matrix, framework
         columns = snapshot.columns
         self.row = len(columns.serials) // VECTOR
-        if pod.node_name or framework.is_beyond_columns(pod) or columns.requested.max(initial=0) >= MOST:
-            raise NotValid
+        beyond = framework.beyond_columns(pod)
+        if beyond:
+            raise NotValid(f"of plugin {beyond}, to which more than the pods of a node matters for such a pod")
+        if pod.node_name or columns.requested.max(initial=0) >= MOST:
+            raise NotValid("the pod names its node, or what is requested is beyond all measure")
         if pod.nominated_node_name and any(p.static_filter(pod) for p in framework.late_static_plugins):
-            raise NotValid  # whether its node may ever do is asked after whether it does now
+            # Whether its node may ever do is asked after whether it does now.
+            raise NotValid("the pod is nominated, and the profile asks other plugins first")
         self._nominated = _nominated(snapshot, pod, matrix)
         self.demands: list[CapacityConstraint] = []
         self.static = self.possible = self._static()
         """Where all plugins pass that look at the node alone."""
         self.resolvable = self.possible
         for plugin in framework.column_plugins:
-            plugin.in_columns(self)
+            try:
+                plugin.in_columns(self)
+            except NotValid as fault:
+                text = str(fault) or "to which more than the pods of a node matters for such a pod"
+                raise NotValid(f"of plugin {plugin.name}, {text}") from None
 
     def _static(self) -> NDArray[np.bool_]:
         """Where all plugins pass that look at the node alone."""
@@ -107,7 +115,7 @@ class NodeFitProblem:
     def add(self, constraint: Constraint) -> None:
         """One more constraint; a pod that is nominated itself is none for these."""
         if self.pod.nominated_node_name:
-            raise NotValid
+            raise NotValid("as the pod is nominated itself")
         nominated = np.where(constraint.concerned, self._of_nominated(constraint.per_kind), 0)
         self.demands.append(CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint))
         if constraint.possible is not None:

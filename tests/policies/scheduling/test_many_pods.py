@@ -14,7 +14,8 @@ import policies
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.reviewed_object import ReviewedObject
 from policies.rules.support.impact import Forecast, Impact
-from policies.scheduling.schedule_one import Prediction, room_for
+from policies.scheduling.bulk import room_for
+from policies.scheduling.schedule_one import Prediction
 from tests.builders import Made, cluster, make_node, make_pod
 from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case

@@ -11,11 +11,12 @@ import pytest
 
 import policies
 from policies.profiles import Profile, SchedulerConfiguration
+from policies.scheduling.bulk import outcome_in_columns
 from policies.scheduling.configuration import InvalidConfiguration, configuration_of, scheduler_configuration
 from policies.scheduling.filtering import num_feasible_nodes_to_find
 from policies.scheduling.framework import CycleState, Plugin, Status, unschedulable
 from policies.scheduling.plugins.registry import IN_TREE
-from policies.scheduling.schedule_one import Prediction, outcome_in_columns
+from policies.scheduling.schedule_one import Prediction
 from policies.semantics import DEFAULT, Semantics
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import args, cluster, config, point, random_config, semantics
@@ -175,7 +176,7 @@ def test_a_plugin_that_rejects_every_node_is_heard() -> None:
     prediction = policies.predict(*asked)
     assert prediction.statuses["n1"].plugin == "Nowhere"
     assert prediction.outcome == "pending"
-    assert prediction.without_columns == "Nowhere"
+    assert prediction.without_columns == "of plugin Nowhere, which does not say how it looks in columns"
 
 
 @pytest.mark.parametrize("chunk", range(4))

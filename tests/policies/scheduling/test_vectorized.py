@@ -15,7 +15,8 @@ import pytest
 import policies
 from policies.metering import CutShort, metered
 from policies.objects.pod_spec import Labels, Shared
-from policies.scheduling.schedule_one import Prediction, outcome_in_columns
+from policies.scheduling.bulk import outcome_in_columns
+from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized.lower_priority_pods import IN_BULK, lower_priority_pods_of
 from policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload

@@ -1,0 +1,52 @@
+"""Many pods, or many nodes, at once, where no more than the outcome is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.scheduling.columns import BASE_RESOURCES
+from policies.scheduling.responsible import framework_of, not_predicted
+from policies.scheduling.schedule_one import Prediction
+from policies.scheduling.vectorized import capacity
+from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer
+from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from policies.objects.pod import Pod
+    from policies.scheduling.snapshot import Snapshot
+
+
+def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> VectorizedAnswer | None:
+    """What it comes to, worked out in columns. None where these cannot tell."""
+    return None if not_predicted(pod, snapshot) else vectorized_answer(framework_of(snapshot, pod), pod)
+
+
+def room_for(snapshot: Snapshot, pod: Pod) -> capacity.Capacity | None:
+    """Room for pods like this one. None where this cannot tell (see `fast.room`)."""
+    return None if not_predicted(pod, snapshot) else capacity.capacity_for(framework_of(snapshot, pod), pod)
+
+
+def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> Iterator[capacity.OnNode] | None:
+    """What becomes of one pod for each of these nodes, one after the other. None where this cannot tell."""
+    if not_predicted(pod, snapshot):
+        return None
+    return capacity.on_each_node(framework_of(snapshot, pod), pod, nodes)
+
+
+def prepare(snapshot: Snapshot) -> None:
+    """Do now what the first prediction would wait for. Raises CutShort: the next time goes on from there."""
+    with snapshot.derived.taken():
+        kinds = pod_matrix_of(snapshot).kinds
+        kinds.priority.values()
+        for resource in BASE_RESOURCES:
+            kinds.amounts(resource)
+
+
+def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:
+    """Predictions for pods that come one after the other: each sees what the cycles before it left."""
+    for pod in pods:
+        prediction = Prediction(snapshot, pod)
+        yield prediction
+        snapshot = prediction.snapshot_after()

@@ -1,0 +1,241 @@
+"""The scheduling cycle of one pod, plugin by plugin or in columns.
+
+Source: kubernetes `pkg/scheduler/schedule_one.go` (`schedulingCycle`).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.metering import charge
+from policies.scheduling.caveats import named
+from policies.scheduling.configuration import configuration_of
+from policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod
+from policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
+from policies.scheduling.plugin import foreign_at
+from policies.scheduling.plugins.node_affinity import named_nodes
+from policies.scheduling.preemption import (
+    Candidate,
+    Preemption,
+    pod_eligible_to_preempt_others,
+)
+from policies.scheduling.responsible import asked_of_extenders, framework_of, not_predicted
+from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer, why_not_in_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policies.objects.pod import Pod
+    from policies.profiles import Extender, SchedulerConfiguration
+    from policies.scheduling.snapshot import Snapshot
+
+NO_PREEMPTION: Final = "no plugin of the profile preempts"
+
+
+class _Decision(NamedTuple):
+    """Names of the nodes that can run the pod; else the candidate that would be nominated first, by name; `fault`: why
+    neither can be told."""
+
+    feasible: Sequence[str] = ()
+    nominated: Candidate | None = None
+    fault: str = ""
+
+
+class SchedulingCycle:
+    """What the plugins of the pod's profile come to. Everything is worked out when it is first asked for, then kept.
+
+    `reasons`: whether more than the outcome will be asked for. Without, the outcome is worked out in columns where all
+    plugins of the profile have them; statuses and candidates, if asked for all the same, are worked out beside it. With
+    reasons every plugin is run on every node. Both come to the same.
+
+    Scores are not needed to know who would have to go: they are worked out only for who asks where a pod would run.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, pod: Pod, known: VectorizedAnswer | None = None, *, reasons: bool = False
+    ) -> None:
+        """`known`: the outcome, if it has been worked out."""
+        self.pod = pod
+        self.snapshot = snapshot
+        self._reasons = reasons
+        self._state = CycleState()
+        self._known = known
+
+    @cached_property
+    def configuration(self) -> SchedulerConfiguration:
+        """The scheduler that the cluster has."""
+        return configuration_of(self.snapshot.semantics)
+
+    @property
+    def not_predicted(self) -> str:
+        """Why no honest prediction can be made, empty if one can; then there are no nodes, victims or statuses."""
+        return self._decision.fault
+
+    @cached_property
+    def framework(self) -> Framework:
+        """The plugins of the pod's profile, over the snapshot."""
+        return framework_of(self.snapshot, self.pod)
+
+    @property
+    def without_columns(self) -> str:
+        """For whose sake every plugin is run on every node, after "because"; empty where columns tell the outcome."""
+        return "" if self._refused else why_not_in_columns(self.framework, self.pod)
+
+    @cached_property
+    def _refused(self) -> str:
+        return not_predicted(self.pod, self.snapshot)
+
+    @cached_property
+    def _decision(self) -> _Decision:
+        if self._refused:
+            return _Decision(fault=self._refused)
+        try:
+            held = self._held_back
+            if held:
+                return _Decision(fault=held)
+            found = self._in_columns or self._walked_through
+            preempts = found.nominated is not None
+            fault = asked_of_extenders(self._extenders, fits=bool(found.feasible), preempts=preempts)
+            return found._replace(fault=fault)
+        except PluginFault as fault:
+            return _Decision(fault=str(fault))
+
+    @property
+    def _held_back(self) -> str:
+        """Why the pod is not in the queue; kube-scheduler's own plugins are spoken of in `not_predicted`."""
+        framework = self.framework
+        if not foreign_at(framework.profile, "preEnqueue"):
+            return ""
+        status = framework.run_pre_enqueue_plugins(self.pod)
+        return "" if status is None else f"plugin {status.plugin} keeps it from the queue: {', '.join(status.reasons)}"
+
+    @property
+    def _in_columns(self) -> _Decision | None:
+        answer = self._columns
+        return None if answer is None else _Decision(answer.feasible, answer.candidate)
+
+    @property
+    def _walked_through(self) -> _Decision:
+        nodes = self._filtered.nodes
+        if nodes:
+            return _Decision([info.name for info in nodes])
+        return _Decision((), next(iter(self.preemption.best_candidates), None))
+
+    @property
+    def _extenders(self) -> list[Extender]:
+        """Those that are asked about this pod."""
+        extenders = self.configuration.extenders
+        return [e for e in extenders if e.is_interested(self.pod.spec.request.scalars)] if extenders else []
+
+    @cached_property
+    def _filtered(self) -> Filtered:
+        if self._refused:
+            return Filtered((), NodeToStatus())
+        return find_nodes_that_fit_pod(self.framework, self._state, self.pod)
+
+    @cached_property
+    def _columns(self) -> VectorizedAnswer | None:
+        """The outcome without its reasons, where these are not wanted and columns can tell."""
+        if self._refused or self._reasons:
+            return None
+        return self._known or vectorized_answer(self.framework, self.pod)
+
+    @property
+    def pre_filter(self) -> Status | None:
+        """Why the pod was rejected before any node was looked at; None if it was not."""
+        return self._filtered.rejected
+
+    @property
+    def feasible(self) -> list[str]:
+        """The nodes that can run it now, by name."""
+        return list(self._decision.feasible)
+
+    @property
+    def evaluated_nodes(self) -> int:
+        """How many nodes the filters look at: those that PreFilter leaves."""
+        if self._columns is not None:
+            names = named_nodes(self.pod.spec.node_affinity.required)
+            return len(self.snapshot.rows) if names is None else sum(name in self.snapshot.rows for name in names)
+        return len(self._filtered.nodes) + len(self._filtered.statuses.by_node)
+
+    @property
+    def fits(self) -> bool:
+        """Whether it would be bound without preemption."""
+        return bool(self._decision.feasible)
+
+    @property
+    def statuses(self) -> Mapping[str, Status]:
+        """Why each other node cannot; empty when PreFilter rejected the pod."""
+        if self.not_predicted or self._filtered.rejected is not None:
+            return {}
+        filtered = self._filtered
+        feasible = set(self.feasible)
+        charge(len(self.snapshot.node_infos) // 2)
+        return {i.name: filtered.statuses.get(i.name) for i in self.snapshot.node_infos if i.name not in feasible}
+
+    def status_of(self, node: str) -> list[tuple[str, Status]]:
+        """The entry of one node in `statuses`, if it is there; the others are not looked at."""
+        if self.not_predicted or node not in self.snapshot.rows or self._filtered.rejected is not None:
+            return []
+        filtered = self._filtered
+        if node in {info.name for info in filtered.nodes}:
+            return []
+        return [(node, filtered.statuses.get(node))]
+
+    @property
+    def rejection(self) -> Rejection:
+        """Why no node can run it, as the queue and the pod's condition have it."""
+        filtered = self._filtered
+        if filtered.error:
+            found = [filtered.rejected, *filtered.statuses.by_node.values()]
+            return Rejection(error=next("; ".join(s.reasons) for s in found if s and s.code is Code.ERROR))
+        rejected = filtered.rejected
+        statuses = [rejected] if rejected is not None else list(self.statuses.values())
+        plugins = {*filtered.restricting, *(status.plugin for status in statuses)} - {""}
+        return Rejection(tuple(sorted(plugins)), tuple(statuses))
+
+    @property
+    def scores(self) -> Mapping[str, Mapping[str, int]]:
+        """Weighted score by node and plugin, and `total`; empty unless several nodes are feasible, and scored."""
+        return self._scored[0]
+
+    @cached_property
+    def _scored(self) -> tuple[Mapping[str, Mapping[str, int]], str]:
+        """(the scores, why they are not known)."""
+        feasible = self.feasible
+        if len(feasible) < 2:
+            return {}, ""
+        asked = next((e for e in self._extenders if e.prioritize_verb), None)
+        if asked is not None:
+            return {}, f"{named(asked)} scores them too, and cannot be asked"
+        rows = self.snapshot.rows
+        nodes = [self.snapshot.node_infos[rows[name]] for name in feasible]
+        state = self._state if self._columns is None else CycleState()
+        try:
+            scores = self.framework.prioritize_nodes(state, self.pod, nodes)
+        except PluginFault as fault:
+            return {}, str(fault)
+        if isinstance(scores, Status):
+            return {}, f"the cycle ends in an error: {', '.join(scores.reasons)}"
+        return scores, ""
+
+    @cached_property
+    def preemption(self) -> Preemption:
+        """What preemption comes to; nothing when the pod fits, or the cycle ends in an error."""
+        if self._refused or self._filtered.error:
+            return Preemption()
+        framework, statuses = self.framework, self._filtered.statuses
+        if self._filtered.nodes:
+            reason = pod_eligible_to_preempt_others(self.pod, statuses, self.snapshot)
+            return Preemption(eligible=not reason, ineligible_reason=reason)
+        result, said = framework.run_post_filter_plugins(self._state, self.pod, statuses)
+        found = next((r.details for r in said.values() if isinstance(r.details, Preemption)), None)
+        if result.nominated_node_name and (found is None or result.details is not found):
+            return Preemption(best_candidates=(Candidate(result.nominated_node_name, ()),))
+        return found or Preemption(eligible=False, ineligible_reason=NO_PREEMPTION)
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The nodes where preemption would help, and whom it would cost."""
+        return () if self.not_predicted else self.preemption.candidates
