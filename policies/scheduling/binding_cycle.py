@@ -95,7 +95,7 @@ class BindingCycle:
         late = min(((seconds, name) for name, seconds in self.waits.items() if seconds <= waited), default=None)
         if not self.waiting or late is None:
             return self
-        text = f"rejected due to timeout after waiting {late[0]:g}s at plugin {late[1]}"
+        text = f"rejected due to timeout after waiting {_as_go_writes(late[0])} at plugin {late[1]}"
         return self.reject(late[1], text, framework, state)
 
 
@@ -222,6 +222,16 @@ def run_post_bind_plugins(framework: Framework, state: CycleState, pod: Pod, nod
     """Source: upstream `RunPostBindPlugins`."""
     for plugin in framework.post_binds:
         plugin.post_bind(state, pod, node_name)
+
+
+def _as_go_writes(seconds: float) -> str:
+    """A duration as Go's `time.Duration` prints it: `30s`, `1m30s`, `15m0s`."""
+    if seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    before = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{before}{rest:g}s"
 
 
 def _of_binding(status: Status, point: str, plugin: str) -> Status:

@@ -1,0 +1,206 @@
+"""The binding cycle of one pod, step by step: what is run in which order, what waits, what is given back."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from policies.objects.pod import Pod
+from policies.scheduling.binding_cycle import BindingCycle, Stage
+from policies.scheduling.extension_points import MAX_PERMIT_TIMEOUT
+from policies.scheduling.framework import (
+    SKIP,
+    Code,
+    CycleState,
+    Framework,
+    PermitResult,
+    Plugin,
+    Status,
+    failed,
+    unschedulable,
+)
+from policies.scheduling.responsible import framework_of
+from tests.builders import make_node, make_pod
+from tests.policies.scheduling.profiles import cluster, config, point, semantics
+
+WAIT = Status(Code.WAIT)
+CALLS: list[str] = []
+ANSWERS: dict[str, Any] = {}
+"""Method, or `Plugin.method` -> what it answers instead of success."""
+
+
+class Recorded(Plugin):
+    """Notes every call, and answers what ANSWERS holds."""
+
+    def _said(self, method: str) -> Any:
+        CALLS.append(f"{self.name}.{method}")
+        return ANSWERS.get(f"{self.name}.{method}", ANSWERS.get(method))
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return self._said("reserve")  # type: ignore[no-any-return]
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self._said("unreserve")
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> PermitResult:
+        return self._said("permit") or PermitResult()
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return self._said("pre_bind_pre_flight")  # type: ignore[no-any-return]
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return self._said("pre_bind")  # type: ignore[no-any-return]
+
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return self._said("bind")  # type: ignore[no-any-return]
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self._said("post_bind")
+
+
+class First(Recorded):
+    """Asked first."""
+
+    name: ClassVar[str] = "First"
+
+
+class Second(Recorded):
+    """Asked second."""
+
+    name: ClassVar[str] = "Second"
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> None:
+    CALLS.clear()
+    ANSWERS.clear()
+
+
+@pytest.fixture
+def framework() -> Framework:
+    every = point("PrioritySort", "First", "Second", disabled=("*",))
+    meant = semantics(config({"schedulerName": "default-scheduler", "plugins": {"multiPoint": every}}), First, Second)
+    return framework_of(cluster(meant, make_node("n1")).scheduling, THE_POD)
+
+
+THE_POD = Pod.from_api(make_pod("p").obj)
+
+
+def run(framework: Framework, cycle: BindingCycle | None = None) -> BindingCycle:
+    """Step after step, until it waits or has ended."""
+    cycle, state = cycle or BindingCycle(THE_POD, "n1"), CycleState()
+    while not cycle.ended and not cycle.waiting:
+        cycle = cycle.step(framework, state)
+    return cycle
+
+
+def both(method: str) -> list[str]:
+    return [f"First.{method}", f"Second.{method}"]
+
+
+def test_every_extension_point_in_upstreams_order(framework: Framework) -> None:
+    cycle = run(framework)
+    assert cycle.stage is Stage.BOUND
+    stages = ["reserve", "permit", "pre_bind_pre_flight", "pre_bind"]
+    binding = ["First.bind", *both("post_bind")]
+    assert [call for stage in stages for call in both(stage)] + binding == CALLS
+    assert cycle.announced
+    assert cycle.step(framework, CycleState()) is cycle
+
+
+@pytest.mark.parametrize(
+    ("method", "stage", "asked"),
+    [
+        ("reserve", Stage.RESERVE, True),
+        ("permit", Stage.PERMIT, True),
+        ("pre_bind", Stage.PRE_BIND, False),
+        ("bind", Stage.BIND, False),
+    ],
+)
+def test_what_says_no_ends_it_and_all_is_given_back_in_reverse(
+    framework: Framework, method: str, stage: Stage, asked: bool
+) -> None:
+    no = unschedulable("no")
+    ANSWERS[f"Second.{method}"] = PermitResult(no) if method == "permit" else no
+    ANSWERS["First.bind"] = SKIP
+    cycle = run(framework)
+    assert (cycle.stage, cycle.failed_at) == (Stage.FAILED, stage)
+    assert cycle.status == no.of("Second")
+    assert CALLS[-2:] == ["Second.unreserve", "First.unreserve"]
+    assert cycle.unschedulable is asked, "what fails at PreBind and Bind is tried again after back-off"
+
+
+def test_a_fault_is_told_as_the_framework_tells_it(framework: Framework) -> None:
+    ANSWERS["First.pre_bind"] = failed("no API server")
+    cycle = run(framework)
+    assert cycle.status == Status(Code.ERROR, ('running PreBind plugin "First": no API server',), "First")
+    assert "Second.pre_bind" not in CALLS
+    assert not cycle.unschedulable
+
+
+def test_a_pod_waits_for_all_that_hold_it(framework: Framework) -> None:
+    ANSWERS["permit"] = PermitResult(WAIT, 30)
+    cycle = run(framework)
+    assert (cycle.stage, cycle.waits) == (Stage.WAIT_ON_PERMIT, {"First": 30, "Second": 30})
+    assert cycle.announced, "its node is told while it waits"
+    assert cycle.step(framework, CycleState()) is cycle
+    assert cycle.allow("First").waiting
+    assert run(framework, cycle.allow("First").allow("Second")).stage is Stage.BOUND
+
+
+def test_a_pod_that_waits_can_be_rejected(framework: Framework) -> None:
+    ANSWERS["First.permit"] = PermitResult(WAIT, 30)
+    cycle = run(framework).reject("First", "the gang is gone", framework, CycleState())
+    assert cycle.status == unschedulable("the gang is gone").of("First")
+    assert cycle.unschedulable
+    assert CALLS[-2:] == ["Second.unreserve", "First.unreserve"]
+
+
+def test_a_pod_waits_no_longer_than_it_may(framework: Framework) -> None:
+    ANSWERS["First.permit"], ANSWERS["Second.permit"] = PermitResult(WAIT, 90), PermitResult(WAIT, 10**6)
+    cycle = run(framework)
+    assert cycle.waits == {"First": 90, "Second": MAX_PERMIT_TIMEOUT}
+    assert cycle.time_out(89.9, framework, CycleState()) is cycle
+    late = cycle.time_out(90, framework, CycleState())
+    assert late.status == unschedulable("rejected due to timeout after waiting 1m30s at plugin First").of("First")
+    longest = cycle.allow("First").time_out(MAX_PERMIT_TIMEOUT, framework, CycleState())
+    assert longest.status is not None
+    assert longest.status.reasons == ("rejected due to timeout after waiting 15m0s at plugin Second",)
+
+
+def test_what_has_nothing_to_do_before_binding_is_left_out(framework: Framework) -> None:
+    ANSWERS["pre_bind_pre_flight"] = SKIP
+    cycle, state = BindingCycle(THE_POD, "n1"), CycleState()
+    while not cycle.ended:
+        cycle = cycle.step(framework, state)
+    assert cycle.stage is Stage.BOUND
+    assert not cycle.announced, "there is nothing to wait for"
+    assert "First.pre_bind" not in CALLS
+
+
+def test_a_flight_before_binding_says_yes_or_skip_or_error(framework: Framework) -> None:
+    ANSWERS["First.pre_bind_pre_flight"] = unschedulable("no")
+    cycle = run(framework)
+    assert cycle.status is not None
+    assert cycle.status.code is Code.ERROR
+    assert "which is unsupported" in cycle.status.reasons[0]
+
+
+def test_who_skips_leaves_binding_to_the_next(framework: Framework) -> None:
+    ANSWERS["First.bind"] = SKIP
+    assert run(framework).stage is Stage.BOUND
+    assert "Second.bind" in CALLS
+
+
+def test_where_all_skip_nobody_binds(framework: Framework) -> None:
+    ANSWERS["bind"] = SKIP
+    cycle = run(framework)
+    assert (cycle.stage, cycle.failed_at) == (Stage.FAILED, Stage.BIND)
+
+
+def test_the_schedulers_own_plugins_bind_a_plain_pod() -> None:
+    snapshot = cluster(semantics(config()), make_node("n1")).scheduling
+    cycle = run(framework_of(snapshot, THE_POD))
+    assert cycle.stage is Stage.BOUND
+    assert not cycle.announced
