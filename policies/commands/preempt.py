@@ -149,22 +149,31 @@ def _predict(options: argparse.Namespace, release: Release) -> int:
     if options.output == "json":
         for placement in placements:
             for prediction in placement.predictions:
-                print(json.dumps({"id": prediction.pod.key, **prediction.to_dict()}))  # noqa: T201
+                how = _how(prediction) if options.explain else {}
+                print(json.dumps({"id": prediction.pod.key, **prediction.to_dict(), **how}))  # noqa: T201
     else:
         from policies.render.prediction import render
 
         color = wants_color(options.color, sys.stdout)
         for placement in placements:
-            sys.stdout.writelines(clean(line, color) + "\n" for line in render(placement, cluster, painter(color)))
+            told = render(placement, cluster, painter(color), explain=options.explain)
+            sys.stdout.writelines(clean(line, color) + "\n" for line in told)
         if options.aftermath:
             from policies.commands.simulate import aftermath
 
-            told = aftermath(cache, [options.filename], options.namespace)  # type: ignore[arg-type]
-            sys.stdout.writelines(clean(line, color) + "\n" for line in told)
+            comes = aftermath(cache, [options.filename], options.namespace)  # type: ignore[arg-type]
+            sys.stdout.writelines(clean(line, color) + "\n" for line in comes)
     outcomes = {prediction.outcome for placement in placements for prediction in placement.predictions}
     if faults:
         return FAILED
     return FOUND if any(OUTCOMES[name] in outcomes for name in options.fail_on) else OK
+
+
+def _how(prediction: Prediction) -> ApiObject:
+    from policies.scheduling.explanation import explanation_of
+
+    explanation = explanation_of(prediction)
+    return {} if explanation is None else {"how": explanation._asdict()}
 
 
 def _loaded(options: argparse.Namespace) -> Cache:
@@ -257,6 +266,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--pod", metavar="NAMESPACE/NAME", help="a pod of the cluster that is pending")
     add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
     add_release_options(add)
+    add("--explain", action="store_true", help="also say which release and profile decided, and how it was worked out")
     add("--aftermath", action="store_true", help="with -f: also say what comes of it, as forewarn simulate does")
     add("--replicas", type=_number, metavar="N", help="as if spec.replicas were N")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")

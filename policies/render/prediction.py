@@ -10,6 +10,7 @@ from policies.findings import listed, plural
 from policies.objects.pod import wait_seconds
 from policies.render.why_not import explanations, why_not
 from policies.replicas import outcomes, waits
+from policies.scheduling.explanation import explanation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +28,14 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
     return text
 
 
-def render(placement: Placement, cluster: ClusterSnapshot, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """What becomes of an object's pods, line by line."""
+def render(
+    placement: Placement,
+    cluster: ClusterSnapshot,
+    paint: Callable[[str, str], str] = _plain,
+    *,
+    explain: bool = False,
+) -> Iterator[str]:
+    """What becomes of an object's pods, line by line; `explain`: and by what that was come to."""
     predictions = placement.predictions
     if not predictions:
         there = f"{placement.existing} of {plural(placement.wanted, 'pod')} there" if placement.wanted else NONE_WANTED
@@ -46,6 +53,8 @@ def render(placement: Placement, cluster: ClusterSnapshot, paint: Callable[[str,
         if prediction.outcome in ("pending", "preempts"):
             yield from (f"  note: {line}" for line in explanations(prediction, cluster))
         yield from (f"  note: {line}" for line in prediction.caveats)
+        how = explanation_of(prediction) if explain else None
+        yield from (f"  how: {line}" for line in (how,) if line is not None)
     for line in placement.caveats:
         yield f"  note: {line}"
 

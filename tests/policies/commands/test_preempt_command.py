@@ -278,6 +278,24 @@ def test_json_has_one_line_for_every_pod(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("cluster")
+def test_explain_says_what_decided_and_how_it_was_worked_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claims = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    for pod, told in (
+        (make_pod("plain"), "all nodes at once, in columns"),
+        (make_pod("stored").spec(volumes=claims), "plugin by plugin on every node, because of plugin Volume"),
+    ):
+        (tmp_path / "pod.json").write_text(json.dumps(pod.obj))
+        given = ["-f", str(tmp_path / "pod.json"), "--cluster", "dump.json", "--kubernetes-version", "1.35"]
+        text = run(capsys, *given, "--explain")[1]
+        assert f"  how: as kube-scheduler 1.35 with its profile default-scheduler; {told}" in text
+        assert "how" not in run(capsys, *given)[1]
+        answer = json.loads(run(capsys, *given, "--explain", "-o", "json")[1])
+        assert (answer["how"]["kubernetes"], bool(answer["how"]["because"])) == ("1.35", "because" in told)
+
+
 def test_a_file_without_a_pod_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "node.json", make_node("n9"))
     assert run(capsys, "-f", path, "--cluster", "dump.json")[0] == 3
