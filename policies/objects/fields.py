@@ -14,6 +14,8 @@ ApiObject = Mapping[str, Any]
 
 NOTHING: Final[ApiObject] = {}
 INT32: Final = range(-(2**31), 2**31)
+_OBJECT: Final = (dict, Mapping)
+"""A dict first: what is asked of every object of a large cluster must not ask the abstract class."""
 
 
 class InvalidObject(ValueError):
@@ -40,7 +42,7 @@ def at(obj: ApiObject, *path: str | int) -> Any:
     """The value at a path, None where any step is absent or null."""
     value: Any = obj
     for step in path:
-        if isinstance(value, Mapping):
+        if isinstance(value, _OBJECT):
             value = value.get(step)
         elif isinstance(step, int) and isinstance(value, Sequence) and step < len(value):
             value = value[step]
@@ -54,10 +56,10 @@ def _expect(obj: ApiObject, path: Path, kinds: tuple[type, ...], what: str) -> A
     for depth, step in enumerate(path):
         if value is None:
             return None
-        if not isinstance(value, Mapping):
+        if not isinstance(value, _OBJECT):
             raise InvalidObject(f"must be an object, not {json_type(value)}", path[:depth], ref_of(obj))
         value = value.get(step)
-    if value is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
+    if value is None or (isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)):
         return value
     raise InvalidObject(f"must be {what}, not {json_type(value)}", path, ref_of(obj))
 
@@ -83,7 +85,7 @@ def int32(obj: ApiObject, *path: str | int) -> int | None:
 
 def mapping(obj: ApiObject, *path: str | int) -> ApiObject:
     """An object field; absent and null read as empty. Raises InvalidObject."""
-    value: ApiObject | None = _expect(obj, path, (Mapping,), "an object")
+    value: ApiObject | None = _expect(obj, path, _OBJECT, "an object")
     return value or NOTHING
 
 

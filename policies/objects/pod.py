@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.objects.fields import at, int32, sequence, string_map, text, timestamp
+from policies.objects.fields import NOTHING, at, int32, sequence, string_map, text, timestamp
 from policies.objects.items import items
 from policies.objects.pod_spec import NO_SPEC, PodSpec, read_pod_resource, read_pod_spec, shared_labels
 from policies.objects.resources import NOTHING_OCCUPIED, PodResource
@@ -89,6 +89,7 @@ class Pod:
     def from_api(cls, obj: ApiObject) -> Pod:
         """Read an API object. Raises InvalidObject."""
         spec = read_pod_spec(obj)
+        conditions = _first_conditions(obj)
         return cls(
             namespace=once(text(obj, "metadata", "namespace", default="default")),
             name=text(obj, "metadata", "name"),
@@ -102,12 +103,12 @@ class Pod:
             owner=Owner.from_api(obj),
             labels=shared_labels(string_map(obj, "metadata", "labels")),
             spec=spec,
-            occupies=read_pod_resource(obj, spec),
+            occupies=read_pod_resource(obj, spec, conditions),
             nominated_node_name=once(text(obj, "status", "nominatedNodeName")),
             device_claims=_device_claims(obj) if spec.claims_devices else (),
             terminating=at(obj, "metadata", "deletionTimestamp") is not None,
-            preempted=_preempted(obj),
-            ready=_ready(obj),
+            preempted=_preempted(conditions),
+            ready=_ready(obj, conditions),
         )
 
     def to_api(self) -> ApiObject:
@@ -167,17 +168,23 @@ def _device_claims(obj: ApiObject) -> tuple[PodClaim, ...]:
     return tuple(claims)
 
 
-def _preempted(obj: ApiObject) -> bool:
+def _first_conditions(obj: ApiObject) -> Mapping[str, ApiObject]:
+    """Type -> the first condition of it, which is the one that upstream's look-ups find."""
+    found: dict[str, ApiObject] = {}
+    for condition in items(obj, "status", "conditions"):
+        kind = condition.get("type")
+        if isinstance(kind, str):
+            found.setdefault(kind, condition)
+    return found
+
+
+def _preempted(conditions: Mapping[str, ApiObject]) -> bool:
     """Source: upstream `podTerminatingByPreemption`, less the deletion timestamp."""
-    for condition in items(obj, "status", "conditions"):
-        if condition.get("type") == "DisruptionTarget":
-            return bool(condition.get("status") == "True" and condition.get("reason") == "PreemptionByScheduler")
-    return False
+    target = conditions.get("DisruptionTarget", NOTHING)
+    return target.get("status") == "True" and target.get("reason") == "PreemptionByScheduler"
 
 
-def _ready(obj: ApiObject) -> bool:
+def _ready(obj: ApiObject, conditions: Mapping[str, ApiObject]) -> bool:
     """Source: upstream `IsPodReady`; where nothing is said of it, a pod that is not waiting to start is."""
-    for condition in items(obj, "status", "conditions"):
-        if condition.get("type") == "Ready":
-            return bool(condition.get("status") == "True")
-    return bool(at(obj, "status", "phase") != "Pending")
+    ready = conditions.get("Ready")
+    return bool(at(obj, "status", "phase") != "Pending") if ready is None else ready.get("status") == "True"

@@ -138,14 +138,18 @@ def read_pod_spec(pod: ApiObject) -> PodSpec:
     return _SPECS.get(text, lambda: _read(pod, len(text)), len(text))
 
 
-def read_pod_resource(pod: ApiObject, spec: PodSpec) -> PodResource:
-    """What a pod on a node occupies, an in-place resize of it included. Raises InvalidObject."""
-    if not _resize_matters(pod):
+def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, ApiObject]) -> PodResource:
+    """What a pod on a node occupies, an in-place resize of it included. Raises InvalidObject.
+
+    `conditions`: the first of each type.
+    """
+    infeasible = _infeasible(conditions)
+    if not infeasible and not _resize_matters(pod):
         return spec.occupies
     status = mapping(pod, "status")
     told = [_resources_of(sequence(pod, "status", key)) for key in ("containerStatuses", "initContainerStatuses")]
-    kept = repr((spec.requests, told, status.get("resources"), status.get("allocatedResources"), _infeasible(pod)))
-    return _RESOURCES.get(kept, lambda: pod_resource(_requests(pod, status=status)), len(kept))
+    kept = repr((spec.requests, told, status.get("resources"), status.get("allocatedResources"), infeasible))
+    return _RESOURCES.get(kept, lambda: pod_resource(_requests(pod, status, infeasible=infeasible)), len(kept))
 
 
 def _spec_text(pod: ApiObject) -> str:
@@ -188,6 +192,8 @@ def _container_key(container: Any) -> Any:
 
 def _binds_with_options(container: ApiObject) -> bool:
     """Whether a mount of a container says how it is to be bound; of mounts nothing else is read."""
+    if container.get("volumeMounts") is None:
+        return False
     return any(
         isinstance(mount, dict) and mount.get("bindMountOptions") for mount in sequence(container, "volumeMounts")
     )
@@ -263,12 +269,11 @@ def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> fro
     return frozenset(features)
 
 
-def _requests(pod: ApiObject, status: ApiObject | None = None) -> PodRequests:
+def _requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible: bool = False) -> PodRequests:
     """The requests of the spec; with a status also what an in-place resize makes of them.
 
     Stored pods have the API server's defaults already; those of templates get them here. Source: `SetDefaults_Pod`.
     """
-    infeasible = status is not None and _infeasible(pod)
     running = {} if status is None else _running(pod)
     containers = tuple(_container(pod, "containers", i, running) for i in _indexes(pod, "containers"))
     inits = tuple(_container(pod, "initContainers", i, running) for i in _indexes(pod, "initContainers"))
@@ -329,7 +334,7 @@ def _said(status: ApiObject, pod: ApiObject, base: Path) -> Running:
 
 def _resize_matters(pod: ApiObject) -> bool:
     """Whether the status holds resources that may differ from the spec's."""
-    if at(pod, "status", "resources") is not None or _infeasible(pod):
+    if at(pod, "status", "resources") is not None:
         return True
     return any(
         not _as_requested(entry, sequence(pod, "spec", kind))
@@ -356,9 +361,6 @@ def _resources_of(entries: Iterable[Any]) -> list[Any]:
     ]
 
 
-def _infeasible(pod: ApiObject) -> bool:
+def _infeasible(conditions: Mapping[str, ApiObject]) -> bool:
     """Source: component-helpers `IsPodResizeInfeasible`: the first such condition decides."""
-    for condition in items(pod, "status", "conditions"):
-        if condition.get("type") == "PodResizePending":
-            return bool(condition.get("reason") == "Infeasible")
-    return False
+    return conditions.get("PodResizePending", NOTHING).get("reason") == "Infeasible"
