@@ -195,7 +195,7 @@ EXTENSION_POINTS: Final[dict[str, type]] = {
 """Extension point, as a configuration names it -> what a plugin there implements."""
 _BESIDE: Final = (PreFilterExtensions, NormalizeScorePlugin)
 """What goes with PreFilter and with Score."""
-_OWN: Final = ("in_columns", "static_filter", "beyond_columns", "not_in")
+_OWN: Final = ("in_columns", "static_filter", "static_concern", "beyond_columns", "not_in")
 """Methods of a plugin beside those of its extension points."""
 
 

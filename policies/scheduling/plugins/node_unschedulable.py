@@ -33,3 +33,8 @@ class NodeUnschedulable(Plugin):
         """Whether a node passes, whoever is on it."""
         tolerations = pod.spec.tolerations
         return lambda node: not node.unschedulable or tolerations_tolerate_taint(tolerations, UNSCHEDULABLE_TAINT)
+
+    @staticmethod
+    def static_concern(node: Node) -> bool:
+        """Only these nodes can be rejected."""
+        return node.unschedulable

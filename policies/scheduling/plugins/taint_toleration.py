@@ -34,6 +34,11 @@ class TaintToleration(Plugin):
         tolerations = pod.spec.tolerations
         return lambda node: not node.taints or untolerated_taint(node.taints, tolerations) is None
 
+    @staticmethod
+    def static_concern(node: Node) -> bool:
+        """Only these nodes can be rejected."""
+        return bool(node.taints)
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
         """Upstream `PreScore`."""
         state.data[self.name] = tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))

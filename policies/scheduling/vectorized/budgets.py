@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR, charge, each
+from policies.metering import VECTOR, charge, each, meter
 from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
 
 if TYPE_CHECKING:
@@ -20,32 +21,125 @@ if TYPE_CHECKING:
 
 _FEW: Final = 32
 """Of so many changed budgets each is counted by itself: numpy goes over all pods for each of them."""
+_MOST_NUMBERS: Final = 4096
+"""With more numbers of budgets, and twice as many as there are budgets, numbers are given anew."""
 _KEPT: Final = 256
 """Budgets of which it is kept which kinds of pods they match."""
 
 
+class _Numbered(NamedTuple):
+    """The budgets of a namespace, the number of the first of them (the others follow), and the kinds told of them."""
+
+    budgets: Sequence[PodDisruptionBudget]
+    first: int
+    kinds: list[int]
+
+
 class MatchingBudgets:
-    """Which budgets of its namespace a kind of pods matches, by their places there; kept while their selectors stay."""
+    """Which budgets a kind of pods matches, kept while their selectors stay.
+
+    Budgets have numbers, those of a namespace one after the other. A budget that only allows more or less than before
+    keeps its number: after a preemption nothing is matched anew. Numbers of budgets that are gone are not given again.
+    """
 
     def __init__(self, kinds: EquivalenceClasses) -> None:
         self._kinds = kinds
-        self._known: dict[str, tuple[Sequence[PodDisruptionBudget], dict[int, tuple[int, ...]]]] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._namespaces: dict[str, _Numbered] = {}
+        self._all: Mapping[str, Sequence[PodDisruptionBudget]] | None = None
+        self._of_kind: dict[int, tuple[int, ...]] = {}
+        """Kind -> the numbers of the budgets that match it; kinds whose namespace has none are not in it."""
+        self._allowed: NDArray[np.int64] = np.zeros(64, np.int64)
+        self._names_pods: NDArray[np.bool_] = np.zeros(64, np.bool_)
+        self._count = 0
 
     def of(self, pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> Iterable[PodDisruptionBudget]:
         """The budgets that match a pod; `budgets`: those of its namespace."""
         if not budgets:
             return ()
-        seen, places = self._known.get(pod.namespace, ((), {}))
-        if seen is not budgets:
-            places = places if _same_selectors(seen, budgets) else {}
-            self._known[pod.namespace] = budgets, places
-        kind = self._kinds.number(pod)
-        found = places.get(kind)
+        numbered = self._numbered(pod.namespace, budgets)
+        return [budgets[number - numbered.first] for number in self._matching(self._kinds.number(pod), pod)]
+
+    def of_kinds(
+        self, kinds: NDArray[np.intp], budgets: Mapping[str, Sequence[PodDisruptionBudget]]
+    ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """(how many budgets match each of these kinds, their numbers, kind after kind). Raises CutShort."""
+        self._learn(budgets)
+        known, work = self._of_kind, meter()
+        found = [known.get(kind) for kind in kinds.tolist()]
+        work.charge(len(found) // 8)
+        for place, numbers in enumerate(found):
+            if numbers is None:
+                pod = self._kinds.members[int(kinds[place])]
+                assert pod is not None
+                work.charge(1)
+                found[place] = self._matching(int(kinds[place]), pod) if pod.namespace in self._namespaces else ()
+        lengths = np.fromiter((len(numbers or ()) for numbers in found), np.intp, len(found))
+        every = chain.from_iterable(numbers or () for numbers in found)
+        work.charge(int(lengths.sum()) // 8)
+        return lengths, np.fromiter(every, np.int64, int(lengths.sum()))
+
+    @property
+    def allowed(self) -> NDArray[np.int64]:
+        """By number, how many disruptions a budget allows. Not to be changed; as of the last `of_kinds`."""
+        return self._allowed[: self._count]
+
+    @property
+    def names_pods(self) -> NDArray[np.bool_]:
+        """By number, whether a budget has pods that were disrupted already, by name."""
+        return self._names_pods[: self._count]
+
+    def _learn(self, budgets: Mapping[str, Sequence[PodDisruptionBudget]]) -> None:
+        if budgets is self._all:
+            return
+        if self._count > _MOST_NUMBERS and self._count > 2 * sum(map(len, budgets.values())):
+            self._forget()
+        charge((len(budgets) + len(self._namespaces)) // 16)
+        for namespace in [name for name in self._namespaces if name not in budgets]:
+            self._drop(namespace)
+        for namespace, found in budgets.items():
+            self._numbered(namespace, found)
+        self._all = budgets
+
+    def _numbered(self, namespace: str, budgets: Sequence[PodDisruptionBudget]) -> _Numbered:
+        """The budgets of a namespace in their present state, with numbers."""
+        known = self._namespaces.get(namespace)
+        if known is not None and known.budgets is budgets:
+            return known
+        self._all = None
+        if known is not None and _same_selectors(known.budgets, budgets):
+            known = known._replace(budgets=budgets)
+        else:
+            self._drop(namespace)
+            known = _Numbered(budgets, self._count, [])
+            self._count += len(budgets)
+            if self._count > len(self._allowed):
+                more = 0, self._count
+                self._allowed, self._names_pods = np.pad(self._allowed, more), np.pad(self._names_pods, more)
+        charge(len(budgets) // 8)
+        here = slice(known.first, known.first + len(budgets))
+        self._allowed[here] = [budget.disruptions_allowed for budget in budgets]
+        self._names_pods[here] = [bool(budget.disrupted_pods) for budget in budgets]
+        self._namespaces[namespace] = known
+        return known
+
+    def _drop(self, namespace: str) -> None:
+        known = self._namespaces.pop(namespace, None)
+        for kind in known.kinds if known is not None else ():
+            self._of_kind.pop(kind, None)
+
+    def _matching(self, kind: int, pod: Pod) -> tuple[int, ...]:
+        """The numbers of the budgets that match a kind whose namespace has some."""
+        found = self._of_kind.get(kind)
         if found is None:
-            here = enumerate(each(budgets, 1.5))
-            matching = (place for place, b in here if b.matches(pod.namespace, pod.labels))
-            found = places[kind] = tuple(matching)
-        return [budgets[place] for place in found]
+            budgets, first, kinds = self._namespaces[pod.namespace]
+            here = enumerate(each(budgets, 1.5), first)
+            found = tuple(number for number, budget in here if budget.matches(pod.namespace, pod.labels))
+            self._of_kind[kind] = found
+            kinds.append(kind)
+        return found
 
 
 def _same_selectors(one: Sequence[PodDisruptionBudget], other: Sequence[PodDisruptionBudget]) -> bool:
@@ -74,7 +168,7 @@ def concerned(
     found = np.zeros(kind.shape[1], np.bool_)
     for allowed, budget in changed:
         charge(kind.size // VECTOR)
-        found |= matching_kinds(matrix, budget)[kind].sum(axis=0) > allowed
+        found |= matching_kinds(matrix, budget).astype(np.bool_)[kind].sum(axis=0, dtype=np.int32) > allowed
     return found
 
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from policies.metering import VECTOR, charge
+from policies.scheduling.vectorized.nodes import StaticFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.scheduling.framework import Framework
     from policies.scheduling.snapshot import Snapshot
@@ -103,9 +103,13 @@ class NodeFitProblem:
         """Where all plugins pass that look at the node alone."""
         framework, pod = self.framework, self.pod
 
-        def filters() -> list[Callable[[Node], bool]]:
-            found = (plugin.static_filter(pod) for plugin in framework.static_plugins)
-            return [passes for passes in found if passes is not None]
+        def filters() -> list[StaticFilter]:
+            found = ((plugin.static_filter(pod), plugin) for plugin in framework.static_plugins)
+            return [
+                StaticFilter(passes, getattr(plugin, "static_concern", None))
+                for passes, plugin in found
+                if passes is not None
+            ]
 
         whose: Hashable = framework.profile, self.snapshot.semantics
         if framework.has_foreign_columns:  # kube-scheduler's own plugins look at the spec alone

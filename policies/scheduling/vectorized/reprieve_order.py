@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from policies.metering import meter
 from policies.scheduling.preemption import NOW
 
 if TYPE_CHECKING:
@@ -99,47 +98,35 @@ def _violations(
     node: NDArray[np.intp],
     kind: NDArray[np.int32],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Per pod whether it breaks a budget, and whether it is not told so. Pods by node and importance."""
+    """Per pod whether it breaks a budget, and whether it is not told so. Pods by node and importance.
+
+    A pod and a budget that matches it are a pair; of the pairs of one node and one budget, in order, those beyond what
+    the budget allows break it.
+    """
     violates = np.zeros(len(kind), np.bool_)
     if not budgets:
         return violates, violates
     present = np.zeros(len(matrix.kinds), np.bool_)
     present[kind] = True
     here = np.flatnonzero(present)
-    every = [budget for found in budgets.values() for budget in found]
-    layers, names_pods = _budgets_of_kinds(matrix, budgets, every, here)
-    of_kind = np.searchsorted(here, kind)
-    found = layers[:, of_kind]
-    _, pod = np.nonzero(found >= 0)
-    budget = found[found >= 0]
+    known = matrix.matching_budgets
+    lengths, numbers = known.of_kinds(here, budgets)
+    if not len(numbers):
+        return violates, violates
+    place = np.zeros(len(matrix.kinds), np.intp)
+    place[here] = np.arange(len(here))
+    of_kind = place[kind]
+    of_pod = lengths[of_kind]
+    pod = np.repeat(np.arange(len(kind)), of_pod)
+    # The first pair of a pod, less the number of pairs before it: the k-th of all pairs is that far from its budget.
+    shift = (np.cumsum(lengths) - lengths)[of_kind] - (np.cumsum(of_pod) - of_pod)
+    budget = numbers[np.arange(len(pod)) + shift[pod]]
+    undecided = violates.copy()
+    undecided[pod[known.names_pods[budget]]] = True
+    if matrix.semantics.first_violated_budget_ends_the_count:
+        undecided |= of_pod > 1
     order = _lexsort(pod, budget, node[pod])
     pod, budget = pod[order], budget[order]
-    used = _rank(node[pod] * len(every) + budget) + 1
-    allowed = np.array([b.disruptions_allowed for b in every], np.int64)
-    violates[pod[used > allowed[budget]]] = True
-    return violates, names_pods[of_kind]
-
-
-def _budgets_of_kinds(
-    matrix: PodMatrix,
-    budgets: Mapping[str, Sequence[PodDisruptionBudget]],
-    every: Sequence[PodDisruptionBudget],
-    kinds: NDArray[np.intp],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """(layer, place of a kind) -> a budget that matches, -1 for none; and per kind whether one of them names pods."""
-    number = {(budget.namespace, budget.name): place for place, budget in enumerate(every)}
-    matching, work = [], meter()
-    for kind in kinds.tolist():
-        pod = matrix.kinds.members[kind]
-        assert pod is not None
-        found = [number[b.namespace, b.name] for b in matrix.matching_budgets.of(pod, budgets.get(pod.namespace, ()))]
-        work.charge(1 + len(found) // 2)
-        matching.append(found)
-    layers = np.full((max(map(len, matching), default=0), len(matching)), -1, np.int64)
-    for layer in range(len(layers)):
-        work.charge(1 + len(matching) // 8)
-        layers[layer] = [found[layer] if layer < len(found) else -1 for found in matching]
-    named = np.array([any(every[place].disrupted_pods for place in found) for found in matching], np.bool_)
-    if matrix.semantics.first_violated_budget_ends_the_count:
-        named |= np.count_nonzero(layers >= 0, axis=0) > 1
-    return layers, named
+    used = _rank(node[pod] * len(known.allowed) + budget) + 1
+    violates[pod[used > known.allowed[budget]]] = True
+    return violates, undecided
