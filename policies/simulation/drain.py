@@ -1,16 +1,21 @@
-"""A node that is drained: cordoned, and its pods evicted as their budgets allow. Source: kubectl `pkg/drain`."""
+"""A node that is drained: cordoned, and its pods evicted as their budgets allow.
+
+Sources: kubectl `pkg/drain`; kubernetes `pkg/registry/core/pod/storage/eviction.go`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from policies.controllers.disruption import BudgetStatus
+from policies.objects.fields import at
 from policies.simulation.api_server import controller_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from policies.controllers.view import PodState
+    from policies.controllers.view import Key, PodState
     from policies.simulation.api_server import ApiServer
     from policies.simulation.clock import Clock
     from policies.simulation.latencies import Latencies
@@ -29,26 +34,64 @@ def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None
 
 def _drain(api: ApiServer, latencies: Latencies, name: str) -> Generator[float | None, None, None]:
     while name in api.nodes:
-        left = [
-            state for state in api.by_node.get(name, {}).values() if not state.terminating and not _is_daemon(state)
-        ]
+        left = [state for state in api.by_node.get(name, {}).values() if not state.terminating and not _stays(state)]
         if not left:
             return
         for state in left:
-            if allowed(api, state):
+            if _is_allowed(api, state):
                 yield latencies.write("evict", state.pod.key)
-                api.delete_pod((state.pod.namespace, state.pod.name), "deleted", message=f"drain of {name}")
+                evict(api, state, f"drain of {name}")
         yield RETRY
 
 
-def _is_daemon(state: PodState) -> bool:
+def _stays(state: PodState) -> bool:
+    """Whether drain leaves a pod alone: a DaemonSet's, or the mirror of a static one, which its node controls."""
     owner = controller_of(state.pod)
-    return owner is not None and owner[0] == "apps/DaemonSet"
+    return owner is not None and owner[0] in ("apps/DaemonSet", "/Node")
 
 
-def allowed(api: ApiServer, state: PodState) -> bool:
-    """Whether every budget of a pod allows its eviction; a pod that is not ready costs them nothing."""
-    if state.ready is None:
+def evict(api: ApiServer, state: PodState, message: str) -> bool:
+    """Evict a pod; False where it is gone, or its budget forbids it. What it costs its budget is written at once."""
+    key = state.pod.namespace, state.pod.name
+    stored = api.pods.get(key)
+    if stored is None or stored.pod.uid != state.pod.uid or not _is_allowed(api, stored):
+        return False
+    _charge(api, stored)
+    return api.delete_pod(key, "deleted", message=message)
+
+
+def _charge(api: ApiServer, state: PodState) -> None:
+    budgets = [] if _is_beyond_budgets(state) else api.budgets_of(state.pod.namespace, state.pod.labels)
+    for key in budgets:
+        status = _status(api, key)
+        if not _is_free(api, state, key):
+            api.set_status(key, status._replace(disruptions_allowed=status.disruptions_allowed - 1))
+
+
+def _is_allowed(api: ApiServer, state: PodState) -> bool:
+    if _is_beyond_budgets(state):
         return True
     budgets = api.budgets_of(state.pod.namespace, state.pod.labels)
-    return all(getattr(api.workloads[key].status, "disruptions_allowed", 0) > 0 for key in budgets)
+    if len(budgets) > 1:
+        return False  # upstream: "more than one PodDisruptionBudget, which the eviction subresource does not support"
+    return all(_is_free(api, state, key) or _status(api, key).disruptions_allowed > 0 for key in budgets)
+
+
+def _is_beyond_budgets(state: PodState) -> bool:
+    """Source: `canIgnorePDB`."""
+    return state.pod.terminal or state.pod.phase == "Pending" or state.terminating
+
+
+def _is_free(api: ApiServer, state: PodState, key: Key) -> bool:
+    """Whether a pod's eviction costs its budget nothing: it is not ready, and so not counted."""
+    if state.ready is not None:
+        return False
+    status = _status(api, key)
+    if at(api.workloads[key].object, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    return status.current_healthy >= status.desired_healthy > 0
+
+
+def _status(api: ApiServer, key: Key) -> BudgetStatus:
+    status = api.workloads[key].status
+    return status if isinstance(status, BudgetStatus) else BudgetStatus()

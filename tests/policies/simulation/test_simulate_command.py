@@ -127,6 +127,32 @@ def test_a_drain_waits_for_the_budget(simulate: Callable[..., Run]) -> None:
     assert 60 <= deleted[0] <= deleted[1] < 70
 
 
+def test_a_drain_charges_the_budget_in_the_call_itself(simulate: Callable[..., Run]) -> None:
+    """Two evictions within milliseconds: the second one finds the budget spent, and is tried again after 5 seconds."""
+    web = workload("ReplicaSet", "web", 2, "1")
+    pods = [running(f"web-{n}", "web", "1", "n1") for n in range(2)]
+    budget = Made("policy/v1", "PodDisruptionBudget", "b", "default")
+    budget.spec(minAvailable=1, selector={"matchLabels": {"app": "web"}})
+    _, out, _ = simulate([*NODES, web, *pods, budget], [], "-o", "json", events=[{"drain": "n1"}])
+    (outcome,) = json.loads(out)["outcomes"]
+    deleted = [event["t"] for event in outcome["timeline"] if event["event"] == "deleted"]
+    assert len(deleted) == 2
+    assert 5 <= deleted[1] - deleted[0] < 6
+
+
+@pytest.mark.parametrize(("policy", "evicted"), [(None, 0), ("AlwaysAllow", 1)])
+def test_a_drain_asks_the_budget_about_pods_that_are_not_ready(
+    simulate: Callable[..., Run], policy: str | None, evicted: int
+) -> None:
+    web = workload("ReplicaSet", "web", 1, "1")
+    pod = running("web-0", "web", "1", "n1").status(conditions=[{"type": "Ready", "status": "False"}])
+    budget = Made("policy/v1", "PodDisruptionBudget", "b", "default")
+    budget.spec(minAvailable=1, selector={"matchLabels": {"app": "web"}}, unhealthyPodEvictionPolicy=policy)
+    _, out, _ = simulate([*NODES, web, pod, budget], [], "-o", "json", events=[{"drain": "n1"}])
+    (outcome,) = json.loads(out)["outcomes"]
+    assert sum(event["event"] == "deleted" for event in outcome["timeline"]) == evicted
+
+
 def test_pods_of_a_lost_node_are_collected_and_made_anew(simulate: Callable[..., Run]) -> None:
     web = [workload("ReplicaSet", "web", 1, "1"), running("web-0", "web", "1", "n1")]
     _, out, _ = simulate([*NODES, *web], [], events=[{"at": 10, "lost": "n1"}])
