@@ -64,7 +64,7 @@ def _simulate(options: argparse.Namespace) -> int:
     load_cluster(*options.cluster, into=cache)
     arrivals = [*applied(options.filename, options.namespace), *_events(options.events)]
     world = world_with(cache, arrivals, options.until)
-    outcomes = explore(partial(Simulation, world, progress=_progress()), options.runs, options.seed)
+    outcomes = explore(partial(Simulation, world, progress=watched()), options.runs, options.seed)
     told = [(outcome, summarize(outcome.simulation)) for outcome in outcomes]
     if options.output == "json":
         finals = {repr(outcome.simulation.final()) for outcome in outcomes}
@@ -157,7 +157,7 @@ def _events(path: str | None) -> Iterator[Arrival]:
         raise SourceError(name, str(fault)) from None
 
 
-def _progress() -> Callable[[float, int], None] | None:
+def watched() -> Callable[[float, int], None] | None:
     """What says on a terminal how far a run is."""
     if not sys.stderr.isatty():
         return None
@@ -190,7 +190,8 @@ def _runs(text: str) -> int:
     return number
 
 
-def _until(text: str) -> float:
+def simulated_until(text: str) -> float:
+    """Seconds, or `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
     from policies.simulation.events_file import seconds
 
     try:
@@ -219,7 +220,13 @@ def _parser() -> argparse.ArgumentParser:
         help="what happens when: a list of `{at, create|update|delete|scale|cordon|drain|lost}`",
     )
     add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
-    add("--until", type=_until, default=DEFAULT_UNTIL, metavar="DURATION", help="when to stop: 90s, 5m (default 1h)")
+    add(
+        "--until",
+        type=simulated_until,
+        default=DEFAULT_UNTIL,
+        metavar="DURATION",
+        help="when to stop: 90s, 5m (default 1h)",
+    )
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
     happenings = ("preemption", "pending")

@@ -49,12 +49,12 @@ def _short(lines: list[str]) -> str:
 def _row(finding: Finding) -> str:
     place = finding.location
     where = f"{_code(path_of(place.file))}:{place.line}" if place.file else "the cluster"
-    about = f"**{_text(str(finding.object))}** " if str(finding.object) else ""
-    what = f"{about}{_text(cut(finding.message, _LONGEST))} ({_code(finding.rule)})"
-    return f"| {_SIGNS[finding.severity]} | {where} | {what} | {_text(cut(finding.remediation, _LONGEST))} |"
+    about = f"**{text_of(str(finding.object))}** " if str(finding.object) else ""
+    what = f"{about}{text_of(cut(finding.message, _LONGEST))} ({_code(finding.rule)})"
+    return f"| {_SIGNS[finding.severity]} | {where} | {what} | {text_of(cut(finding.remediation, _LONGEST))} |"
 
 
-def _text(text: str) -> str:
+def text_of(text: str) -> str:
     """Text that means nothing to Markdown, HTML, and what makes links of names."""
     return _SPECIAL.sub(r"\\\1", one_line(text))
 
@@ -72,7 +72,7 @@ def _picture(findings: Sequence[Finding]) -> Iterator[str]:
     yield from ("", "```mermaid", "flowchart LR")
     for pusher, node, victim in edges[:_MOST_EDGES]:
         one, other = (names.setdefault(name, f"n{len(names)}") for name in (pusher, victim))
-        yield f'  {one}["{_label(pusher)}"] -->|"{_label(node)}"| {other}["{_label(victim)}"]'
+        yield f'  {one}["{label_of(pusher)}"] -->|"{label_of(node)}"| {other}["{label_of(victim)}"]'
     yield "```"
 
 
@@ -87,6 +87,6 @@ def _edges(finding: Finding) -> Iterator[tuple[str, str, str]]:
             )
 
 
-def _label(text: str) -> str:
+def label_of(text: str) -> str:
     """A Mermaid text: quotes, brackets and entities are its own."""
     return re.sub(r'["#;<>\[\]{}|&`\\]', "'", cut(one_line(text), 120))

@@ -1,0 +1,220 @@
+"""`forewarn whatif`: what a lost zone, a drained node, a changed class comes to."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from policies.commands.release import add_release_options, release_of, settle
+from policies.commands.simulate import applied, simulated_until, watched, world_with
+from policies.objects.fields import InvalidObject
+from policies.sources import SourceError, load_cluster
+from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policies.releases import Release
+    from policies.simulation.dump import DumpCache
+    from policies.simulation.scenario import Arrival
+    from policies.whatif.class_change import ClassChange
+    from policies.whatif.comparison import Answer
+    from policies.whatif.questions import Question
+
+OK, FOUND, USAGE, FAILED = range(4)
+FORMATS: Final = ("text", "json", "markdown")
+HAPPENINGS: Final = ("fewer", "pending", "preemption", "budget")
+MOST_VALUE: Final = 2**31 - 1
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.cluster:
+        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    if options.what == "class" and not (
+        options.value is not None or options.default or options.delete or options.preemption_policy
+    ):
+        parser.error("class: say what changes: --value, --default, --delete or --preemption-policy")
+    release = release_of(options, parser)
+    try:
+        return _answer(options, release)
+    except (SourceError, InvalidObject, ValueError) as fault:
+        return complain("whatif", fault, FAILED)
+
+
+def _answer(options: argparse.Namespace, release: Release) -> int:
+    from policies.simulation.dump import DumpCache, not_simulated
+    from policies.whatif.comparison import ask
+
+    cache = DumpCache()
+    load_cluster(*options.cluster, into=cache)
+    settle(cache, release)
+    question, change = _question(options, cache)
+    world = world_with(cache, question.arrivals, options.until)
+    answer = ask(question, world, watched())
+    _print(options, answer, change)
+    if options.output == "text":
+        sys.stdout.writelines(clean(f"  note: {note}", color=False) + "\n" for note in not_simulated(cache.snapshot()))
+    return FOUND if set(_happens(answer)) & set(options.fail_on) else OK
+
+
+def _question(options: argparse.Namespace, cache: DumpCache) -> tuple[Question, ClassChange | None]:
+    from policies.whatif import questions
+
+    cluster = cache.snapshot()
+    if options.what == "class":
+        return _class_question(options, cache)
+    asked: dict[str, Callable[[], Question]] = {
+        "node": lambda: questions.nodes_lost(cluster, options.names),
+        "zone": lambda: questions.zone_lost(cluster, options.name),
+        "pool": lambda: questions.pool_lost(cluster, options.name),
+        "drain": lambda: questions.drained(cluster, options.names),
+        "upgrade": lambda: questions.upgraded(cluster, options.pool, options.max_unavailable, options.away),
+        "scale": lambda: questions.scaled(cluster, options.name, options.replicas, options.namespace),
+        "apply": lambda: _of_files("applied", options, [*applied(options.filename, options.namespace)]),
+        "delete": lambda: _of_files("deleted", options, _deletions(options)),
+    }
+    return asked[options.what](), None
+
+
+def _class_question(options: argparse.Namespace, cache: DumpCache) -> tuple[Question, ClassChange]:
+    from policies.whatif.class_change import Change, apply_change, restarts, title
+    from policies.whatif.questions import Question
+
+    asked = Change(options.name, options.value, options.default, options.preemption_policy, options.delete)
+    change = apply_change(cache, asked)
+    files = [*applied(options.filename, options.namespace)]
+    told = f"{title(change)}; then {_named(options)} is applied" if files else title(change)
+    return Question(told, files or restarts(change)), change
+
+
+def _of_files(what: str, options: argparse.Namespace, arrivals: list[Arrival]) -> Question:
+    from policies.whatif.questions import Question
+
+    return Question(f"{_named(options)} {what}", arrivals)
+
+
+def _named(options: argparse.Namespace) -> str:
+    return " and ".join(options.filename)
+
+
+def _deletions(options: argparse.Namespace) -> list[Arrival]:
+    return [arrival._replace(op="delete") for arrival in applied(options.filename, options.namespace)]
+
+
+def _print(options: argparse.Namespace, answer: Answer, change: ClassChange | None) -> None:
+    if options.output == "json":
+        from policies.whatif import class_change
+        from policies.whatif.comparison import as_dict
+
+        told = as_dict(answer) | ({"classChange": class_change.as_dict(change)} if change else {})
+        print(json.dumps(told))  # noqa: T201
+        return
+    from policies.render import whatif
+
+    if options.output == "markdown":
+        sys.stdout.write(whatif.markdown(answer, change))
+        return
+    color = wants_color(options.color, sys.stdout)
+    sys.stdout.writelines(clean(line, color) + "\n" for line in whatif.render(answer, change, painter(color)))
+
+
+def _happens(answer: Answer) -> Iterator[str]:
+    if any(standing.lost for standing in answer.standings):
+        yield "fewer"
+    if any(standing.pending > standing.pending_before for standing in answer.standings):
+        yield "pending"
+    if answer.pushes:
+        yield "preemption"
+    if answer.budgets or answer.summary.broken_budgets:
+        yield "budget"
+
+
+def _count(least: int, most: int, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"must be between {least} and {most}")
+    return number
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_release_options(add)
+    add("--until", type=simulated_until, default=3600.0, metavar="DURATION", help="when to stop: 90s, 5m (default 1h)")
+    add("-n", "--namespace", default="default", help="namespace of what is named without one (default: default)")
+    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
+    add("--fail-on", action="append", choices=HAPPENINGS, default=[], help="exit with 1 when this happens")
+    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+
+
+def _parser() -> argparse.ArgumentParser:
+    shape = partial(argparse.HelpFormatter, width=columns())
+    parser = argparse.ArgumentParser(
+        prog="forewarn whatif",
+        formatter_class=shape,
+        description="Say what a cluster comes to if something happens: the state after it has settled against the state"
+        " before, who waits, who was pushed out by whom.",
+        epilog="Exit status: 0 an answer was given, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
+    )
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+
+    def add(name: str, told: str) -> argparse.ArgumentParser:
+        sub = kinds.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".", formatter_class=shape)
+        _common(sub)
+        return sub
+
+    add("node", "nodes are lost").add_argument("names", nargs="+", metavar="NODE")
+    add("zone", "all nodes of a zone are lost").add_argument("name", metavar="ZONE")
+    add("pool", "all nodes with these labels are lost").add_argument("name", metavar="KEY=VALUE[,KEY=VALUE]")
+    add("drain", "nodes are drained, as kubectl drain does").add_argument("names", nargs="+", metavar="NODE")
+    upgrade = add("upgrade", "each node is drained, replaced and taken back, one after the other")
+    upgrade.add_argument("--pool", default="", metavar="KEY=VALUE", help="only nodes with these labels")
+    upgrade.add_argument(
+        "--max-unavailable", type=partial(_count, 1, 100_000), default=1, metavar="N", help="at a time"
+    )
+    upgrade.add_argument(
+        "--away",
+        type=simulated_until,
+        default=120.0,
+        metavar="DURATION",
+        help="until an empty node is back (default 2m)",
+    )
+    scale = add("scale", "a workload gets another number of replicas")
+    scale.add_argument("name", metavar="KIND/NAME")
+    scale.add_argument("replicas", type=partial(_count, 0, MOST_VALUE), metavar="N")
+    _class(add("class", "a PriorityClass comes, changes or goes"))
+    for name, told in (("apply", "files are applied"), ("delete", "what files name is deleted")):
+        sub = add(name, told)
+        sub.add_argument("-f", "--filename", action="append", required=True, metavar="FILE", help="repeatable")
+    return parser
+
+
+def _class(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("name", metavar="NAME")
+    add(
+        "--value",
+        type=partial(_count, -(2**31), MOST_VALUE),
+        metavar="N",
+        help="its value; it comes where it is not there",
+    )
+    add("--default", action="store_true", help="it becomes the global default")
+    add("--delete", action="store_true", help="it is deleted")
+    add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="its preemptionPolicy")
+    add(
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="what is applied then, instead of restarts",
+    )

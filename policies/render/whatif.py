@@ -1,0 +1,193 @@
+"""What something comes to, for people: the state after against the state before, in text and in Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import cut, listed, one_line, plural
+from policies.render.markdown import label_of, text_of
+from policies.render.simulation import duration, settled
+from policies.whatif.class_change import running_told
+from policies.whatif.comparison import pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policies.kube_apiserver.priority import Resolved
+    from policies.whatif.class_change import Cell, ClassChange, Ranked
+    from policies.whatif.comparison import Answer, Push, Standing
+
+MOST_LINES: Final = 20
+"""Of one kind that are told one by one."""
+_NAMED: Final = 10
+_MOST_EDGES: Final = 40
+_LONGEST: Final = 300
+
+
+def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
+    return text
+
+
+def render(
+    answer: Answer, change: ClassChange | None = None, paint: Callable[[str, str], str] = _plain
+) -> Iterator[str]:
+    """The answer, line by line."""
+    yield paint(answer.title, "bold")
+    if change is not None:
+        yield from class_change(change, paint)
+        yield paint("as pods are replaced:", "bold")
+    yield f"  {settled(answer.summary)}"
+    yield from (f"  {line}" for line in _ending(answer, paint))
+
+
+def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
+    fewer = [standing for standing in answer.standings if standing.lost]
+    style = "warning" if fewer else "good"
+    yield paint(f"running: {plural(answer.running_before, 'pod')} before, {answer.running_after} after", style)
+    yield from _limited(map(_short, fewer), len(fewer), "workloads with fewer pods")
+    waiting = [standing for standing in answer.standings if standing.pending and not standing.lost]
+    yield from _limited(map(_waits, waiting), len(waiting), "workloads with pods that wait")
+    for what, name in (("priority_class", "class"), ("namespace", "namespace")):
+        counts = answer.count_pending(what)
+        if counts:
+            yield f"pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MOST_LINES)}"
+    yield from _pushed(answer, paint)
+    for node, pods in sorted(answer.stuck.items())[:MOST_LINES]:
+        yield paint(f"{node} is not emptied: {plural(len(pods), 'pod')} left ({listed(list(pods))})", "warning")
+    for name, (healthy, desired) in sorted(answer.budgets.items())[:MOST_LINES]:
+        yield paint(f"disruption budget {name}: {healthy} healthy in the end, {desired} wanted", "warning")
+    for problem in answer.unread[:MOST_LINES]:
+        yield paint(f"made no more: {problem}", "warning")
+    if answer.anyway is not None:
+        yield _without(answer)
+
+
+def _limited(lines: Iterator[str], count: int, what: str) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if number == MOST_LINES:
+            yield f"  and {count - MOST_LINES} more {what}: -o json has them all"
+            return
+        yield f"  {line}"
+
+
+def _short(standing: Standing) -> str:
+    who = f"{_who(standing)}: {standing.before} → {standing.after}"
+    if standing.pending:
+        return f"{who}, {_waiting(standing)}"
+    return who if standing.replaced else f"{who} (nothing makes it again)"
+
+
+def _waits(standing: Standing) -> str:
+    return f"{_who(standing)}: {_waiting(standing)}"
+
+
+def _who(standing: Standing) -> str:
+    named = f"class {standing.priority_class}, " if standing.priority_class else ""
+    return f"{standing.workload} ({named}priority {standing.priority})"
+
+
+def _waiting(standing: Standing) -> str:
+    so_before = " (so before)" if standing.pending == standing.pending_before else ""
+    why = f": {standing.message}" if standing.message else ""
+    return f"{standing.pending} pending{so_before}{why}"
+
+
+def _pushed(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
+    if not answer.pushes:
+        yield "nobody is pushed out"
+        return
+    levels = f" in {answer.summary.depth} levels" if answer.summary.depth > 1 else ""
+    yield paint(f"pushed out: {plural(len(answer.pushes), 'pod')}{levels}", "warning")
+    found = pairs(answer.pushes)
+    yield from _limited((_pair(*each) for each in found), len(found), "pairs")
+    for name, count in sorted(answer.summary.broken_budgets.items())[:MOST_LINES]:
+        yield paint(f"disruption budget {name} is broken: {plural(count, 'pod')} more than it allows", "warning")
+
+
+def _pair(pair: tuple[str, int, str, int], pushes: list[Push]) -> str:
+    by, by_priority, whom, priority = pair
+    victims = listed([push.victim.rpartition("/")[2] for push in pushes], _NAMED)
+    told = f"{by} (priority {by_priority}) pushes out {plural(len(pushes), 'pod')} of {whom} (priority {priority})"
+    return told if whom == pushes[0].victim else f"{told}: {victims}"
+
+
+def _without(answer: Answer) -> str:
+    anyway = answer.anyway
+    assert anyway is not None
+    waiting = sum(each.pods for each in anyway.waiting)
+    pushed = plural(len(anyway.evictions), "pod") if anyway.evictions else "nobody"
+    return f"without it: {pushed} pushed out, {plural(waiting, 'pod')} pending in the end"
+
+
+# A class that changes
+
+
+def class_change(change: ClassChange, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """Now, and who may push out whom from then on."""
+    yield f"{paint('now:', 'bold')} nothing: {running_told(change)}"
+    changed = change.changed
+    if changed:
+        yield paint("new pods:", "bold")
+    yield from _limited(map(_new_pods, changed), len(changed), "workloads")
+    if change.cells:
+        yield paint("who may push out whom, in running pods (before → while old pods run → in the end):", "bold")
+    yield from _limited(map(_cell, change.cells), len(change.cells), "changes")
+
+
+def _new_pods(ranked: Ranked) -> str:
+    count = plural(sum(ranked.running.values()), "pod")
+    return f"{ranked.workload}: priority {_rank(ranked.before)} → {_rank(ranked.after)} ({count})"
+
+
+def _rank(resolved: Resolved | None) -> str:
+    if resolved is None:
+        return "refused"
+    return f"{resolved.priority}{' (never preempts)' if resolved.preemption_policy == 'Never' else ''}"
+
+
+def _cell(cell: Cell) -> str:
+    who = f"a pod of class {cell.priority_class}" if cell.priority_class else "a pod without a class"
+    return f"{who}: {cell.workload} {cell.before} → {cell.meanwhile} → {cell.end}"
+
+
+# Markdown
+
+
+def markdown(answer: Answer, change: ClassChange | None = None) -> str:
+    """A comment on a pull request: the same, with a table and a picture that GitHub and GitLab draw."""
+    summary, lines = answer.summary, [f"### {text_of(answer.title)}", ""]
+    if change is not None:
+        lines += [f"- {text_of(line.strip())}" for line in class_change(change)]
+    pending = sum(standing.pending for standing in answer.standings)
+    counts = f"{answer.running_before} → {answer.running_after} running, {pending} pending"
+    lines += [f"{counts}, {len(answer.pushes)} pushed out; {settled(summary)}", ""]
+    told = [standing for standing in answer.standings if standing.lost or standing.pending]
+    if told:
+        lines += ["| workload | class | priority | running | pending | why |", "|---|---|---|---|---|---|"]
+        lines += map(_row, told[:MOST_LINES])
+        lines += [f"\nand {len(told) - MOST_LINES} more"] if len(told) > MOST_LINES else []
+    for name, count in sorted(summary.broken_budgets.items())[:MOST_LINES]:
+        lines.append(f"- disruption budget {text_of(name)} is broken: {plural(count, 'pod')} more than it allows")
+    lines += _picture(answer)
+    return "\n".join(lines) + "\n"
+
+
+def _row(standing: Standing) -> str:
+    why = text_of(cut(one_line(standing.message), _LONGEST))
+    named = text_of(standing.priority_class or "-")
+    counts = f"{standing.before} → {standing.after} | {standing.pending}"
+    return f"| {text_of(standing.workload)} | {named} | {standing.priority} | {counts} | {why} |"
+
+
+def _picture(answer: Answer) -> Iterator[str]:
+    """A Mermaid flowchart of who pushes out whom."""
+    found = pairs(answer.pushes)
+    if not found:
+        return
+    names: dict[tuple[str, int], str] = {}
+    yield from ("", "```mermaid", "flowchart LR")
+    for (by, by_priority, whom, priority), pushes in found[:_MOST_EDGES]:
+        one, other = (names.setdefault(key, f"n{len(names)}") for key in ((by, by_priority), (whom, priority)))
+        ends = f'{one}["{label_of(f"{by} ({by_priority})")}"]', f'{other}["{label_of(f"{whom} ({priority})")}"]'
+        yield f'  {ends[0]} -->|"{plural(len(pushes), "pod")}, {duration(pushes[0].t)}"| {ends[1]}'
+    yield "```"

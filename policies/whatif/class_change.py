@@ -1,0 +1,258 @@
+"""A PriorityClass that comes, changes or goes: what that is now, and what it is when pods are replaced.
+
+Running pods keep their numbers (kubernetes `plugin/pkg/admission/priority`: numbers are given when a pod is made). So
+nothing happens now; and as pods are made anew, who may push out whom changes for all of them at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.controllers.own_pods import pods_of
+from policies.findings import plural
+from policies.kinds import DAEMON_SET, DEPLOYMENT, POD_TEMPLATE_PATHS, STATEFUL_SET
+from policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
+from policies.objects.fields import NOTHING, InvalidObject, group_kind, text
+from policies.objects.priority_class import (
+    HIGHEST_USER_DEFINABLE_PRIORITY,
+    PREEMPT_NEVER,
+    SYSTEM_CLASSES,
+    PriorityClass,
+)
+from policies.objects.workload import pod_template_of
+from policies.rules.support.restarts import restarted
+from policies.simulation.scenario import Arrival
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
+    from policies.simulation.dump import DumpCache
+
+_ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
+_SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
+
+
+class Change(NamedTuple):
+    """What is asked to be changed; None: it stays."""
+
+    name: str
+    value: int | None = None
+    default: bool = False
+    policy: str | None = None
+    delete: bool = False
+
+
+class Ranked(NamedTuple):
+    """A workload: what its new pods get before the change and after it (None: they are refused), and the numbers of the
+    pods that run."""
+
+    workload: str
+    object: ApiObject
+    before: Resolved | None
+    after: Resolved | None
+    running: Mapping[int, int]
+
+    @property
+    def differs(self) -> bool:
+        """Whether its new pods will rank otherwise than before."""
+        return _rank(self.before) != _rank(self.after)
+
+
+class Cell(NamedTuple):
+    """How many pods of a workload a new pod of a class may push out: before the change, while its old pods run, and in
+    the end, when all pods are made anew."""
+
+    priority_class: str
+    workload: str
+    before: int
+    meanwhile: int
+    end: int
+
+
+class ClassChange(NamedTuple):
+    """What a change comes to, but for what happens. `old` and `new`: the class, None where there is none; `taken_from`:
+    the default that there was."""
+
+    old: PriorityClass | None
+    new: PriorityClass | None
+    taken_from: str
+    ranked: Sequence[Ranked]
+    cells: Sequence[Cell]
+
+    @property
+    def changed(self) -> list[Ranked]:
+        """The workloads whose new pods rank otherwise."""
+        return [each for each in self.ranked if each.differs]
+
+
+def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityClass | None, PriorityClass | None]:
+    """The class before and after. Raises InvalidObject where the API server would refuse it."""
+    old = cluster.priority_classes.get(change.name)
+    if change.name in _SYSTEM:
+        raise InvalidObject(f"PriorityClass {change.name} is the cluster's own and cannot be changed")
+    if change.delete:
+        if old is None:
+            raise InvalidObject(f"there is no PriorityClass {change.name} in the cluster")
+        return old, None
+    if old is None and change.value is None:
+        raise InvalidObject(f"there is no PriorityClass {change.name} in the cluster: give it a value (--value)")
+    new = old or PriorityClass(change.name, change.value or 0)
+    if change.value is not None:
+        if change.value > HIGHEST_USER_DEFINABLE_PRIORITY:
+            raise InvalidObject(
+                f"maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"
+            )
+        new = new._replace(value=change.value)
+    if change.policy is not None:
+        new = new._replace(preemption_policy=change.policy)
+    return old, new._replace(global_default=True) if change.default else new
+
+
+def apply_change(cache: DumpCache, change: Change) -> ClassChange:
+    """Change a class in a dump. A new default takes the place of the one that there is. Raises InvalidObject."""
+    before = cache.snapshot()
+    old, new = changed_class(before, change)
+    taken_from = ""
+    if new is None:
+        cache.remove({**PriorityClass(change.name, 0).to_api()})
+    else:
+        for other in list(before.priority_classes.values()):
+            if new.global_default and other.global_default and other.name != new.name:
+                taken_from = other.name
+                cache.add(other._replace(global_default=False).to_api())
+        cache.add(new.to_api())
+    after = cache.snapshot()
+    ranked = list(_ranked(before, after))
+    return ClassChange(old, new, taken_from, ranked, _cells(before, after, ranked))
+
+
+def restarts(change: ClassChange) -> list[Arrival]:
+    """Every workload whose new pods rank otherwise is restarted, at once."""
+    return [
+        Arrival(0.0, "update", restarted(each.object).object)
+        for each in change.changed
+        if each.after is not None and each.object and group_kind(each.object) in _ROLLED_OUT
+    ]
+
+
+def title(change: ClassChange) -> str:
+    """`PriorityClass gold: value 100 becomes 500`."""
+    old, new = change.old, change.new
+    if new is None:
+        return f"PriorityClass {old.name if old else ''} is deleted"
+    if old is None:
+        told = [f"comes with value {new.value}"]
+    else:
+        told = [f"value {old.value} becomes {new.value}"] if old.value != new.value else []
+    if (old.preemption_policy if old else "PreemptLowerPriority") != new.preemption_policy:
+        told.append(f"preemptionPolicy becomes {new.preemption_policy}")
+    if new.global_default and not (old and old.global_default):
+        instead = f" in the place of {change.taken_from}" if change.taken_from else ""
+        told.append(f"becomes the global default{instead}")
+    return f"PriorityClass {new.name}: {', '.join(told) or 'stays as it is'}"
+
+
+def running_told(change: ClassChange) -> str:
+    """What it is now."""
+    count = sum(sum(each.running.values()) for each in change.changed)
+    return f"{plural(count, 'running pod')} of {plural(len(change.changed), 'workload')} keep their numbers"
+
+
+def _ranked(before: ClusterSnapshot, after: ClusterSnapshot) -> Iterator[Ranked]:
+    counted: set[str] = set()
+    for (_, namespace, name), workload in sorted(before.workloads.items()):
+        if any(workload.controller):
+            continue
+        try:
+            template = pod_template_of(workload.object, POD_TEMPLATE_PATHS)
+        except InvalidObject:
+            continue
+        if template is not None:
+            named = text(template.spec, "priorityClassName")
+            pods = [pod for pod in pods_of(before, workload.object) if pod.node_name]
+            counted.update(pod.key for pod in pods)
+            running = Counter(pod.effective_priority for pod in pods)
+            resolved = (_resolved(named, namespace, before), _resolved(named, namespace, after))
+            yield Ranked(f"{namespace}/{name}", workload.object, *resolved, running)
+    yield from _others(before, counted)
+
+
+def _others(before: ClusterSnapshot, counted: set[str]) -> Iterator[Ranked]:
+    """Running pods of no workload that is known: they stay what they are."""
+    left: dict[tuple[str, int], int] = {}
+    for pod in before.pods.values():
+        if pod.node_name and not pod.terminal and pod.key not in counted:
+            name = f"{pod.namespace}/{pod.owner.name}" if pod.owner else pod.key
+            left[name, pod.effective_priority] = left.get((name, pod.effective_priority), 0) + 1
+    for (name, priority), count in sorted(left.items()):
+        same = Resolved("", priority, "")
+        yield Ranked(name, NOTHING, same, same, {priority: count})
+
+
+def _resolved(name: str, namespace: str, cluster: ClusterSnapshot) -> Resolved | None:
+    try:
+        return establish_new_priority(name, cluster.namespace(namespace), cluster.priority_classes)
+    except Forbidden:
+        return None
+
+
+def _rank(resolved: Resolved | None) -> tuple[int, bool] | None:
+    return None if resolved is None else (resolved.priority, resolved.preemption_policy == PREEMPT_NEVER)
+
+
+def _cells(before: ClusterSnapshot, after: ClusterSnapshot, ranked: Sequence[Ranked]) -> list[Cell]:
+    """Where the three moments differ, most pods first."""
+    found = []
+    for name in sorted({*before.priority_classes, *after.priority_classes, ""} - _SYSTEM):
+        old, new = _level(name, before), _level(name, after)
+        for each in ranked:
+            count = sum(each.running.values())
+            one, other = _below(each.running, old), _below(each.running, new)
+            last = count if new is not None and each.after is not None and each.after.priority < new else 0
+            if not one == other == last:
+                found.append(Cell(name, each.workload, one, other, last))
+    return sorted(found, key=lambda c: (-max(c.before, c.meanwhile, c.end), c.priority_class, c.workload))
+
+
+def _below(running: Mapping[int, int], level: int | None) -> int:
+    return 0 if level is None else sum(count for priority, count in running.items() if priority < level)
+
+
+def _level(name: str, cluster: ClusterSnapshot) -> int | None:
+    """Below which number a new pod of this class (empty: of none) may push out; None: nobody, or it is refused."""
+    resolved = _resolved(name, "", cluster)
+    return None if resolved is None or resolved.preemption_policy == PREEMPT_NEVER else resolved.priority
+
+
+def as_dict(change: ClassChange) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "class": (change.new or change.old or PriorityClass("", 0)).name,
+        "before": change.old._asdict() if change.old else None,
+        "after": change.new._asdict() if change.new else None,
+        "workloads": [
+            {
+                "workload": each.workload,
+                "newPods": {"before": _told(each.before), "after": _told(each.after)},
+                "running": {str(number): count for number, count in sorted(each.running.items())},
+            }
+            for each in change.changed
+        ],
+        "mayPushOut": [
+            {
+                "class": cell.priority_class,
+                "workload": cell.workload,
+                "before": cell.before,
+                "asPodsAreReplaced": cell.meanwhile,
+                "inTheEnd": cell.end,
+            }
+            for cell in change.cells
+        ],
+    }
+
+
+def _told(resolved: Resolved | None) -> dict[str, Any] | None:
+    return None if resolved is None else {"priority": resolved.priority, "preemptionPolicy": resolved.preemption_policy}

@@ -1,0 +1,259 @@
+"""The state of a cluster after something has happened and settled, against the state before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.controllers.disruption import BudgetStatus
+from policies.simulation.api_server import BUDGET
+from policies.simulation.simulation import Simulation
+from policies.simulation.summary import Levels, summarize
+from policies.whatif.questions import left_on
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from policies.simulation.scenario import World
+    from policies.simulation.summary import Summary
+    from policies.simulation.timeline import Origin
+    from policies.whatif.questions import Question
+
+NO_CLASS: Final = "none"
+
+
+class Standing(NamedTuple):
+    """How a workload stands (or a pod that nothing makes again): its running pods `before` and `after`, those that wait
+    for a node then and now, and upstream's words why."""
+
+    workload: str
+    namespace: str
+    priority_class: str
+    priority: int
+    before: int
+    after: int
+    pending_before: int
+    pending: int
+    message: str = ""
+    replaced: bool = True
+    """Whether something makes its pods again."""
+
+    @property
+    def lost(self) -> int:
+        """How many fewer pods run in the end."""
+        return max(self.before - self.after, 0)
+
+
+class Push(NamedTuple):
+    """A pod that was pushed out: by whom, at `t` seconds, on which level of the cascade."""
+
+    t: float
+    level: int
+    node: str
+    by: str
+    by_workload: str
+    by_priority: int
+    victim: str
+    workload: str
+    namespace: str
+    priority_class: str
+    priority: int
+
+
+class Answer(NamedTuple):
+    """What comes of a question. `standings`: of the workloads for which something differs, or that lack pods.
+
+    `budgets`: disruption budget -> (healthy pods, pods that it wants to be healthy), of those that have too few in the
+    end and had enough before. `anyway`: what would happen without it, where the cluster is not at rest. `stuck`: node
+    that could not be emptied -> the pods left on it. `unread`: what its controllers cannot go on with, and why.
+    """
+
+    title: str
+    running_before: int
+    running_after: int
+    standings: Sequence[Standing]
+    pushes: Sequence[Push]
+    budgets: Mapping[str, tuple[int, int]]
+    stuck: Mapping[str, Sequence[str]]
+    unread: Sequence[str]
+    summary: Summary
+    anyway: Summary | None
+
+    def count_pending(self, what: str) -> list[tuple[str, int]]:
+        """Pods that wait in the end by `priority_class`, `namespace` or `workload`, most first."""
+        counted: Counter[str] = Counter()
+        for standing in self.standings:
+            if standing.pending:
+                counted[getattr(standing, what) or NO_CLASS] += standing.pending
+        return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+
+
+def ask(question: Question, world: World, progress: Callable[[float, int], None] | None = None) -> Answer:
+    """Run it. `world`: with the question's arrivals. Raises ValueError where that takes too long."""
+    simulation = Simulation(world, progress=progress)
+    before, budgets = _standing(simulation), _short_budgets(simulation)
+    if question.start is not None:
+        question.start(simulation)
+    simulation.run()
+    after, summary = _standing(simulation), summarize(simulation)
+    messages = {waiting.group: waiting.message for waiting in summary.waiting}
+    return Answer(
+        title=question.title,
+        running_before=sum(count.running for count in before.values()),
+        running_after=sum(count.running for count in after.values()),
+        standings=_compared(before, after, messages),
+        pushes=_pushes(simulation),
+        budgets={name: counts for name, counts in _short_budgets(simulation).items() if name not in budgets},
+        stuck={name: left for name in question.drained if (left := _stuck(simulation, name))},
+        unread=sorted(simulation.controllers.unreadable.values()),
+        summary=summary,
+        anyway=None if _at_rest(world) else _without(world),
+    )
+
+
+class _Count:
+    """Of a workload's pods."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin, self.running, self.pending = origin, 0, 0
+
+
+def _standing(simulation: Simulation) -> dict[str, _Count]:
+    found: dict[str, _Count] = {}
+    nodes, origins = simulation.api.nodes, simulation.timeline.origins
+    for state in simulation.api.pods.values():
+        if state.terminating or state.pod.terminal:
+            continue
+        origin = origins[state.pod.key]
+        count = found.get(origin.group)
+        if count is None:
+            count = found[origin.group] = _Count(origin)
+        if not state.pod.node_name:
+            count.pending += 1
+        elif state.pod.node_name in nodes:
+            count.running += 1
+    return found
+
+
+def _compared(before: Mapping[str, _Count], after: Mapping[str, _Count], messages: Mapping[str, str]) -> list[Standing]:
+    """Those that have lost most first."""
+    found = []
+    for name in sorted({*before, *after}):
+        origin = (after.get(name) or before[name]).origin
+        one, other = before.get(name, _Count(origin)), after.get(name, _Count(origin))
+        counts = one.running, other.running, one.pending, other.pending
+        if counts[0] != counts[1] or counts[2] or counts[3]:
+            about = name, origin.namespace, origin.priority_class, origin.priority
+            found.append(Standing(*about, *counts, messages.get(name, "") if counts[3] else "", origin.controlled))
+    return sorted(found, key=lambda s: (-s.lost, -s.pending, s.workload))
+
+
+def _pushes(simulation: Simulation) -> list[Push]:
+    levels, found = Levels(), []
+    for event in simulation.timeline.events:
+        eviction = levels.next(event)
+        if eviction is not None:
+            by, origin = event.by_origin, eviction.origin
+            found.append(
+                Push(
+                    t=event.t,
+                    level=eviction.level,
+                    node=eviction.node,
+                    by=eviction.by,
+                    by_workload=by.group if by else eviction.by,
+                    by_priority=by.priority if by else 0,
+                    victim=eviction.victim,
+                    workload=origin.group,
+                    namespace=origin.namespace,
+                    priority_class=origin.priority_class,
+                    priority=origin.priority,
+                )
+            )
+    return found
+
+
+def _short_budgets(simulation: Simulation) -> dict[str, tuple[int, int]]:
+    """Budgets with fewer healthy pods than they want."""
+    found = {}
+    for key in simulation.api.keys_of(BUDGET):
+        status = simulation.api.workloads[key].status
+        if isinstance(status, BudgetStatus) and status.current_healthy < status.desired_healthy:
+            found["/".join(key[1:])] = (status.current_healthy, status.desired_healthy)
+    return found
+
+
+def _stuck(simulation: Simulation, name: str) -> list[str]:
+    """The pods on a node that was to be emptied and is not: of one that is in service again, none."""
+    node = simulation.api.nodes.get(name)
+    return left_on(simulation, name) if node is not None and node.unschedulable else []
+
+
+def _at_rest(world: World) -> bool:
+    """Whether nothing is under way at time 0: no pod waits for a node or ends."""
+    return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
+
+
+def _without(world: World) -> Summary:
+    """What happens without it."""
+    simulation = Simulation(world._replace(arrivals=()))
+    simulation.run()
+    return summarize(simulation)
+
+
+def pairs(pushes: Iterable[Push]) -> list[tuple[tuple[str, int, str, int], list[Push]]]:
+    """(who, priority, whom, priority) with the pushes, most first."""
+    found: dict[tuple[str, int, str, int], list[Push]] = {}
+    for push in pushes:
+        found.setdefault((push.by_workload, push.by_priority, push.workload, push.priority), []).append(push)
+    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def as_dict(answer: Answer) -> dict[str, Any]:
+    """For programs."""
+    told: dict[str, Any] = {
+        "question": answer.title,
+        "settled": answer.summary.settled,
+        "settledAt": round(answer.summary.settled_at, 4),
+        "running": {"before": answer.running_before, "after": answer.running_after},
+        "workloads": [
+            {
+                "workload": s.workload,
+                "namespace": s.namespace,
+                "priorityClass": s.priority_class,
+                "priority": s.priority,
+                "running": {"before": s.before, "after": s.after},
+                "pending": {"before": s.pending_before, "after": s.pending},
+                "message": s.message,
+            }
+            for s in answer.standings
+        ],
+        "pending": {
+            name: dict(answer.count_pending(what))
+            for name, what in (("byClass", "priority_class"), ("byNamespace", "namespace"), ("byWorkload", "workload"))
+        },
+        "pushedOut": [
+            {
+                "t": round(p.t, 4),
+                "level": p.level,
+                "node": p.node,
+                "by": {"pod": p.by, "workload": p.by_workload, "priority": p.by_priority},
+                "victim": {
+                    "pod": p.victim,
+                    "workload": p.workload,
+                    "namespace": p.namespace,
+                    "priorityClass": p.priority_class,
+                    "priority": p.priority,
+                },
+            }
+            for p in answer.pushes
+        ],
+        "budgets": {
+            "brokenByPreemption": dict(answer.summary.broken_budgets),
+            "short": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.budgets.items())},
+        },
+        "notEmptied": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
+        "unread": list(answer.unread),
+    }
+    if answer.anyway is not None:
+        told["withoutIt"] = answer.anyway.to_dict()
+    return told

@@ -1,0 +1,173 @@
+"""What may happen, as arrivals of a simulation: nodes that are lost or drained, objects that come, change or go."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.findings import listed, plural
+from policies.objects.fields import InvalidObject
+from policies.simulation.drain import drain
+from policies.simulation.latencies import Latencies
+from policies.simulation.scenario import Arrival
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.node import Node
+    from policies.simulation.simulation import Simulation
+
+ZONE: Final = "topology.kubernetes.io/zone"
+_KINDS: Final = {
+    "deployment": "apps/v1 Deployment",
+    "deploy": "apps/v1 Deployment",
+    "replicaset": "apps/v1 ReplicaSet",
+    "rs": "apps/v1 ReplicaSet",
+    "statefulset": "apps/v1 StatefulSet",
+    "sts": "apps/v1 StatefulSet",
+    "replicationcontroller": "v1 ReplicationController",
+    "rc": "v1 ReplicationController",
+}
+_LOOK: Final = 5.0
+"""Seconds between two looks at whether a node is empty."""
+_SHOWN: Final = 5
+
+
+class Question(NamedTuple):
+    """What happens. `start`: what goes on by itself in a simulation that is about to run; `drained`: nodes that are to
+    be emptied."""
+
+    title: str
+    arrivals: Sequence[Arrival] = ()
+    start: Callable[[Simulation], None] | None = None
+    drained: Sequence[str] = ()
+
+
+def nodes_lost(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
+    """These nodes are gone, all at once. Raises InvalidObject: there is none of that name."""
+    nodes = [_node(cluster, name) for name in dict.fromkeys(names)]
+    return Question(f"{_told(nodes, cluster)} lost", [_of_node("lost", node.name) for node in nodes])
+
+
+def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
+    """All nodes of a zone are gone. Raises InvalidObject."""
+    nodes = _selected(cluster, ((ZONE, zone),), f"zone {zone}")
+    told = f"zone {zone} lost: {_told(nodes, cluster)}"
+    return Question(told, [_of_node("lost", node.name) for node in nodes])
+
+
+def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
+    """All nodes with these labels are gone. Raises InvalidObject."""
+    nodes = _selected(cluster, _labels(selector), f"pool {selector}")
+    told = f"pool {selector} lost: {_told(nodes, cluster)}"
+    return Question(told, [_of_node("lost", node.name) for node in nodes])
+
+
+def drained(cluster: ClusterSnapshot, names: Sequence[str]) -> Question:
+    """These nodes are drained, all at once. Raises InvalidObject."""
+    nodes = [_node(cluster, name) for name in dict.fromkeys(names)]
+    names = [node.name for node in nodes]
+    return Question(f"{_told(nodes, cluster)} drained", [_of_node("drain", name) for name in names], drained=names)
+
+
+def upgraded(cluster: ClusterSnapshot, selector: str, most: int, seconds: float) -> Question:
+    """Each node in turn is drained, away for so many seconds, and back; `most` at a time. Raises InvalidObject."""
+    nodes = _selected(cluster, _labels(selector) if selector else (), f"pool {selector}")
+    names = [node.name for node in nodes]
+    told = f"{plural(len(nodes), 'node')} upgraded, {most} at a time"
+    return Question(told, start=partial(_upgrade, nodes=nodes, most=most, seconds=seconds), drained=names)
+
+
+def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:
+    """`KIND/NAME` gets another number of replicas. Raises InvalidObject."""
+    kind, _, name = workload.partition("/")
+    known = _KINDS.get(kind.lower())
+    if known is None or not name:
+        raise InvalidObject(f"{workload}: write KIND/NAME, with one of {', '.join(sorted(_KINDS))}")
+    version, kind = known.split(" ")
+    group = version.rpartition("/")[0]
+    if cluster.workload(f"{group}/{kind}", namespace, name) is None:
+        raise InvalidObject(f"there is no {kind} {namespace}/{name} in the cluster")
+    metadata = {"namespace": namespace, "name": name}
+    obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}
+    return Question(f"{kind} {namespace}/{name} has {plural(replicas, 'replica')}", [Arrival(0.0, "scale", obj)])
+
+
+def _told(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:
+    """`node a`, `2 nodes (a, b)`, with the pods that are on them."""
+    names = {node.name for node in nodes}
+    pods = sum(1 for pod in cluster.pods.values() if pod.node_name in names and not pod.terminal)
+    which = f"node {nodes[0].name}" if len(nodes) == 1 else f"{len(nodes)} nodes ({listed(sorted(names), _SHOWN)})"
+    return f"{which} with {plural(pods, 'pod')}"
+
+
+def _node(cluster: ClusterSnapshot, name: str) -> Node:
+    node = cluster.objects.nodes.get(("", name))
+    if node is None:
+        raise InvalidObject(f'there is no node "{name}" in the cluster')
+    return node
+
+
+def _labels(selector: str) -> tuple[tuple[str, str], ...]:
+    """`key=value,key=value`. Raises InvalidObject."""
+    pairs = [part.partition("=") for part in selector.split(",")]
+    if not all(key and sign for key, sign, _ in pairs):
+        raise InvalidObject(f'"{selector}" is no selector: write key=value, several with commas')
+    return tuple((key, value) for key, _, value in pairs)
+
+
+def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what: str) -> list[Node]:
+    """The nodes with these labels, by name. Raises InvalidObject where there is none."""
+    wanted = list(labels)
+    nodes = sorted(cluster.objects.nodes.values(), key=lambda node: node.name)
+    found = [node for node in nodes if all(node.labels.get(key) == value for key, value in wanted)]
+    if not found:
+        have = sorted({node.labels[key] for key, _ in wanted[:1] for node in nodes if key in node.labels})
+        known = f"; of {wanted[0][0]} there are {listed(have, _SHOWN)}" if have else ""
+        raise InvalidObject(f"no node is of {what}{known}")
+    return found
+
+
+def _of_node(operation: str, name: str) -> Arrival:
+    return Arrival(0.0, operation, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+
+
+def _upgrade(simulation: Simulation, nodes: Sequence[Node], most: int, seconds: float) -> None:
+    """Start it at time 0."""
+
+    def begin() -> None:
+        simulation.clock.spawn(_upgrading(simulation, deque(nodes), most, seconds))
+
+    simulation.clock.at(0.0, begin)
+
+
+def _upgrading(
+    simulation: Simulation, left: deque[Node], most: int, seconds: float
+) -> Generator[float | None, None, None]:
+    clock, api, latencies = simulation.clock, simulation.api, Latencies()
+    away: dict[str, tuple[Node, float | None]] = {}
+    while left or away:
+        for name, (node, back) in list(away.items()):
+            if back is None and is_empty(simulation, name):
+                away[name] = (node, clock.now + seconds)
+            elif back is not None and clock.now >= back:
+                del away[name]
+                api.put_node(node)
+        while left and len(away) < most:
+            node = left.popleft()
+            away[node.name] = (node, None)
+            drain(clock, api, latencies, node.name)
+        yield _LOOK
+
+
+def is_empty(simulation: Simulation, name: str) -> bool:
+    """Whether a node that is drained has nothing left that drain waits for."""
+    return not left_on(simulation, name)
+
+
+def left_on(simulation: Simulation, name: str) -> list[str]:
+    """The pods, `namespace/name`, that keep a node from being empty: not those that drain leaves alone."""
+    states = simulation.api.by_node.get(name, {}).values()
+    return [s.pod.key for s in states if not (s.pod.owner and s.pod.owner.kind in ("DaemonSet", "Node"))]

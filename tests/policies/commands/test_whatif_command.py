@@ -1,0 +1,190 @@
+"""`forewarn whatif`: what happens, and the state after against the state before."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cli import main
+from tests.builders import make_node, make_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHOWN = "docs/whatif/cluster.yaml"
+Obj = dict[str, Any]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, command: str = "whatif") -> tuple[int, str, str]:
+    try:
+        status = main([command, *arguments])
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str, cluster: str = SHOWN) -> Any:
+    status, out, err = run(capsys, *arguments, "--cluster", cluster, "-o", "json")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+def workload(name: str, replicas: int, cpu: int, priority: int) -> Obj:
+    template = make_pod(name).priority(priority).request(cpu=f"{cpu}m").labels(app=name)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": template.obj["spec"]},
+        },
+    }
+
+
+def random_cluster(seed: int) -> Iterator[Obj]:
+    """A few nodes in two zones, nearly full of replicas of several priorities, some under a budget."""
+    rng = random.Random(seed)
+    nodes = [f"n{number}" for number in range(rng.randint(2, 6))]
+    for number, name in enumerate(nodes):
+        yield make_node(name).label("topology.kubernetes.io/zone", "ab"[number % 2]).obj
+    free = dict.fromkeys(nodes, 4000)
+    for number in range(rng.randint(1, 5)):
+        name, cpu, priority = f"w{number}", rng.choice((500, 1000, 1500, 2000)), rng.choice((0, 10, 100, 1000))
+        placed = 0
+        for _ in range(rng.randint(1, 5)):
+            node = rng.choice(nodes)
+            if free[node] >= cpu:
+                free[node] -= cpu
+                pod = make_pod(f"{name}-x{placed}").priority(priority).request(cpu=f"{cpu}m").labels(app=name).on(node)
+                owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
+                yield pod.metadata(ownerReferences=[owner]).obj
+                placed += 1
+        yield workload(name, placed, cpu, priority)
+        if rng.random() < 0.5:
+            yield {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}},
+            }
+
+
+def question(seed: int, objects: list[Obj]) -> tuple[list[str], list[Obj]]:
+    """What to ask, and the same as events of a simulation."""
+    rng = random.Random(-seed)
+    nodes = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "Node"]
+    sets = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "ReplicaSet"]
+    kind = ("node", "zone", "drain", "scale")[seed % 4]
+    if kind == "node":
+        lost = rng.sample(nodes, rng.randint(1, len(nodes)))
+        return ["node", *lost], [{"lost": name} for name in lost]
+    if kind == "zone":
+        return ["zone", "a"], [{"lost": name} for name in nodes[::2]]
+    if kind == "drain":
+        name = rng.choice(nodes)
+        return ["drain", name], [{"drain": name}]
+    name, count = rng.choice(sets), rng.randint(0, 9)
+    scale = {"kind": "ReplicaSet", "namespace": "default", "name": name, "replicas": count}
+    return ["scale", f"ReplicaSet/{name}", str(count)], [{"scale": scale}]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_answer_is_what_the_simulation_of_the_event_comes_to(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counted anew from the events and the end that `forewarn simulate` tells."""
+    objects = list(random_cluster(seed))
+    what, events = question(seed, objects)
+    cluster, told = tmp_path / "cluster.json", tmp_path / "events.json"
+    cluster.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
+    told.write_text(json.dumps(events))
+    answer = asked(capsys, *what, cluster=str(cluster))
+    arguments = ("--events", str(told), "--cluster", str(cluster), "-o", "json")
+    (outcome,) = json.loads(run(capsys, *arguments, command="simulate")[1])["outcomes"]
+    gone = {name for event in events for name in [event.get("lost")] if name}
+    final = {name: state for name, state in outcome["final"].items() if not state.get("terminating")}
+    running = Counter(name.rpartition("-")[0] for name, state in final.items() if state["node"] not in ("", *gone))
+    pending = Counter(name.rpartition("-")[0] for name, state in final.items() if not state["node"])
+    assert answer["running"]["after"] == sum(running.values())
+    assert answer["pending"]["byWorkload"] == dict(pending)
+    for standing in answer["workloads"]:
+        assert standing["running"]["after"] == running[standing["workload"]]
+    first = {event["pod"]: event["t"] for event in reversed(outcome["timeline"]) if event["event"] == "preempted"}
+    assert {push["victim"]["pod"]: push["t"] for push in answer["pushedOut"]}.keys() == first.keys()
+    assert answer["settledAt"] == outcome["summary"]["settledAt"]
+
+
+def test_an_upgrade_takes_each_node_once_and_so_many_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    one = asked(capsys, "upgrade", "--max-unavailable", "1")
+    two = asked(capsys, "upgrade", "--max-unavailable", "2", "--away", "30s")
+    assert one["running"] == two["running"] == {"before": 8, "after": 8}
+    assert one["settledAt"] > two["settledAt"] > 0
+    assert one["notEmptied"] == {}
+
+
+def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path(SHOWN).read_text().replace("maxUnavailable: 1", "maxUnavailable: 0")
+    (tmp_path / "cluster.yaml").write_text(text)
+    answer = asked(capsys, "drain", "a-1", cluster=str(tmp_path / "cluster.yaml"))
+    assert answer["notEmptied"] == {"a-1": ["shop/web-1"]}
+
+
+def test_a_class_that_is_deleted_refuses_what_is_made_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = asked(capsys, "class", "gold", "--delete")
+    assert answer["classChange"]["after"] is None
+    (web,) = answer["classChange"]["workloads"]
+    assert (web["workload"], web["newPods"]["after"], web["running"]) == ("shop/web", None, {"100000": 4})
+    assert answer["running"] == {"before": 8, "after": 8}
+    assert {(cell["class"], cell["workload"]): cell["inTheEnd"] for cell in answer["classChange"]["mayPushOut"]} == {
+        ("gold", "reports/nightly"): 0
+    }
+
+
+def test_a_default_takes_the_place_of_the_one_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path(SHOWN).read_text().replace("value: 100000}", "value: 100000, globalDefault: true}")
+    (tmp_path / "cluster.yaml").write_text(text)
+    answer = asked(capsys, "class", "batch", "--default", cluster=str(tmp_path / "cluster.yaml"))
+    assert answer["question"] == "PriorityClass batch: becomes the global default in the place of gold"
+    assert answer["classChange"]["workloads"] == []
+
+
+def test_markdown_has_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "zone", "a", "--cluster", SHOWN, "-o", "markdown", "--fail-on", "preemption")
+    assert status == 1
+    assert "| workload | class | priority | running | pending | why |" in out
+    assert '-->|"2 pods, 40 s"|' in out or '-->|"2 pods,' in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["zone", "c", "--cluster", SHOWN], 3, "no node is of zone c; of topology.kubernetes.io/zone there are a, b"),
+        (["node", "x", "--cluster", SHOWN], 3, 'there is no node "x" in the cluster'),
+        (["pool", "web", "--cluster", SHOWN], 3, '"web" is no selector: write key=value'),
+        (["scale", "web", "3", "--cluster", SHOWN], 3, "write KIND/NAME"),
+        (["scale", "deploy/web", "3", "--cluster", SHOWN], 3, "there is no Deployment default/web"),
+        (["scale", "deploy/web", "-1", "--cluster", SHOWN], 2, ""),
+        (["scale", "deploy/web", "99999999999", "--cluster", SHOWN], 2, "must be between 0 and"),
+        (["class", "gold", "--cluster", SHOWN], 2, "say what changes"),
+        (["class", "new", "--default", "--cluster", SHOWN], 3, "give it a value"),
+        (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 3, "the cluster's own"),
+        (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 3, "maximum allowed value"),
+        (["zone", "a"], 2, "--cluster is missing"),
+        (["upgrade", "--max-unavailable", "0", "--cluster", SHOWN], 2, "must be between 1 and"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, said: str
+) -> None:
+    found, _, err = run(capsys, *arguments)
+    assert found == status
+    assert said in err
+    assert "Traceback" not in err
