@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "preempt": Command("policies.commands.preempt", "whom a pod would push out, and from which node"),
     "simulate": Command("policies.commands.simulate", "what becomes of a cluster, one event after the other"),
     "whatif": Command("policies.commands.whatif", "what a lost zone, a drained node or a changed class comes to"),
+    "headroom": Command("policies.commands.headroom", "how many more replicas fit, and what runs out first"),
     "audit": Command("policies.commands.audit", "check what is in a cluster, and what its next restarts would do"),
     "scheduler-config": Command(
         "policies.commands.scheduler_config", "which plugins decide where, by a scheduler's configuration"

@@ -191,7 +191,7 @@ def _placements(options: argparse.Namespace, cluster: ClusterSnapshot) -> Iterat
     if options.pod:
         yield Placement(options.pod, place_pods(cluster, [_pending(options.pod, cluster)]))
         return
-    objects, cluster = _given(options.filename, options.namespace, cluster)
+    objects, cluster = given_objects(options.filename, options.namespace, cluster)
     for obj in objects:
         try:
             yield place(cluster, obj, options.replicas)
@@ -210,7 +210,7 @@ def _pending(name: str, cluster: ClusterSnapshot) -> Any:
     return pod
 
 
-def _given(path: str, namespace: str, cluster: ClusterSnapshot) -> tuple[list[ApiObject], ClusterSnapshot]:
+def given_objects(path: str, namespace: str, cluster: ClusterSnapshot) -> tuple[list[ApiObject], ClusterSnapshot]:
     """The pods and workloads of a file or directory, and the cluster with the classes, LimitRanges and claims in it.
 
     Raises SourceError where there is none, or none can be read.

@@ -1,0 +1,95 @@
+"""`forewarn headroom`: how many more replicas fit, and what runs out first."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from policies.commands.preempt import given_objects
+from policies.commands.release import add_release_options, release_of, settle
+from policies.objects.fields import InvalidObject
+from policies.sources import SourceError, load_cluster
+from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.headroom import Headroom
+    from policies.releases import Release
+
+OK, FOUND, USAGE, FAILED = range(4)
+FORMATS: Final = ("text", "json", "markdown")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status: 0 answered, 1 fewer fit than --at-least, 2 usage, 3 not done."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.cluster:
+        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    release = release_of(options, parser)
+    try:
+        return _answer(options, release)
+    except (SourceError, InvalidObject, ValueError) as fault:
+        return complain("headroom", fault, FAILED)
+
+
+def _answer(options: argparse.Namespace, release: Release) -> int:
+    from policies.headroom import headroom
+
+    cluster = settle(load_cluster(*options.cluster), release).snapshot()
+    objects, cluster = given_objects(options.filename, options.namespace, cluster)
+    found = [headroom(cluster, obj) for obj in objects]
+    _print(options, found)
+    counts = [(each.preempting if options.preempting else each.without).pods for each in found]
+    return FOUND if options.at_least is not None and min(counts) < options.at_least else OK
+
+
+def _print(options: argparse.Namespace, found: Sequence[Headroom]) -> None:
+    from policies.headroom import as_dict
+    from policies.render import headroom
+
+    if options.output == "json":
+        for each in found:
+            print(json.dumps(as_dict(each)))  # noqa: T201
+        return
+    if options.output == "markdown":
+        sys.stdout.write("\n".join(map(headroom.markdown, found)))
+        return
+    color = wants_color(options.color, sys.stdout)
+    for each in found:
+        sys.stdout.writelines(clean(line, color) + "\n" for line in headroom.render(each, painter(color)))
+
+
+def _number(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+    if not 0 <= number < 2**31:
+        raise argparse.ArgumentTypeError("must be between 0 and 2147483647")
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn headroom",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Say how many more pods like those of a pod or workload fit, without preemption and with it, and"
+        " what runs out first.",
+        epilog="Exit status: 0 an answer was given, 1 fewer fit than --at-least, 2 wrong usage, "
+        "3 could not do the job.",
+    )
+    add = parser.add_argument
+    add("-f", "--filename", required=True, metavar="FILE", help="a pod or a workload (- for standard input)")
+    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_release_options(add)
+    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
+    add("--at-least", type=_number, metavar="N", help="exit with 1 where fewer fit without preemption")
+    add("--preempting", action="store_true", help="--at-least is about what fits with preemption")
+    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
+    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    return parser

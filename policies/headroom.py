@@ -1,0 +1,259 @@
+"""How many more pods like one fit, without preemption and with it, and what runs out first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.cluster import admitted
+from policies.controllers.new_pods import new_pods
+from policies.controllers.own_pods import pods_of
+from policies.findings import plural
+from policies.kinds import DAEMON_SET, POD_TEMPLATE_PATHS
+from policies.kube_apiserver.priority import SYSTEM_NAMESPACE
+from policies.objects.fields import InvalidObject, group_kind, ref_of
+from policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
+from policies.objects.workload import pod_template_of
+from policies.scheduling.bulk import on_each_node, room_for
+from policies.scheduling.responsible import not_predicted
+from policies.scheduling.schedule_one import Prediction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.snapshot import Snapshot
+
+MOST_IN_TURN: Final = 2_000
+"""Pods that are placed one after the other, where no other way tells how many fit."""
+_ZONE: Final = "topology.kubernetes.io/zone"
+
+
+class Count(NamedTuple):
+    """How many fit. `whole`: no more do; else so many at least. `by_node`: on which nodes, where that is known."""
+
+    pods: int
+    whole: bool = True
+    by_node: Mapping[str, int] | None = None
+
+
+class OfClass(NamedTuple):
+    """How many would fit with preemption if the pod were of this class."""
+
+    name: str
+    priority: int
+    preempts: bool
+    fitting: Count
+
+
+class Left(NamedTuple):
+    """What is free on nodes that take no more: cpu in thousandths, memory in bytes. `scarce`: the resources that such a
+    pod lacks there; what is free of the others is stranded."""
+
+    scarce: tuple[str, ...]
+    nodes: int
+    milli_cpu: int
+    memory: int
+
+
+class Headroom(NamedTuple):
+    """The answer for one object. `reasons`: why each node takes no more (upstream's words), most nodes first."""
+
+    name: str
+    pod: Pod
+    without: Count
+    preempting: Count
+    by_class: Sequence[OfClass]
+    reasons: Sequence[tuple[str, int]]
+    left: Sequence[Left]
+    by_zone: Mapping[str, int]
+    notes: Sequence[str] = ()
+
+
+def headroom(cluster: ClusterSnapshot, obj: ApiObject) -> Headroom:
+    """How many more pods like those of a pod or workload fit. Raises InvalidObject."""
+    pod, notes = _one_more(cluster, obj)
+    snapshot = cluster.scheduling
+    why = not_predicted(pod, snapshot)
+    if why:
+        raise InvalidObject(f"no prediction: {why}", ref=ref_of(obj, "default"))
+    without, full = _fill(snapshot, pod)
+    prediction = Prediction(full, pod, reasons=True) if without.whole else None
+    return Headroom(
+        name=str(ref_of(obj, "default")),
+        pod=pod,
+        without=without,
+        preempting=_with_preemption(snapshot, pod, without),
+        by_class=list(_by_class(cluster, pod, without)),
+        reasons=_reasons(prediction) if prediction else [],
+        left=_left(full, pod) if prediction else [],
+        by_zone=_by_zone(without.by_node or {}, snapshot),
+        notes=notes,
+    )
+
+
+def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]:
+    """The next pod of an object, as admission would leave it. Raises InvalidObject."""
+    ref, template = ref_of(obj, "default"), pod_template_of(obj, POD_TEMPLATE_PATHS)
+    if template is None:
+        raise InvalidObject("there is no pod template in it", ref=ref)
+    if group_kind(obj) == DAEMON_SET:
+        raise InvalidObject("a DaemonSet has one pod for each node: there is nothing to scale", ref=ref)
+    if not template.is_template:
+        return replace(admitted(obj, cluster), name="one-more", uid=""), []
+    own = pods_of(cluster, obj)
+    new = new_pods(cluster, obj, template.object, len(own) + 1, own)
+    notes = ["volumes whose claims will be made with the pods are left out"] if new.without_claims else []
+    return new.pods[0], notes
+
+
+def _fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot]:
+    """How many fit one after the other, and the cluster with them."""
+    room = room_for(snapshot, pod)
+    if room is None or room.by_node is None:
+        return _one_by_one(snapshot, pod, preempting=False)
+    every = _numbered(pod)
+    bound = [snapshot.bound(next(every), node) for node, count in room.by_node.items() for _ in range(count)]
+    return Count(room.total, by_node=room.by_node), snapshot.with_pods(bound, ())
+
+
+def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count) -> Count:
+    """How many fit where each may push out what ranks below it.
+
+    Where only what is on a node decides about it, preemption goes on there until none fits though everybody of lower
+    priority is gone: so as many fit as if they had never been there. Else one pod after the other tells.
+    """
+    if pod.preemption_policy == PREEMPT_NEVER:
+        return without
+    if on_each_node(snapshot, pod, ()) is None:
+        return _one_by_one(snapshot, pod, preempting=True)[0]
+    room = room_for(_without_lower(snapshot, pod.effective_priority), pod)
+    if room is None or room.by_node is None:
+        return _one_by_one(snapshot, pod, preempting=True)[0]
+    return Count(room.total, by_node=room.by_node)
+
+
+def _without_lower(snapshot: Snapshot, priority: int) -> Snapshot:
+    lower = [pod for info in snapshot.node_infos for pod in info.pods if pod.effective_priority < priority]
+    return snapshot.with_pods((), lower) if lower else snapshot
+
+
+def _one_by_one(snapshot: Snapshot, pod: Pod, *, preempting: bool) -> tuple[Count, Snapshot]:
+    """Predict one after the other until one stays pending."""
+    by_node: Counter[str] = Counter()
+    every = _numbered(pod)
+    for number in range(MOST_IN_TURN):
+        prediction = Prediction(snapshot, next(every))
+        if not (prediction.fits or (preempting and prediction.outcome == "preempts")):
+            return Count(number, by_node=by_node), snapshot
+        by_node[prediction.node] += 1
+        snapshot = prediction.in_the_end()
+    return Count(MOST_IN_TURN, whole=False, by_node=by_node), snapshot
+
+
+def _numbered(pod: Pod) -> Iterator[Pod]:
+    number = 0
+    while True:
+        number += 1
+        yield replace(pod, name=f"{pod.name}-{number}", uid="")
+
+
+def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count) -> Iterator[OfClass]:
+    """For each class that it may have, lowest first; classes of one value come to the same."""
+    known: dict[tuple[int, bool], Count] = {}
+    left_out = () if pod.namespace == SYSTEM_NAMESPACE else SYSTEM_CLASSES
+    classes = [c for c in cluster.priority_classes.values() if c not in left_out]
+    for found in sorted(classes, key=lambda c: (c.value, c.name)):
+        never = found.preemption_policy == PREEMPT_NEVER
+        if (found.value, never) not in known:
+            ranked = replace(
+                pod,
+                priority=found.value,
+                priority_class_name=found.name,
+                preemption_policy=found.preemption_policy,
+            )
+            known[found.value, never] = _with_preemption(cluster.scheduling, ranked, without)
+        yield OfClass(found.name, found.value, not never, known[found.value, never])
+
+
+def _reasons(prediction: Prediction) -> list[tuple[str, int]]:
+    if prediction.pre_filter is not None:
+        return [("; ".join(prediction.pre_filter.reasons), len(prediction.snapshot.node_infos))]
+    counts = Counter(" and ".join(status.reasons) for status in prediction.statuses.values())
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _left(snapshot: Snapshot, pod: Pod) -> list[Left]:
+    """What is free on nodes that lack a resource, by what they lack, most nodes first."""
+    asked = pod.occupies.resource
+    found: dict[tuple[str, ...], Left] = {}
+    for info in snapshot.node_infos:
+        cpu, memory, pods = _free(info)
+        lacking = [
+            ("cpu", asked.milli_cpu and cpu < asked.milli_cpu),
+            ("memory", asked.memory and memory < asked.memory),
+        ]
+        scarce = tuple(name for name, lacks in (*lacking, ("pods", pods < 1)) if lacks)
+        if scarce:
+            one = found.get(scarce, Left(scarce, 0, 0, 0))
+            more = one.nodes + 1, one.milli_cpu + max(cpu, 0), one.memory + max(memory, 0)
+            found[scarce] = Left(scarce, *more)
+    return sorted(found.values(), key=lambda left: (-left.nodes, left.scarce))
+
+
+def _free(info: NodeInfo) -> tuple[int, int, int]:
+    node: Node = info.node
+    allocatable = node.allocatable
+    return (
+        allocatable.milli_cpu - info.milli_cpu,
+        allocatable.memory - info.memory,
+        allocatable.allowed_pod_number - len(info.pods),
+    )
+
+
+def _by_zone(by_node: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
+    """Where the nodes have zones."""
+    found: Counter[str] = Counter()
+    for name, count in by_node.items():
+        info = snapshot.get(name)
+        zone = info.node.labels.get(_ZONE, "") if info else ""
+        if zone and count:
+            found[zone] += count
+    return dict(sorted(found.items()))
+
+
+def told(count: Count) -> str:
+    """`12 more pods`, `at least 2000 more pods`, `no more pods`."""
+    if not count.pods:
+        return "no more pods"
+    return f"{'' if count.whole else 'at least '}{plural(count.pods, 'more pod')}"
+
+
+def as_dict(found: Headroom) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "object": found.name,
+        "priority": found.pod.effective_priority,
+        "priorityClass": found.pod.priority_class_name,
+        "withoutPreemption": _count(found.without) | {"byZone": dict(found.by_zone)},
+        "withPreemption": _count(found.preempting),
+        "byClass": [
+            {"class": c.name, "priority": c.priority, "preempts": c.preempts, **_count(c.fitting)}
+            for c in found.by_class
+        ],
+        "thenOutOf": dict(found.reasons),
+        "left": [
+            {"lacks": list(left.scarce), "nodes": left.nodes, "milliCpu": left.milli_cpu, "memory": left.memory}
+            for left in found.left
+        ],
+        "notes": list(found.notes),
+    }
+
+
+def _count(count: Count) -> dict[str, Any]:
+    return {"pods": count.pods, "atLeast": not count.whole}

@@ -1,0 +1,83 @@
+"""How much more fits, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import listed, plural
+from policies.headroom import told
+from policies.render.markdown import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policies.headroom import Headroom, Left, OfClass
+
+_SHOWN: Final = 5
+_GIB: Final = 2**30
+
+
+def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
+    return text
+
+
+def render(found: Headroom, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """The answer, line by line."""
+    pod = found.pod
+    named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
+    asks = pod.occupies.resource
+    size = f"{_cpu(asks.milli_cpu)} cpu and {_memory(asks.memory)} of memory each"
+    yield paint(f"{found.name} ({named}priority {pod.effective_priority}, {size})", "bold")
+    yield from (f"  {line}" for line in _lines(found, paint))
+
+
+def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:
+    style = "good" if found.without.pods else "warning"
+    zones = listed([f"zone {zone} {count}" for zone, count in found.by_zone.items()], _SHOWN)
+    yield paint(f"without preemption: {told(found.without)}", style) + (f" ({zones})" if zones else "")
+    by_node = sorted((found.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
+    if by_node:
+        yield f"  on {listed([f'{node} ({count})' for node, count in by_node if count], _SHOWN)}"
+    if found.reasons:
+        yield "then every node says no:"
+        yield from (f"  {plural(count, 'node')}: {reason}" for reason, count in found.reasons[:_SHOWN])
+    for left in found.left[:_SHOWN]:
+        stranded = _stranded(left)
+        if stranded:
+            yield f"stranded where {' and '.join(left.scarce)} lacks: {stranded}"
+    yield f"with preemption: {told(found.preempting)}{_never(found)}"
+    if found.by_class:
+        yield "with preemption, if it were of class:"
+    yield from (f"  {_of_class(each)}" for each in found.by_class)
+    yield from (f"note: {note}" for note in found.notes)
+
+
+def _never(found: Headroom) -> str:
+    return ": its class never preempts" if found.pod.preemption_policy == "Never" else ""
+
+
+def _of_class(found: OfClass) -> str:
+    return f"{found.name} ({found.priority}{'' if found.preempts else ', never preempts'}): {told(found.fitting)}"
+
+
+def _stranded(left: Left) -> str:
+    """What is free there of the resources that do not lack."""
+    if "pods" in left.scarce:
+        return f"{_cpu(left.milli_cpu)} cpu and {_memory(left.memory)} of memory"
+    if left.scarce == ("cpu",):
+        return f"{_memory(left.memory)} of memory"
+    return f"{_cpu(left.milli_cpu)} cpu" if left.scarce == ("memory",) else ""
+
+
+def _cpu(milli: int) -> str:
+    return f"{milli / 1000:g}"
+
+
+def _memory(size: int) -> str:
+    return f"{size / _GIB:.3g}Gi"
+
+
+def markdown(found: Headroom) -> str:
+    """The same as a list."""
+    first, *rest = render(found)
+    return "\n".join([f"### {text_of(first)}", "", *(f"- {text_of(line.strip())}" for line in rest)]) + "\n"

@@ -1,0 +1,88 @@
+"""How long audit, headroom and whatif take on a large cluster: 600 Deployments that fill its nodes.
+
+python -m tests.benchmarks.bench_owners [--nodes 5000] [audit|headroom|node|zone ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from policies.audit import audit, stored_objects
+from policies.config import Config
+from policies.headroom import headroom
+from policies.simulation.dump import DumpCache, world_of
+from policies.whatif import questions
+from policies.whatif.comparison import ask
+from tests.benchmarks.clusters import Size, container, objects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.benchmarks.clusters import Obj
+
+
+def filled(nodes: int) -> DumpCache:
+    """A cluster with a Deployment for each workload."""
+    cache, templates, counts = DumpCache(), dict[tuple[str, str], "Obj"](), Counter[tuple[str, str]]()
+    for obj in objects(Size(nodes)):
+        cache.add(obj)
+        if obj["kind"] == "Pod":
+            key = obj["metadata"]["namespace"], obj["metadata"]["labels"]["app"]
+            templates.setdefault(key, obj["spec"])
+            counts[key] += 1
+    for (namespace, app), spec in templates.items():
+        labels = {"app": app}
+        template = {"metadata": {"labels": labels}, "spec": {k: v for k, v in spec.items() if k != "nodeName"}}
+        made = {"replicas": counts[namespace, app], "selector": {"matchLabels": labels}, "template": template}
+        metadata = {"name": app, "namespace": namespace}
+        cache.add({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": made})
+    return cache
+
+
+def measured(name: str, ask_it: Callable[[], str]) -> None:
+    """Print what it came to, and the seconds of processor that it took."""
+    started = time.process_time()
+    told = ask_it()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"{name}: {time.process_time() - started:.1f} s of processor; {told}; {memory} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("what", nargs="*", default=["audit", "headroom", "node"])
+    parser.add_argument("--nodes", type=int, default=5000)
+    options = parser.parse_args()
+    started = time.process_time()
+    cache = filled(options.nodes)
+    cluster = cache.snapshot()
+    print(f"{options.nodes} nodes, {len(cluster.pods)} pods read in {time.process_time() - started:.1f} s of processor")
+
+    def audited() -> str:
+        return f"{len(audit(cluster, tuple(stored_objects(cluster)), Config(), now=datetime.now(UTC)))} findings"
+
+    def room() -> str:
+        spec = {"priority": 5000, "containers": [container("c", "500m", "1Gi")]}
+        found = headroom(cluster, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": spec})
+        return f"{found.without.pods} without preemption, {found.preempting.pods} with it"
+
+    def what_if(question: questions.Question) -> str:
+        answer = ask(question, world_of(cache, question.arrivals, until=3600.0))
+        return f"{question.title}; pushed out {len(answer.pushes)}, settled after {answer.summary.settled_at:.0f} s"
+
+    asked: dict[str, Callable[[], str]] = {
+        "audit": audited,
+        "headroom": room,
+        "node": lambda: what_if(questions.nodes_lost(cluster, ["n00001"])),
+        "zone": lambda: what_if(questions.zone_lost(cluster, "a")),
+    }
+    for name in options.what:
+        measured(name, asked[name])
+
+
+if __name__ == "__main__":
+    main()

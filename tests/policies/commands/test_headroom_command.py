@@ -1,0 +1,153 @@
+"""`forewarn headroom`: what it counts is what one prediction after the other comes to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.cli import main
+from policies.cluster import Cache, admitted
+from policies.headroom import Headroom, headroom
+from policies.scheduling.schedule_one import Prediction
+from tests.builders import make_node, make_pod
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
+    from tests.builders import MadePod
+
+SHOWN = ("-f", "docs/headroom/cache.yaml", "--cluster", "docs/whatif/cluster.yaml")
+ZONE = "topology.kubernetes.io/zone"
+NOT_LOCAL = ("spread over zones", "apart from others", "near others")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = main(["headroom", *arguments])
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def made(cpu: int, memory: int, priority: int, how: str, port: bool) -> MadePod:
+    """The pod that is asked about."""
+    pod = make_pod("new").priority(priority).request(cpu=str(cpu), memory=f"{memory}Gi").labels(app="new")
+    selector = {"matchLabels": {"app": "new"}}
+    if how == "spread over zones":
+        spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        pod.spec(topologySpreadConstraints=[spread])
+    elif how in NOT_LOCAL:
+        term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "old"}}}
+        kind = "podAffinity" if how == "near others" else "podAntiAffinity"
+        pod.spec(affinity={kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    if port:
+        pod.obj["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    return pod
+
+
+def one_by_one(cluster: ClusterSnapshot, obj: Any, *, preempting: bool) -> int:
+    """How many fit until one stays pending."""
+    snapshot, pod, count = cluster.scheduling, admitted(obj, cluster), 0
+    while True:
+        prediction = Prediction(snapshot, replace(pod, name=f"new-{count}", uid=""), reasons=True)
+        if not (prediction.fits or (preempting and prediction.outcome == "preempts")):
+            return count
+        snapshot, count = prediction.in_the_end(), count + 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    nodes=st.lists(st.tuples(st.integers(1, 6), st.integers(1, 8), st.booleans()), min_size=1, max_size=5),
+    others=st.lists(
+        st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3), st.sampled_from([0, 10, 20])), max_size=8
+    ),
+    budget=st.booleans(),
+    cpu=st.integers(1, 3),
+    memory=st.integers(1, 3),
+    priority=st.sampled_from([0, 10, 15, 30]),
+    how=st.sampled_from(["", "", "", *NOT_LOCAL]),
+    port=st.booleans(),
+)
+def test_the_count_is_that_of_repeated_prediction(
+    nodes: list[tuple[int, int, bool]],
+    others: list[tuple[int, int, int, int]],
+    budget: bool,
+    cpu: int,
+    memory: int,
+    priority: int,
+    how: str,
+    port: bool,
+) -> None:
+    cache = Cache()
+    for number, (cpus, size, tainted) in enumerate(nodes):
+        node = make_node(f"n{number}").label(ZONE, "ab"[number % 2])
+        node.status(allocatable={"cpu": str(cpus), "memory": f"{size}Gi", "pods": "5"})
+        cache.add((node.taint("dedicated") if tainted else node).obj)
+    for number, (node_number, cpus, size, level) in enumerate(others):
+        old = make_pod(f"old-{number}").priority(level).labels(app="old").request(cpu=str(cpus), memory=f"{size}Gi")
+        cache.add(old.on(f"n{node_number % len(nodes)}").obj)
+    if budget:
+        spec = {"selector": {"matchLabels": {"app": "old"}}, "minAvailable": 1}
+        meta = {"name": "b", "namespace": "default"}
+        cache.add({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec})
+    cluster, obj = cache.snapshot(), made(cpu, memory, priority, how, port).obj
+    found: Headroom = headroom(cluster, obj)
+    assert found.without.pods == one_by_one(cluster, obj, preempting=False)
+    assert found.preempting.pods == one_by_one(cluster, obj, preempting=True)
+    assert found.without.whole
+    assert sum((found.without.by_node or {}).values()) == found.without.pods
+    assert found.without.pods <= found.preempting.pods or how
+
+
+def test_json_says_what_runs_out(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, *SHOWN, "-o", "json")
+    told = json.loads(out)
+    assert (status, err) == (0, "")
+    assert (told["withoutPreemption"]["pods"], told["withPreemption"]["pods"]) == (4, 8)
+    assert told["thenOutOf"] == {"Insufficient cpu": 4}
+    assert told["left"] == [{"lacks": ["cpu"], "nodes": 4, "milliCpu": 0, "memory": 40 * 2**30}]
+    assert [(each["class"], each["pods"]) for each in told["byClass"]] == [("batch", 4), ("gold", 8)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ((*SHOWN, "--at-least", "4"), 0, ""),
+        ((*SHOWN, "--at-least", "5"), 1, ""),
+        ((*SHOWN, "--at-least", "8", "--preempting"), 0, ""),
+        ((*SHOWN, "--at-least", "-1"), 2, "must be between 0 and"),
+        (SHOWN[:2], 2, "--cluster is missing"),
+        (("-f", "docs/whatif/cluster.yaml", "--cluster", "docs/whatif/cluster.yaml"), 3, "the pod names its node"),
+        ((*SHOWN, "-o", "markdown"), 0, ""),
+        (("-f", "docs/audit.md", "--cluster", "docs/whatif/cluster.yaml"), 3, ""),
+    ],
+)
+def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, said: str) -> None:
+    found, _, err = run(capsys, *arguments)
+    assert found == status
+    assert said in err
+    assert "internal error" not in err
+
+
+def test_what_is_placed_one_after_the_other_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policies.headroom.MOST_IN_TURN", 3)
+    monkeypatch.setattr("policies.headroom.room_for", lambda *_: None)
+    cache = Cache()
+    cache.add(make_node("n1").obj)
+    found = headroom(cache.snapshot(), make_pod("new").request(cpu="100m").obj)
+    assert found.without == (3, False, {"n1": 3})
+    assert found.reasons == []
+
+
+def test_a_daemon_set_has_none(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    template = {"spec": {"containers": [{"name": "c"}]}}
+    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {"template": template}}
+    (tmp_path / "d.json").write_text(json.dumps(daemons))
+    status, _, err = run(capsys, "-f", str(tmp_path / "d.json"), "--cluster", "docs/whatif/cluster.yaml")
+    assert status == 3
+    assert "there is nothing to scale" in err
