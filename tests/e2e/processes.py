@@ -41,12 +41,22 @@ class Processes:
             [sys.executable, "-c", GUARDIAN], stdin=subprocess.PIPE, text=True, start_new_session=True
         )
 
-    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Start a process under a name that is free; what it prints is added to its log."""
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        errors: int | None = None,
+    ) -> None:
+        """Start a process under a name that is free; what it prints is added to its log. `errors`: another stderr."""
         assert name not in self._running, f"{name} is running"
         with self.log(name).open("ab") as log:
             process = subprocess.Popen(
-                [*command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **(environment or {})}
+                [*command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log if errors is None else errors,
+                env={**os.environ, **(environment or {})},
             )
         self._running[name] = process
         self._tell(f"+{process.pid}")

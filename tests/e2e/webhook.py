@@ -49,9 +49,16 @@ class Replica:
     def __init__(self, plane: ControlPlane, name: str, flags: list[str], kubeconfig: Path) -> None:
         self.plane, self.name, self.flags, self.kubeconfig = plane, name, flags, kubeconfig
         self.port, self.health_port = free_ports(2)
+        self.errors: int | None = None
+        """Where its stderr goes, if not to its log."""
 
     def start(self, patience: float = 60) -> None:
         """Start it and wait until it is ready."""
+        self.launch()
+        self.plane.processes.wait_for(self.name, self.ready, patience)
+
+    def launch(self) -> None:
+        """Start it."""
         command = [sys.executable, "-m", "policies.cli", "serve"]
         ports = ["--port", str(self.port), "--health-port", str(self.health_port)]
         environment = {
@@ -60,8 +67,7 @@ class Replica:
             "FOREWARN_NAMESPACE": NAMESPACE,
             "FOREWARN_IDENTITY": self.name,
         }
-        self.plane.processes.start(self.name, [*command, *ports, *self.flags], environment)
-        self.plane.processes.wait_for(self.name, self.ready, patience)
+        self.plane.processes.start(self.name, [*command, *ports, *self.flags], environment, self.errors)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Stop it; returns its exit status."""
