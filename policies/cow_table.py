@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from itertools import chain
-from typing import Final, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -15,13 +18,27 @@ _SHARDS: Final = 256
 _SHARDS_OF_A_GROUP: Final = 16
 
 
+class _Shard(dict[K, V]):
+    """A part of a table. `derived`: what was made of it; one that is frozen changes no more, and its copy has none."""
+
+    __slots__ = ("derived",)
+
+    def __init__(self, entries: Mapping[K, V] | tuple[()] = ()) -> None:
+        super().__init__(entries)
+        self.derived: dict[object, Any] | None = None
+
+
 class FrozenTable(Mapping[K, V], Generic[K, V]):
     """An immutable mapping over shards that it shares with the table it was frozen from."""
 
     __slots__ = ("_length", "_shards")
 
-    def __init__(self, shards: tuple[dict[K, V], ...] = ({},), length: int = 0) -> None:
-        self._shards, self._length = shards, length
+    def __init__(self, shards: tuple[_Shard[K, V], ...] | None = None, length: int = 0) -> None:
+        self._shards, self._length = shards or (_Shard(),), length
+
+    def derived(self, make: Callable[[Mapping[K, V]], T]) -> list[T]:
+        """What a function makes of each part of the table: of those alone that it was not asked about before."""
+        return [_derived(shard, make) for shard in self._shards]
 
     def __getitem__(self, key: K) -> V:
         return self._shards[hash(key) % len(self._shards)][key]
@@ -50,6 +67,19 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
     def values(self) -> ValuesView[V]:
         """See Mapping; likewise."""
         return _Values(self, self._shards)
+
+
+def derived(table: Mapping[K, V], make: Callable[[Mapping[K, V]], T]) -> list[T]:
+    """The same of any mapping; one that is no frozen table is one part, and looked through each time."""
+    return table.derived(make) if isinstance(table, FrozenTable) else [make(table)]
+
+
+def _derived(shard: _Shard[K, V], make: Callable[[Mapping[K, V]], T]) -> T:
+    known = shard.derived
+    if known is None or make not in known:
+        known = shard.derived = {**(known or {}), make: make(shard)}  # never changed: any thread may be reading it
+    found: T = known[make]
+    return found
 
 
 class _Items(ItemsView[K, V]):
@@ -82,7 +112,7 @@ class Table(Generic[K, V]):
     """A mutable mapping with one owner. A change after `freeze` copies one shard, not the table."""
 
     def __init__(self, shards: int = _SHARDS) -> None:
-        self._shards: list[dict[K, V]] = [{} for _ in range(shards)]
+        self._shards: list[_Shard[K, V]] = [_Shard() for _ in range(shards)]
         self._shared = bytearray(shards)
         self._length = 0
         self._frozen: FrozenTable[K, V] | None = None
@@ -123,7 +153,7 @@ class Table(Generic[K, V]):
         index = hash(key) % len(self._shards)
         self._frozen = None
         if self._shared[index]:
-            self._shards[index] = self._shards[index].copy()
+            self._shards[index] = _Shard(self._shards[index])
             self._shared[index] = 0
         return self._shards[index]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.cow_table import derived
 from policies.metering import charge
 from policies.objects.fields import ApiObject, InvalidObject, at, group_kind, ref_of, string_map
 from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
@@ -20,29 +21,70 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     """The pods that a workload has already: by owner, else by selector, of those whose owner is not known."""
     ref = ref_of(obj, "default")
     here = cluster.within(ref.namespace)
-    charge(len(here.pods) + len(here.workloads))
-    known = {(w.ref.kind, w.ref.name): w.controller for w in here.workloads.values()}
-    of_it = {(ref.kind, ref.name)} | {identity for identity, above in known.items() if above == (ref.kind, ref.name)}
-    found: list[Pod] = []
-    others: list[Pod] = []
-    for pod in here.pods.values():  # once, whether or not it has any: a namespace may have 100,000
-        owner = pod.owner[:2] if pod.owner is not None else None
-        if owner in of_it:
-            found.append(pod)
-        elif owner not in known:
-            others.append(pod)
+    workloads = derived(here.workloads, _by_controller)
+    itself = (ref.kind, ref.name)
+    of_it = {itself} | {_identity(w) for part in workloads for w in part.controlled.get(itself, ())}
+    parts = derived(here.pods, _by_owner)
+    found = [pod for part in parts for owner in of_it for alike in part.get(owner, _NONE).values() for pod in alike]
+    charge(len(found))
     found = [pod for pod in found if _is_there(pod)]
     selector = selector_of(obj)
     if found or selector.empty:
         return found
+    strangers = {owner for part in parts for owner in part}
+    charge(len(strangers) * len(workloads))
+    for part in workloads:
+        strangers -= part.identities
+    others = [alike for part in parts for owner in strangers for alike in part.get(owner, _NONE).values()]
+    charge(len(others))
     matches = Matches(selector)
-    return [pod for pod in others if matches.labels(pod.labels) and _is_there(pod)]
+    return [pod for alike in others if matches.labels(alike[0].labels) for pod in alike if _is_there(pod)]
 
 
 def controlled(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:
     """The workloads that this one controls: a Deployment's ReplicaSets, a CronJob's Jobs."""
     ref = ref_of(obj, "default")
-    return [w for w in cluster.within(ref.namespace).workloads.values() if w.controller == (ref.kind, ref.name)]
+    parts = derived(cluster.within(ref.namespace).workloads, _by_controller)
+    return [w for part in parts for w in part.controlled.get((ref.kind, ref.name), ())]
+
+
+_Identity = tuple[str, str]
+"""Kind and name."""
+
+
+class _Workloads(NamedTuple):
+    """Some workloads of a namespace: which there are, and those that each of their controllers has."""
+
+    identities: frozenset[_Identity]
+    controlled: dict[_Identity | None, list[Workload]]
+
+
+def _by_controller(workloads: Mapping[Any, Workload]) -> _Workloads:
+    charge(len(workloads))
+    controlled: dict[_Identity | None, list[Workload]] = {}
+    for workload in workloads.values():
+        controlled.setdefault(workload.controller, []).append(workload)
+    return _Workloads(frozenset(map(_identity, workloads.values())), controlled)
+
+
+_NONE: Final[dict[int, list[Pod]]] = {}
+
+
+def _by_owner(pods: Mapping[Any, Pod]) -> dict[_Identity | None, dict[int, list[Pod]]]:
+    """Pods by kind and name of who owns them, and by their labels, which pods of a controller share.
+
+    A namespace may have 100,000, of which few change between two looks.
+    """
+    charge(len(pods))
+    found: dict[_Identity | None, dict[int, list[Pod]]] = {}
+    for pod in pods.values():
+        alike = found.setdefault(pod.owner[:2] if pod.owner is not None else None, {})
+        alike.setdefault(id(pod.labels), []).append(pod)
+    return found
+
+
+def _identity(workload: Workload) -> _Identity:
+    return workload.ref.kind, workload.ref.name
 
 
 def _is_there(pod: Pod) -> bool:

@@ -1,9 +1,11 @@
 """A frozen table never changes, whatever its owner does next."""
 
+from collections.abc import Mapping
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cow_table import GroupedTable, Table
+from policies.cow_table import GroupedTable, Table, derived
 
 
 @given(st.lists(st.tuples(st.sampled_from(["put", "pop", "freeze"]), st.integers(0, 20), st.integers())))
@@ -26,6 +28,30 @@ def test_frozen_tables_hold_what_a_dict_held_at_that_moment(steps: list[tuple[st
         assert len(kept) == len(kept.items()) == len(expected)
         assert sorted(kept.items()) == sorted(expected.items())
         assert sorted(kept.values()) == sorted(expected.values())
+        assert sum(kept.derived(_sum)) == sum(expected.values())
+
+
+def _sum(part: Mapping[int, int]) -> int:
+    return sum(part.values())
+
+
+def test_what_was_made_of_a_part_is_made_again_of_those_alone_that_changed() -> None:
+    table: Table[int, int] = Table(8)
+    for key in range(100):
+        table.put(key, key)
+    seen = []
+
+    def count(part: Mapping[int, int]) -> int:
+        seen.append(part)
+        return len(part)
+
+    before = table.freeze()
+    assert [sum(before.derived(count)), len(seen)] == [100, 8]
+    table.put(100, 1)
+    after = table.freeze()
+    assert [sum(after.derived(count)), len(seen)] == [101, 9]
+    assert [sum(before.derived(count)), len(seen)] == [100, 9]
+    assert derived({1: 1, 2: 2}, count) == [2]
 
 
 KEYS = st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"))

@@ -1,0 +1,90 @@
+"""The pods that a workload has already are those that its definition says, whatever is remembered of the cluster."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.cluster import Cache, ClusterSnapshot
+from policies.controllers.own_pods import controlled, pods_of
+
+NAMES = ("web", "db")
+LABELS = ({"app": "web"}, {"app": "db"}, {"app": "web", "tier": "front"}, {})
+OWNERS = (None, *((kind, name) for kind in ("ReplicaSet", "Foreign") for name in NAMES))
+
+
+def owned(obj: dict[str, Any], owner: tuple[str, str] | None) -> dict[str, Any]:
+    if owner is not None:
+        reference = {"apiVersion": "apps/v1", "kind": owner[0], "name": owner[1], "uid": "u", "controller": True}
+        obj["metadata"]["ownerReferences"] = [reference]
+    return obj
+
+
+def pod(number: int, labels: dict[str, str], owner: tuple[str, str] | None, phase: str) -> dict[str, Any]:
+    metadata = {"name": f"p-{number}", "namespace": "team", "labels": labels}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    return owned(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}, owner
+    )
+
+
+def workload(kind: str, name: str, owner: tuple[str, str] | None = None) -> dict[str, Any]:
+    metadata, labels = {"name": name, "namespace": "team"}, {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return owned({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}, owner)
+
+
+def by_definition(snapshot: ClusterSnapshot, obj: dict[str, Any]) -> set[str]:
+    itself = (obj["kind"], obj["metadata"]["name"])
+    known = {(w.ref.kind, w.ref.name): w.controller for w in snapshot.workloads.values()}
+    of_it = {itself} | {identity for identity, above in known.items() if above == itself}
+    there = [pod for pod in snapshot.pods.values() if pod.phase not in ("Succeeded", "Failed")]
+    owners = {pod.name: pod.owner[:2] if pod.owner else None for pod in there}
+    found = {name for name, owner in owners.items() if owner in of_it}
+    wanted = obj["spec"]["selector"]["matchLabels"].items()
+    free = {p.name for p in there if owners[p.name] not in known and wanted <= dict(p.labels).items()}
+    return found or free
+
+
+PODS = st.tuples(
+    st.integers(0, 12), st.sampled_from(LABELS), st.sampled_from(OWNERS), st.sampled_from(["Running", "Succeeded"])
+)
+SETS = st.tuples(st.sampled_from(NAMES), st.sampled_from([None, *(("Deployment", name) for name in NAMES)]))
+
+
+@given(st.lists(st.lists(st.one_of(PODS, SETS), max_size=6), min_size=1, max_size=5))
+def test_they_are_what_the_definition_says_after_any_events(rounds: list[list[Any]]) -> None:
+    cache = Cache()
+    for events in rounds:
+        for event in events:
+            cache.add(pod(*event) if len(event) == 4 else workload("ReplicaSet", *event))
+        snapshot = cache.snapshot()
+        for kind in ("Deployment", "ReplicaSet"):
+            for name in NAMES:
+                obj = workload(kind, name)
+                assert {p.name for p in pods_of(snapshot, obj)} == by_definition(snapshot, obj)
+                above = [w.ref.name for w in snapshot.workloads.values() if w.controller == (kind, name)]
+                assert sorted(w.ref.name for w in controlled(snapshot, obj)) == sorted(above)
+
+
+def test_what_is_asked_again_after_one_event_is_not_looked_through_again() -> None:
+    """A Deployment in a namespace of 20,000 pods: 15 ms each time."""
+    cache, asked = Cache(), workload("Deployment", "new")
+    for number in range(20_000):
+        cache.add(pod(number, LABELS[0], ("ReplicaSet", f"r-{number // 100}"), "Running"))
+    first, again = _seconds(cache, asked), []
+    for number in range(10):
+        cache.add(pod(number, LABELS[1], ("ReplicaSet", "r-0"), "Running"))
+        again.append(_seconds(cache, asked))
+    assert min(again) < first / 3
+
+
+def _seconds(cache: Cache, obj: dict[str, Any]) -> float:
+    snapshot = cache.snapshot()
+    began = time.thread_time()
+    assert pods_of(snapshot, obj) == []
+    return time.thread_time() - began
