@@ -144,6 +144,17 @@ def scoped(values: list[str], operator: str = "In") -> Obj:
     return {"scopeSelector": {"matchExpressions": [expression]}}
 
 
+def _unfit_selectors() -> Obj:
+    """Each resource that a scope does not go with is a fault, whose text shows all expressions."""
+    expressions = [
+        {"scopeName": scope, "operator": "In", "values": [f"{number}-{'v' * 300}" for number in range(32)]}
+        for scope in ("BestEffort", "PriorityClass", "Terminating")
+        for _ in range(16)
+    ]
+    hard = {f"count/things-{number}.example.com": "1" for number in range(48)}
+    return quota(hard, scopeSelector={"matchExpressions": expressions})
+
+
 def priority_class(name: str = "silver", **fields: Any) -> Obj:
     """A PriorityClass."""
     return {
@@ -468,6 +479,7 @@ ATTACKS: Final[Mapping[str, Callable[[], Obj]]] = {
             }
         )
     ),
+    "a quota of 49 long selectors that its resources do not go with": lambda: review(_unfit_selectors()),
     "500 resources in a quota": lambda: review(quota({f"requests.example.com/r{n}": "1" for n in range(500)})),
     # numbers
     "a quantity of a million zeros": lambda: review(asking({"cpu": "0" * 1_000_000 + "!"})),

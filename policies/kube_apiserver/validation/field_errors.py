@@ -6,15 +6,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from policies.findings import Path, cut, field_path
 from policies.metering import charge
 from policies.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+T = TypeVar("T")
 _ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
 _ESCAPES |= {"\\": r"\\", '"': r"\""}
 
@@ -103,13 +104,37 @@ def go_json(value: object) -> str:
 
 
 def _plain(value: Any) -> object:
-    if isinstance(value, Quantity):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in islice(value.items(), _ENTRIES)}
-    if isinstance(value, str):
-        return cut(value, _CHARACTERS)
-    return [_plain(entry) for entry in value[:_ENTRIES]] if isinstance(value, list | tuple) else value
+    return _Plain().of(value)
+
+
+class _Plain:
+    """A value as JSON has it, or as much of it as is shown: what comes after that is not looked at."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = _CHARACTERS
+
+    def of(self, value: Any) -> object:
+        """The value; each entry counts for the characters that it has at least."""
+        self._left -= 1
+        if isinstance(value, Quantity):
+            return str(value)
+        if isinstance(value, Mapping):
+            return {self._text(key): self.of(entry) for key, entry in self._while_shown(value.items())}
+        if isinstance(value, str):
+            return self._text(value)
+        return [self.of(entry) for entry in self._while_shown(value)] if isinstance(value, list | tuple) else value
+
+    def _text(self, text: str) -> str:
+        self._left -= len(text)
+        return cut(text, _CHARACTERS)
+
+    def _while_shown(self, entries: Iterable[T]) -> Iterator[T]:
+        for entry in islice(entries, _ENTRIES):
+            if self._left < 0:
+                return
+            yield entry
 
 
 def _shown(value: object) -> str:

@@ -107,7 +107,7 @@ def _validate_scopes(scopes: list[str] | None, hard: Iterable[str]) -> list[Fiel
 def _validate_scope_selector(obj: ApiObject, hard: Iterable[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     expressions = [expression or {} for expression in at(obj, *_SELECTOR) or ()]
-    unfit = _unfit((expression.get("scopeName") for expression in expressions), hard)
+    unfit, shown = _unfit((expression.get("scopeName") for expression in expressions), hard), None
     for index, expression in enumerate(each(expressions, 2)):
         if len(errors) >= MOST_FAULTS:
             break
@@ -115,10 +115,10 @@ def _validate_scope_selector(obj: ApiObject, hard: Iterable[str]) -> list[FieldE
         scope = expression.get("scopeName") or ""
         if scope not in _FITTING:
             errors.append(invalid((*path, "scopeName"), Named(scope), "unsupported scope", _field("scopeName")))
-        errors += [
-            invalid((*path, "scopeName"), _as_go(expressions), "unsupported scope applied to resource", _field())
-            for _ in unfit.get(scope, ())
-        ]
+        if unfit.get(scope):
+            shown = shown or _as_go(expressions)  # upstream shows all of them, each time
+            fault = invalid((*path, "scopeName"), shown, "unsupported scope applied to resource", _field())
+            errors += [fault] * len(unfit[scope])
         errors += _validate_operator(expression, path)
     scopes = {expression.get("scopeName") for expression in expressions}
     conflicts = [pair for pair in _CONFLICTING if {*pair} <= scopes]
