@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from policies.cluster import Cache
+from policies.cluster import Cache, predict
 from policies.semantics import DEFAULT, FEATURE_GATES, Semantics
 from tests.builders import make_node, make_pod
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
 
 
 def test_the_release_that_is_taken_where_none_is_named() -> None:
@@ -56,3 +61,40 @@ def test_semantics_travel_with_the_snapshot() -> None:
     assert new.bound(pod, "n").labels["topology.kubernetes.io/zone"] == "a"
     assert old.semantics.minor == 34
     assert new.with_pods([new.bound(pod, "n")], []).semantics.minor == 36
+
+
+@pytest.mark.parametrize("built", [True, False], ids=["predicted before", "never asked"])
+def test_an_upgrade_that_is_noticed_while_serving_leaves_nothing_of_the_old_release(*, built: bool) -> None:
+    """Nodes, tables and nominations are worked out for one release; each next snapshot is built from the last one."""
+    nodes = [make_node(f"n{n}").label("topology.kubernetes.io/zone", "ab"[n % 2]) for n in range(4)]
+    pods = [make_pod(f"p{n}").label("app", "web").priority(n).request(cpu="3").on(f"n{n % 4}") for n in range(4)]
+    gated = make_pod("gated").priority(50).request(cpu="1").nominated("n1").spec(schedulingGates=[{"name": "wait"}])
+    image_volume = {"name": "v", "image": {"reference": "img"}}
+    asked = [make_pod("x").priority(100).request(cpu=cpu).spec(volumes=[image_volume]).obj for cpu in ("1", "2", "4")]
+    cache, told = Cache(semantics=Semantics(34)), []
+    for obj in (*nodes, *pods, gated):
+        cache.add(obj.obj)
+    for minor in (34, 36, 35, 37, 34):
+        cache.semantics = Semantics(minor)
+        fresh = Cache(semantics=Semantics(minor))
+        cache.add(pods[minor % 4].obj)
+        for obj in (*nodes, *pods, gated):
+            fresh.add(obj.obj)
+        serving = cache.snapshot()
+        if built or minor == 34:
+            served, expected = ([_told(state, pod) for pod in asked] for state in (serving, fresh.snapshot()))
+            assert served == expected
+            told.append(served)
+        infos = {info.semantics.minor for info in serving.scheduling.node_infos}
+        assert infos == {minor}
+        labels = {
+            pod.labels.get("topology.kubernetes.io/zone") for i in serving.scheduling.node_infos for pod in i.pods
+        }
+        fresh_infos = fresh.snapshot().scheduling.node_infos
+        assert labels == {pod.labels.get("topology.kubernetes.io/zone") for info in fresh_infos for pod in info.pods}
+    assert told
+
+
+def _told(state: ClusterSnapshot, obj: dict[str, Any]) -> tuple[Any, ...]:
+    found = predict(state, obj)
+    return found.outcome, found.node, sorted(found.feasible or ()), [victim.name for victim in found.victims]
