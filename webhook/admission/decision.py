@@ -211,8 +211,8 @@ def decide(
     `recall` gives the annotation of an object that was annotated a moment ago, so that asking again changes nothing.
     `impacts` gives those that are known by this state already.
     """
-    passed = let_pass(request, cluster, config, time.now)
-    return look_at(request, hook, cluster, config, time, confirm, recall, impacts) if passed is None else passed
+    decision = let_pass(request, cluster, config, time.now)
+    return look_at(request, hook, cluster, config, time, confirm, recall, impacts) if decision is None else decision
 
 
 def look_at(
@@ -241,13 +241,24 @@ def let_pass(
     request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, now: datetime
 ) -> Decision | None:
     """The decision on a request whose object is not looked at: nobody's concern, or exempt; None for any other."""
+    exemption = exemption_of(request, cluster, config, now)
+    return None if exemption is None else passed(request.uid, exemption)
+
+
+def exemption_of(
+    request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config, now: datetime
+) -> str | None:
+    """Why the request's object is not looked at: empty where it is nobody's concern, None where it is looked at."""
     if row_of(request, config).direction is Direction.PASS:
-        return Decision(AdmissionResponse(request.uid), Verdict.ALLOWED)
-    if reason := config.exemption(request.user, _namespace(request, cluster), now):
-        return Decision(
-            AdmissionResponse(request.uid, audit={"exempt": one_line(reason)}), Verdict.EXEMPT, exemption=reason
-        )
-    return None
+        return ""
+    return config.exemption(request.user, _namespace(request, cluster), now) or None
+
+
+def passed(uid: str, exemption: str) -> Decision:
+    """The decision on what is let pass, for what `exemption_of` says."""
+    if not exemption:
+        return Decision(AdmissionResponse(uid), Verdict.ALLOWED)
+    return Decision(AdmissionResponse(uid, audit={"exempt": one_line(exemption)}), Verdict.EXEMPT, exemption=exemption)
 
 
 def _marked(decision: Decision, cluster: ClusterSnapshot | None, time: Time, not_honoured: str) -> Decision:

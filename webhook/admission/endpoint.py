@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from math import inf
 from threading import Lock
@@ -28,10 +28,11 @@ from webhook.admission.decision import (
     Time,
     decide,
     default_candidate_of,
+    exemption_of,
     in_full,
-    let_pass,
     look_at,
     may_stand,
+    passed,
     refuse_default,
 )
 from webhook.admission.impact_annotation import Impacts, ReinvocationCache, cost_of
@@ -323,9 +324,9 @@ class Endpoint:
         if not self.callers.are_known(call.tokens):
             cluster = None  # what it says of itself, that it is an administrator, may be a lie
             self.metrics.unknown_callers.inc()
-        passed = let_pass(request, cluster, config, datetime.now(UTC))
-        if passed is not None:
-            return self._reply(call.hook, request, passed, started)
+        exemption = exemption_of(request, cluster, config, datetime.now(UTC))
+        if exemption is not None:
+            return self.tell(call.hook, request, _passed(exemption), started)
         key = None if late or cluster is None else key_of(call.hook, request)
         if key is not None and (known := self.answers.get(key, (cluster, config))) is not None:
             return self.tell(call.hook, request, known, started)
@@ -389,9 +390,6 @@ class Endpoint:
             raise NotReserved(str(error)) from error
         return refuse_default(request, decision, why) if why else decision
 
-    def _reply(self, hook: Hook, request: AdmissionRequest, decision: Decision, started: float) -> Reply:
-        return self.tell(hook, request, Answered.of(decision), started)
-
     def tell(self, hook: Hook, request: AdmissionRequest, answered: Answered, started: float) -> Reply:
         """Count it, log it, send it."""
         seconds = monotonic() - started
@@ -413,6 +411,12 @@ class Endpoint:
     def _broken(self, call: AdmissionCall) -> Reply:
         LOGGER.exception("internal error")
         return self.refused(call.hook, BROKEN, client=call.client)
+
+
+@lru_cache(maxsize=64)
+def _passed(exemption: str) -> Answered:
+    """What is answered where no object is looked at: the same each time, so it is made once."""
+    return Answered.of(passed("", exemption))
 
 
 def _given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:

@@ -51,8 +51,7 @@ class GroupVersionResource(NamedTuple):
     resource: str
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRequest:
+class AdmissionRequest(NamedTuple):
     """One admission request. `object` is empty where it was null (DELETE); `old` None likewise."""
 
     uid: str
@@ -62,8 +61,8 @@ class AdmissionRequest:
     subresource: str = ""
     name: str = ""
     namespace: str = ""
-    user: User = field(default_factory=User)
-    object: ApiObject = field(default_factory=lambda: NOTHING)
+    user: User = User()
+    object: ApiObject = NOTHING
     old: ApiObject | None = None
     dry_run: bool = False
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 from webhook.admission.callers import bearer
 from webhook.admission.endpoint import (
+    JSON,
     MAX_BODY,
     NO_TOKEN,
     TOO_LARGE,
@@ -40,6 +41,8 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 _DISCARDED: Final = 4 * MAX_BODY
 """Bytes of a request that are read at most, whatever becomes of it."""
 _CLOSE: Final = (b"connection", b"close")
+WHOLE: Final = "forewarn.whole"
+"""Key in the scope of a request whose body has come before anybody looks at it: that body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ class Routes:
         if not self._endpoint.callers.may_ask(tokens):
             await _discard(receive, self._limits.discard)
             return self._endpoint.refused(hook, NO_TOKEN, client=_client(scope))
-        body = await self._body(receive, in_flight)
+        body = await self._body(scope.pop(WHOLE, None), receive, in_flight)
         if isinstance(body, Reply):
             if body is TOO_MANY:
                 await _discard(receive, self._limits.discard)
@@ -144,9 +147,12 @@ class Routes:
                 return self._endpoint.refused(hook, TOO_MANY, client=call.client)
         return answer
 
-    async def _body(self, receive: Receive, in_flight: InFlightRequest) -> bytes | Reply:
-        """The body, or why it is not read."""
+    async def _body(self, whole: bytes | None, receive: Receive, in_flight: InFlightRequest) -> bytes | Reply:
+        """The body, or why it is not read. `whole`: it, where it is there already: then no time needs to be kept."""
         try:
+            if whole is not None:
+                self._intake.hold(in_flight, len(whole))
+                return whole
             async with self._intake.coming(in_flight):
                 body = await _read(receive, MAX_BODY, lambda size: self._intake.hold(in_flight, size))
         except TimeoutError:
@@ -156,7 +162,7 @@ class Routes:
         return TOO_LARGE if body is None else body
 
     async def _send(self, reply: Reply, send: Send) -> None:
-        headers = [(name.encode(), value.encode("latin-1")) for name, value in reply.headers]
+        headers = _encoded(reply.headers)
         headers.append((b"content-length", b"%d" % len(reply.body)))
         if self._health.draining and _CLOSE not in headers:
             headers.append(_CLOSE)
@@ -190,6 +196,15 @@ async def _discard(receive: Receive, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await _read(receive, 0)
+
+
+def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
+    if headers is JSON:
+        return [*_JSON]
+    return [(name.encode(), value.encode("latin-1")) for name, value in headers]
+
+
+_JSON: Final = tuple((name.encode(), value.encode()) for name, value in JSON)
 
 
 @lru_cache(maxsize=64)

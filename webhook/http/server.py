@@ -18,7 +18,7 @@ from a2wsgi import WSGIMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from webhook.admission.endpoint import refusal, route
-from webhook.http.asgi import DEFAULT_LIMITS, Application, Limits
+from webhook.http.asgi import DEFAULT_LIMITS, WHOLE, Application, Limits
 from webhook.http.connections import Connection, Connections
 from webhook.http.tls import client_names
 from webhook.logs import log_event
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MAX_HEADER: Final = 64 * 1024
 """Bytes of a request that are not of its body: header, trailer, and the lines between chunks."""
 _TOO_LARGE: Final = f"the header is larger than {MAX_HEADER} bytes"
+_AT_ONCE: Final = 64 * 1024
+"""Bytes of a body that is handed over as it came; a larger one is read in parts, and its client held back."""
 _AROUND: Final = len(": \r\n")
 ANY: Final = "::"
 _BACKLOG: Final = 2048
@@ -176,6 +178,9 @@ class Protocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """A request ends; what follows in the same packet is another one."""
         self._in_message, self._mixed, self._outside = False, True, 0
+        if len(self.cycle.body) <= _AT_ONCE:
+            # The task that answers has not run yet where all came in one packet. Who runs already looks here no more.
+            cast("dict[str, Any]", self.scope)[WHOLE] = self.cycle.body
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:

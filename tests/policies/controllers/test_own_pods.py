@@ -12,7 +12,7 @@ from policies.cluster import Cache, ClusterSnapshot
 from policies.controllers.own_pods import controlled, pods_of
 
 NAMES = ("web", "db")
-LABELS = ({"app": "web"}, {"app": "db"}, {"app": "web", "tier": "front"}, {})
+LABELS: tuple[dict[str, str], ...] = ({"app": "web"}, {"app": "db"}, {"app": "web", "tier": "front"}, {})
 OWNERS = (None, *((kind, name) for kind in ("ReplicaSet", "Foreign") for name in NAMES))
 
 
