@@ -60,6 +60,11 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def shards(self) -> tuple[Mapping[K, V], ...]:
+        """The entries by parts; one that is the very part of an older table has not changed since."""
+        return self._shards
+
     def items(self) -> ItemsView[K, V]:
         """See Mapping; without looking up every key."""
         return _Items(self, self._shards)

@@ -14,7 +14,7 @@ from policies.objects.fields import INT32, int32
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.controllers.view import Key, PodState, View, WorkloadState
+    from policies.controllers.view import Key, PodCounts, PodState, View, WorkloadState
 
 BURST_REPLICAS: Final = 500
 """Pods that one sync makes or deletes at most."""
@@ -33,6 +33,9 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     state = view.workload(key)
     if state is None:
         return []
+    counts, replicas = view.counts(key), replicas_of(state)
+    if counts is not None and counts.active <= replicas and not min_ready_seconds(state):
+        return _of_counts(view, state, counts)
     active = [pod for pod in view.pods_of(key) if pod.active]
     actions = _manage_replicas(view, state, active, now)
     status, seconds = calculate_status(state, active, now), min_ready_seconds(state)
@@ -42,6 +45,13 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
         due = [pod.ready + seconds for pod in active if pod.ready is not None and pod.ready + seconds > now]
         actions.append(Requeue(key, min(due, default=now + seconds)))
     return actions
+
+
+def _of_counts(view: View, state: WorkloadState, counts: PodCounts) -> list[Action]:
+    """The same where no pod goes: who they are does not matter."""
+    actions = _create(view, state, replicas_of(state) - counts.active)
+    status = ReplicaSetStatus(counts.active, counts.ready, counts.ready)
+    return actions if status == state.status else [*actions, SetStatus(state.key, status)]
 
 
 def replicas_of(state: WorkloadState) -> int:
@@ -65,16 +75,19 @@ def calculate_status(state: WorkloadState, active: Sequence[PodState], now: floa
 def _manage_replicas(view: View, state: WorkloadState, active: Sequence[PodState], now: float) -> list[Action]:
     """Upstream `manageReplicas`."""
     difference = len(active) - replicas_of(state)
-    if difference < 0:
-        template = template_of(state.object)
-        pod = pod_of_template(view, state.key, state.object, template)
-        made = CreatePod(state.key, pod, template, f"{state.key[2]}-")
-        return [made] * min(-difference, BURST_REPLICAS)
-    if difference == 0:
-        return []
+    if difference <= 0:
+        return _create(view, state, -difference)
     related = _related_pods(view, state, active)
     doomed = pods_to_delete(active, related, min(difference, BURST_REPLICAS), now)
     return [DeletePod(pod.pod.namespace, pod.pod.name, state.key) for pod in doomed]
+
+
+def _create(view: View, state: WorkloadState, count: int) -> list[Action]:
+    if count == 0:
+        return []
+    template = template_of(state.object)
+    pod = pod_of_template(view, state.key, state.object, template)
+    return [CreatePod(state.key, pod, template, f"{state.key[2]}-")] * min(count, BURST_REPLICAS)
 
 
 def _related_pods(view: View, state: WorkloadState, active: Sequence[PodState]) -> list[PodState]:

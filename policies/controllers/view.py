@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,6 +61,13 @@ class WorkloadState:
     controller: Key | None = None
 
 
+class PodCounts(NamedTuple):
+    """How many pods of a workload are active, and how many of these are ready."""
+
+    active: int = 0
+    ready: int = 0
+
+
 class View(Protocol):
     """What an engine shows controllers. Sequences are in order of creation."""
 
@@ -72,6 +79,9 @@ class View(Protocol):
 
     def pods_of(self, key: Key, /) -> Sequence[PodState]:
         """The pods that it controls, ended and terminating ones too; a Job's until they are released, gone or not."""
+
+    def counts(self, key: Key, /) -> PodCounts | None:
+        """How many there are of the pods that it controls; None where nobody keeps count."""
 
     def pods_in(self, namespace: str, /) -> Iterable[PodState]:
         """Every pod of a namespace."""

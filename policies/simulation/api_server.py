@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.controllers.view import PodState, WorkloadState
+from policies.controllers.view import PodCounts, PodState, WorkloadState
 from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.simulation.timeline import Origin
 
@@ -56,6 +56,8 @@ class ApiServer:
         self.pods: dict[PodKey, PodState] = {}
         self.stored: dict[str, Stored] = {}
         self.by_controller: dict[Key, dict[PodKey, PodState]] = {}
+        self.counts: dict[Key, PodCounts] = {}
+        """Of the pods of each controller."""
         self.by_node: dict[str, dict[PodKey, PodState]] = {}
         self.nodes: dict[str, Node] = {}
         self.workloads: dict[Key, WorkloadState] = {}
@@ -192,13 +194,22 @@ class ApiServer:
 
     def _put(self, old: PodState | None, new: PodState | None) -> None:
         """What changes keeps its place in the tables, which is the order of creation."""
+        if old is not None:  # which may have been given its end meanwhile
+            self._count(self.pods.get((old.pod.namespace, old.pod.name)), -1)
         if new is not None:
             for table in self._tables_of(new.pod):
                 table[new.pod.namespace, new.pod.name] = new
         elif old is not None:
             for table in self._tables_of(old.pod):
                 table.pop((old.pod.namespace, old.pod.name), None)
+        self._count(new, 1)
         self._tell("Pod", old, new)
+
+    def _count(self, state: PodState | None, sign: int) -> None:
+        owner = controller_of(state.pod) if state is not None and state.active else None
+        if state is not None and owner is not None:
+            active, ready = self.counts.get(owner, PodCounts())
+            self.counts[owner] = PodCounts(active + sign, ready + sign * (state.ready is not None))
 
     def _tables_of(self, pod: Pod) -> list[dict[PodKey, PodState]]:
         tables = [self.pods, self.by_namespace.setdefault(pod.namespace, {})]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.controllers.view import PodCounts
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -57,6 +59,10 @@ class ControllerView:
         if not gone and not released:
             return list(present)
         return [*gone.values(), *(state for state in present if state.pod.uid not in (released or ()))]
+
+    def counts(self, key: Key, /) -> PodCounts | None:
+        """How many there are of the pods that it controls."""
+        return self._api.counts.get(key, PodCounts())
 
     def pods_in(self, namespace: str, /) -> Iterable[PodState]:
         """Every pod of a namespace."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from policies.objects.pod import Pod
     from policies.scheduling.queue.events import ClusterEvent
@@ -59,6 +60,11 @@ class QueuedPodInfo:
     def rejectors(self) -> set[str]:
         """The plugins that rejected it, or wait for something; none after an error."""
         return self.unschedulable_plugins | self.pending_plugins
+
+    def rejected_by_others_than(self, plugins: AbstractSet[str]) -> bool:
+        """Whether it was rejected, and by none of these plugins: what they wait for does not wake it."""
+        rejected, pending = self.unschedulable_plugins, self.pending_plugins
+        return bool(rejected or pending) and rejected.isdisjoint(plugins) and pending.isdisjoint(plugins)
 
 
 class PodHeap:

@@ -195,7 +195,10 @@ class PriorityQueue:
 
     def _move(self, infos: Iterable[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
         """Source: upstream `movePodsToActiveOrBackoffQueue`."""
+        interested = None if event.is_wild_card else self._hints.of(event).keys()
         for info in infos:
+            if interested is not None and info.rejected_by_others_than(interested):
+                continue
             if info.gated and not any(registered.covers(event) for registered in info.gating_events):
                 continue
             strategy = self._is_pod_worth_requeuing(info, event, old, new)

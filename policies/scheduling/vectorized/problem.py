@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from policies.cow_table import FrozenTable
 from policies.metering import VECTOR, charge
 from policies.scheduling.vectorized.nodes import StaticFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -145,15 +146,34 @@ class NodeFitProblem:
         return self.possible & self.resolvable
 
 
+class Nominated(NamedTuple):
+    """The nominated pods of one part of a table: node, kind, priority and identity of each."""
+
+    rows: list[int]
+    kinds: list[int]
+    priorities: list[int]
+    identities: list[str]
+
+
 class Nominations(NamedTuple):
-    """The nominated pods of one table of them: node, kind, priority and identity of each."""
+    """The nominated pods of one table of them, and its parts, of which most stay as they are from table to table."""
 
     table: object
     nodes: object
+    shards: tuple[Mapping[str, tuple[Pod, ...]], ...]
+    parts: list[Nominated]
     rows: NDArray[np.intp]
     kinds: NDArray[np.intp]
     priorities: NDArray[np.int64]
-    identities: list[str]
+
+    def place(self, identity: str) -> int | None:
+        """Where a pod is in the columns; None where it is not nominated."""
+        before = 0
+        for part in self.parts:
+            if identity in part.identities:
+                return before + part.identities.index(identity)
+            before += len(part.identities)
+        return None
 
 
 def _nominated(snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> tuple[Sequence[int], NDArray[np.intp]]:
@@ -161,22 +181,43 @@ def _nominated(snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> tuple[Sequenc
     table = snapshot.objects.nominated
     known: Nominations | None = matrix.nominations
     if known is None or known.table is not table or known.nodes is not snapshot.rows:
-        known = matrix.nominations = _nominations(snapshot, matrix)
+        known = matrix.nominations = _nominations(snapshot, matrix, known)
     count = known.priorities >= pod.effective_priority
-    if pod.identity in known.identities:
-        count[known.identities.index(pod.identity)] = False
+    own = known.place(pod.identity)
+    if own is not None:
+        count[own] = False
     return known.rows[count], known.kinds[count]  # type: ignore[return-value]
 
 
-def _nominations(snapshot: Snapshot, matrix: PodMatrix) -> Nominations:
-    table, rows = snapshot.objects.nominated, snapshot.rows
-    found = [(rows[name], other) for name in table if name in rows for other in snapshot.nominated_pods(name)]
-    charge(len(found))
+def _nominations(snapshot: Snapshot, matrix: PodMatrix, known: Nominations | None) -> Nominations:
+    """The nominated pods as columns; of parts that are as they were, what is known of them."""
+    table, nodes = snapshot.objects.nominated, snapshot.rows
+    shards = table.shards if isinstance(table, FrozenTable) else (table,)
+    parts: list[Nominated] = []
+    same = known is not None and known.nodes is nodes and len(known.shards) == len(shards)
+    for number, shard in enumerate(shards):
+        if known is not None and same and known.shards[number] is shard:
+            parts.append(known.parts[number])
+        else:
+            parts.append(_part(snapshot, matrix, shard))
     return Nominations(
         table,
-        rows,
-        np.array([row for row, _ in found], np.intp),
-        np.array([matrix.kinds.number(other) for _, other in found], np.intp),
-        np.array([other.effective_priority for _, other in found], np.int64),
+        nodes,
+        shards,
+        parts,
+        np.array([row for part in parts for row in part.rows], np.intp),
+        np.array([kind for part in parts for kind in part.kinds], np.intp),
+        np.array([priority for part in parts for priority in part.priorities], np.int64),
+    )
+
+
+def _part(snapshot: Snapshot, matrix: PodMatrix, shard: Mapping[str, tuple[Pod, ...]]) -> Nominated:
+    rows = snapshot.rows
+    found = [(rows[name], other) for name in shard if name in rows for other in snapshot.nominated_pods(name)]
+    charge(len(found))
+    return Nominated(
+        [row for row, _ in found],
+        [matrix.kinds.number(other) for _, other in found],
+        [other.effective_priority for _, other in found],
         [other.identity for _, other in found],
     )

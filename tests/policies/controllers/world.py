@@ -48,6 +48,9 @@ class World:
     def pods_in(self, namespace: str, /) -> Iterable[PodState]:
         return [pod for (where, _), pod in self.pods.items() if where == namespace]
 
+    def counts(self, key: Key, /) -> None:
+        """Nobody keeps count."""
+
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         return [pod for pod in self.pods.values() if pod.pod.node_name == node]
 
