@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.cluster import Cache
 from policies.commands.batch import run_batch
+from policies.commands.release import add_release_options, release_of, settle
 from policies.config import ConfigError, load_limited_resources
 from policies.findings import plural
 from policies.kinds import LINTED, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS, RESOURCE_QUOTA
@@ -46,10 +47,11 @@ def main(arguments: Sequence[str]) -> int:
     except ConfigError as fault:
         return _complain(fault, USAGE)
     options = Options(limited_resources=limited)
+    release = release_of(given, parser)
     try:
         if given.batch:
             return run_batch(given.batch, partial(answer_case, options=options), _decode)
-        cluster = load_cluster(*given.cluster).snapshot() if given.cluster else Cache().snapshot()
+        cluster = settle(load_cluster(*given.cluster) if given.cluster else Cache(), release).snapshot()
     except SourceError as fault:
         return _complain(fault, FAILED)
     return _files(given, cluster, options)
@@ -72,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     validations = "what comes of unknown fields, as with kubectl (default: strict)"
     add("--validate", choices=("strict", "warn", "ignore"), default="strict", help=validations)
     add("--batch", metavar="CASES", help="recorded requests, one JSON object a line (.gz too, - for standard input)")
+    add_release_options(add)
     return parser
 
 

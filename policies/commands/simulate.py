@@ -9,8 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.batch import run_batch
+from policies.commands.release import add_release_options, release_of, settle
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, group_kind, mapping
+from policies.semantics import DEFAULT, RECORDED_MINOR
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from policies.objects.fields import ApiObject
+    from policies.releases import Release
+    from policies.semantics import Semantics
     from policies.simulation.dump import DumpCache
     from policies.simulation.scenario import Arrival, World
     from policies.simulation.simulation import Simulation
@@ -44,15 +48,18 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--cluster is missing: name a dump of the cluster, or live")
     elif not options.filename and not options.events:
         parser.error("give what arrives: -f, --events or both (or --batch)")
+    release = release_of(options, parser)
     try:
         if options.batch:
-            return run_batch(options.batch, partial(answer_case, runs=options.runs, seed=options.seed))
-        return _simulate(options)
+            semantics = release.semantics(RECORDED_MINOR)
+            answer = partial(answer_case, runs=options.runs, seed=options.seed, semantics=semantics)
+            return run_batch(options.batch, answer)
+        return _simulate(options, release)
     except (SourceError, InvalidObject, ValueError) as fault:
         return complain("simulate", fault, FAILED)
 
 
-def _simulate(options: argparse.Namespace) -> int:
+def _simulate(options: argparse.Namespace, release: Release) -> int:
     """Simulate what files bring to a cluster, and print it."""
     from policies.render.simulation import render
     from policies.simulation.dump import DumpCache, not_simulated
@@ -61,7 +68,9 @@ def _simulate(options: argparse.Namespace) -> int:
     from policies.simulation.summary import summarize
 
     cache = DumpCache()
-    load_cluster(*options.cluster, into=cache)
+    settle(load_cluster(*options.cluster, into=cache), release)
+    if cache.semantics.unknown:
+        raise SourceError("--kubernetes-version", cache.semantics.unknown)
     arrivals = [*applied(options.filename, options.namespace), *_events(options.events)]
     world = world_with(cache, arrivals, options.until)
     outcomes = explore(partial(Simulation, world, progress=watched()), options.runs, options.seed)
@@ -169,13 +178,13 @@ def watched() -> Callable[[float, int], None] | None:
     return show
 
 
-def answer_case(case: ApiObject, *, runs: int = 1, seed: int = 0) -> ApiObject:
+def answer_case(case: ApiObject, *, runs: int = 1, seed: int = 0, semantics: Semantics = DEFAULT) -> ApiObject:
     """The answer to one scenario, as recordings have it. Raises InvalidObject and ValueError."""
     from policies.simulation.outcomes import explore
     from policies.simulation.scenario import read_scenario
     from policies.simulation.simulation import Simulation
 
-    world = read_scenario(case)
+    world = read_scenario(case, semantics)
     outcomes = explore(partial(Simulation, world), runs, seed)
     finals = {repr(outcome.simulation.final()) for outcome in outcomes}
     category = {"category": case["category"]} if "category" in case else {}
@@ -241,4 +250,5 @@ def _parser() -> argparse.ArgumentParser:
         help="explore ties and races in so many runs, the first of them with fixed latencies (default 1)",
     )
     add("--seed", metavar="N", type=int, default=0, help="of the dice of --runs (default 0)")
+    add_release_options(add)
     return parser

@@ -112,7 +112,7 @@ def not_simulated(cluster: ClusterSnapshot) -> Iterable[str]:
         pods, workloads = plural(sum(lost.values()), "pod"), plural(len(lost), "workload")
         yield f"{pods} would not be replaced: {workloads} that they belong to are not in the dump"
     waiting = [pod for pod in cluster.pods.values() if not pod.node_name and not pod.terminal]
-    elsewhere = sum(not is_responsible_for(pod) for pod in waiting)
+    elsewhere = sum(not is_responsible_for(pod, cluster.objects.semantics.scheduler_names) for pod in waiting)
     if elsewhere:
         yield f"{plural(elsewhere, 'waiting pod')} left alone: of another scheduler, or with device claims"
     if cluster.resource_quotas:

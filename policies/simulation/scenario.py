@@ -13,13 +13,15 @@ from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, at, group_kind, json_type, text, timestamp
 from policies.objects.node import Node
 from policies.objects.pod import Owner, Pod
+from policies.scheduling.cluster_objects import ClusterObjects
+from policies.semantics import DEFAULT
 from policies.simulation.api_server import BUDGET, EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.objects.fields import ApiObject
-    from policies.scheduling.cluster_objects import ClusterObjects
+    from policies.semantics import Semantics
 
 MOST_REPLICAS: Final = 100_000
 """Pods that an arriving workload may ask for."""
@@ -59,8 +61,8 @@ class World(NamedTuple):
     grows_only: bool = False
 
 
-def read_scenario(case: ApiObject) -> World:
-    """Read a line of a batch. Raises ValueError and InvalidObject."""
+def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
+    """Read a line of a batch; `semantics`: of its cluster. Raises ValueError and InvalidObject."""
     nodes = [read_node(obj) for obj in _objects(case, "nodes")]
     workloads = [read_workload(obj) for key in ("workloads", "pdbs") for obj in _objects(case, key)]
     return World(
@@ -70,6 +72,7 @@ def read_scenario(case: ApiObject) -> World:
         arrivals=sorted(_arrivals(case), key=lambda arrival: arrival.at),
         horizon=_seconds(case, "horizonSeconds", 3600.0),
         quiet=_seconds(case, "quietSeconds", 400.0),
+        base=ClusterObjects(semantics=semantics),
         grows_only=True,
     )
 

@@ -20,17 +20,20 @@ from policies.scheduling.queue.events import (
 from policies.scheduling.queue.hints import QueueingHints
 from policies.scheduling.queue.nominator import Nominator
 from policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
+from policies.semantics import DEFAULT
 from policies.simulation.api_server import Stored
 from policies.simulation.cycle import Rejected, SchedulingAlgorithm
 from policies.simulation.preemption_executor import PreemptionExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from policies.controllers.view import PodState
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.scheduling.queue.pod_info import QueuedPodInfo
+    from policies.semantics import Semantics
     from policies.simulation.api_server import ApiServer, Change
     from policies.simulation.clock import Clock
     from policies.simulation.latencies import Latencies
@@ -54,7 +57,7 @@ class SchedulingGates:
 
 
 class Scheduler:
-    """One scheduler. `choose`, `tie`: as SchedulingAlgorithm has them."""
+    """One scheduler. `choose`, `tie`: as SchedulingAlgorithm has them; `semantics`: its release and configuration."""
 
     def __init__(
         self,
@@ -64,14 +67,17 @@ class Scheduler:
         latencies: Latencies,
         choose: Callable[[Sequence[str]], str],
         tie: Callable[[Sequence[str]], str] | None = None,
+        semantics: Semantics = DEFAULT,
     ) -> None:
+        self._names = semantics.scheduler_names
         self._clock, self._api, self._cache, self._latencies = clock, api, cache, latencies
         self._algorithm = SchedulingAlgorithm(cache.node_tree, choose, tie)
         self.nominator = Nominator(api.pod, cache.nominate)
         executor = PreemptionExecutor(clock, api, latencies, self._nominated)
         self._executor = executor
         gates = (SchedulingGates(), executor)
-        self.queue = PriorityQueue(lambda: clock.now, self.nominator, QueueingHints(), gates)
+        waits, hints = seconds_of_backoff(semantics), QueueingHints.of_profiles(semantics)
+        self.queue = PriorityQueue(lambda: clock.now, self.nominator, hints, gates, backoff=waits)
         self.broken_budgets: dict[str, int] = {}
         """`namespace/name` of a disruption budget -> how many pods were evicted that it did not allow."""
         self._flush_due = self._backoff_due = float("inf")
@@ -175,14 +181,14 @@ class Scheduler:
             self._cache.add_pod(new.pod)
             self._move(ASSIGNED_POD_ADD, None, new.pod)
             self.queue.delete(old.pod)
-        elif is_responsible_for(old.pod):
+        elif is_responsible_for(old.pod, self._names):
             self._waiting_pod_changed(old.pod, new.pod)
 
     def _pod_came(self, pod: Pod) -> None:
         if pod.node_name:
             self._cache.add_pod(pod)
             self._move(ASSIGNED_POD_ADD, None, pod)
-        elif is_responsible_for(pod):
+        elif is_responsible_for(pod, self._names):
             self.queue.add(pod)
 
     def _pod_gone(self, pod: Pod) -> None:
@@ -255,9 +261,18 @@ class Scheduler:
         self._woken()
 
 
-def is_responsible_for(pod: Pod) -> bool:
-    """Whether it is this scheduler's, and nothing in it is beyond what is modelled. Source: `responsibleForPod`."""
-    return pod.spec.scheduler_name in ("", DEFAULT_SCHEDULER) and not pod.spec.claims_devices
+def is_responsible_for(pod: Pod, names: AbstractSet[str] = frozenset((DEFAULT_SCHEDULER,))) -> bool:
+    """Whether it is a pod of this scheduler, whose profiles have these names, and nothing in it is beyond what is
+    modelled. Source: `responsibleForPod`."""
+    return (pod.spec.scheduler_name or DEFAULT_SCHEDULER) in names and not pod.spec.claims_devices
+
+
+def seconds_of_backoff(semantics: Semantics) -> tuple[float, float]:
+    """(podInitialBackoffSeconds, podMaxBackoffSeconds)."""
+    configured = semantics.scheduler
+    if configured is None:
+        return 1, 10
+    return configured.pod_initial_backoff_seconds, configured.pod_max_backoff_seconds
 
 
 def _up_to(pod: Pod) -> Callable[[Pod], bool]:

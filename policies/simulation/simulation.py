@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.semantics import DEFAULT
 from policies.simulation.api_server import ApiServer
 from policies.simulation.arriving import arrive
 from policies.simulation.clock import Clock
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from policies.controllers.view import PodState
+    from policies.semantics import Semantics
     from policies.simulation.scenario import Arrival, World
 
 MOST_STEPS: Final = 2_000_000
@@ -47,7 +49,9 @@ class Simulation:
         self.cache = SchedulerCache(world.base)
         self.controllers = ControllerManager(self.clock, self.api, view, latencies, grows_only=world.grows_only)
         tie = random.choice if random else None
-        self.scheduler = Scheduler(self.clock, self.api, self.cache, latencies, partial(_choose, random), tie)
+        self.scheduler = Scheduler(
+            self.clock, self.api, self.cache, latencies, partial(_choose, random), tie, semantics_of(world)
+        )
         self._load()
         self.clock.at(0.0, self.controllers.start)
         self._arrivals = len(world.arrivals)
@@ -131,6 +135,11 @@ def _entry(state: PodState) -> dict[str, Any]:
     if state.terminating:
         entry["terminating"] = True
     return entry
+
+
+def semantics_of(world: World) -> Semantics:
+    """What the release and the scheduler's configuration of its cluster change."""
+    return DEFAULT if world.base is None else world.base.semantics
 
 
 def _choose(random: Random | None, names: Sequence[str]) -> str:

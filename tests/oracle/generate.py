@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Print random preemption cases, one JSON object a line; the seed goes to stderr.
+"""Print random preemption cases, or scenarios, one JSON object a line; the seed goes to stderr.
 
-generate.py --seed 1 --count 3000 [--kinds fit,pdb] > cases.jsonl
+generate.py --seed 1 --count 3000 [--scenarios] [--kinds fit,pdb] > cases.jsonl
 generate.py --list-kinds
 """
 
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tests.oracle.generator import scenarios
 from tests.oracle.generator.kinds import KINDS, make_case
 
 
@@ -19,12 +20,14 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="default: drawn")
     parser.add_argument("--count", type=int, default=100, help="number of cases (default 100)")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds to print, separated by commas (default all)")
+    parser.add_argument("--scenarios", action="store_true", help="what happens over time, for `oracle scenarios`")
+    parser.add_argument("--kinds", help="kinds to print, separated by commas (default all)")
     parser.add_argument("--configured", action="store_true", help="give each case a scheduler configuration of its own")
     parser.add_argument("--list-kinds", action="store_true", help="print the kinds and stop")
     options = parser.parse_args(arguments)
-    options.kinds = options.kinds.split(",")
-    if unknown := set(options.kinds) - set(KINDS):
+    known = scenarios.KINDS if options.scenarios else KINDS
+    options.kinds = options.kinds.split(",") if options.kinds else list(known)
+    if unknown := set(options.kinds) - set(known):
         parser.error(f"unknown kinds: {', '.join(sorted(unknown))} (--list-kinds prints those there are)")
     return options
 
@@ -32,13 +35,15 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     options = parse_arguments(arguments)
     if options.list_kinds:
-        print("\n".join(KINDS))
+        print("\n".join(options.kinds))
         return 0
     print(f"seed {options.seed}", file=sys.stderr)
     for number in range(options.count):
-        case = make_case(
-            options.seed, number, options.kinds[number % len(options.kinds)], configured=options.configured
-        )
+        kind = options.kinds[number % len(options.kinds)]
+        if options.scenarios:
+            case = scenarios.make_scenario(options.seed, number, kind)
+        else:
+            case = make_case(options.seed, number, kind, configured=options.configured)
         print(json.dumps(case, separators=(",", ":")))
     return 0
 

@@ -20,6 +20,7 @@ from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT
 from policies.scheduling.plugins.pod_topology_spread import do_not_schedule
 from policies.scheduling.queue.events import (
     ADD,
+    ALL,
     DELETE,
     NODE,
     POD,
@@ -33,6 +34,7 @@ from policies.scheduling.queue.events import (
     UPDATE_POD_SCALE_DOWN,
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
     UPDATE_POD_TOLERATION,
+    WILD_CARD,
     ClusterEvent,
 )
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.objects.topology_spread import TopologySpreadConstraint
+    from policies.semantics import Semantics
 
 Hint = Callable[["Pod", Any, Any], bool]
 """(rejected pod, object before, object after) -> whether the pod is worth another try. None: not there then, or now."""
@@ -263,6 +266,17 @@ class QueueingHints:
     def __init__(self, plugins: Mapping[str, Iterable[Registration]] = EVENTS_TO_REGISTER) -> None:
         self._by_plugin = {name: (*given, *_mended(given)) for name, given in plugins.items()}
         self._interested = lru_cache(maxsize=256)(self._look_up)
+
+    @classmethod
+    def of_profiles(cls, semantics: Semantics) -> QueueingHints:
+        """Of a scheduler's profiles: plugins that are not kube-scheduler's own are woken by everything.
+
+        Source: upstream `defaultEnqueueExtension`.
+        """
+        profiles = semantics.scheduler.profiles.values() if semantics.scheduler is not None else ()
+        names = dict.fromkeys(name for profile in profiles for name in profile.plugin_names)
+        everything = (Registration(ClusterEvent(WILD_CARD, ALL), queue),)
+        return cls({**EVENTS_TO_REGISTER, **{n: everything for n in names if n not in EVENTS_TO_REGISTER}})
 
     def of(self, event: ClusterEvent) -> Mapping[str, tuple[Hint, ...]]:
         """Plugin -> its hints for an event, of those that registered for it."""

@@ -70,11 +70,12 @@ class PriorityQueue:
         hints: QueueingHints,
         gates: Iterable[PreEnqueue] = (),
         less: Callable[[QueuedPodInfo], Any] = priority_sort,
+        backoff: tuple[float, float] = (1, 10),
     ) -> None:
-        """`now`: seconds. `gates`: the profile's PreEnqueue plugins."""
+        """`now`: seconds. `gates`: the profile's PreEnqueue plugins. `backoff`: seconds, the first and the longest."""
         self._now, self.nominator, self._hints, self._gates = now, nominator, hints, {g.name: g for g in gates}
         self.active = PodHeap(less)
-        self.backoff = BackoffQueue(now, less)
+        self.backoff = BackoffQueue(now, less, *backoff)
         self.unschedulable: dict[Key, QueuedPodInfo] = {}
         self._in_flight: dict[str, list[InFlightEvent]] = {}
 

@@ -241,3 +241,44 @@ def test_an_aftermath_is_of_files_in_words(options: list[str], capsys: pytest.Ca
     with pytest.raises(SystemExit):
         preempt([*options, "--cluster", "x", "--aftermath"])
     assert "--aftermath goes with -f" in capsys.readouterr().err
+
+
+def test_the_schedulers_configuration_decides(simulate: Any, tmp_path: Path) -> None:
+    low = [workload("ReplicaSet", "low", 1, "3", priority=1), running("low-a", "low", "3", "n1", priority=1)]
+    high = make_pod("high").priority(100).request(cpu="4")
+    config = tmp_path / "scheduler.yaml"
+    profile = {"schedulerName": "default-scheduler", "plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}
+    config.write_text(
+        json.dumps(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "profiles": [profile],
+            }
+        )
+    )
+    assert simulate([NODES[0], *low], [high], "--fail-on", "preemption", "--scheduler-config", str(config))[0] == 0
+    status, out, _ = simulate([NODES[0], *low], [high], "--kubernetes-version", "1.35", "--fail-on", "preemption")
+    assert status == 1, out
+
+
+def test_pods_of_another_profile_are_scheduled_too(simulate: Any, tmp_path: Path) -> None:
+    config = tmp_path / "scheduler.yaml"
+    profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "second"}]
+    config.write_text(
+        json.dumps(
+            {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles}
+        )
+    )
+    pod = make_pod("other").request(cpu="1").spec(schedulerName="second")
+    assert "0 of 1 new pod" in simulate([NODES[0]], [pod])[1]
+    assert "the new pod has a node" in simulate([NODES[0]], [pod], "--scheduler-config", str(config))[1]
+
+
+@pytest.mark.parametrize(
+    "option", [("--kubernetes-version", "1.20"), ("--feature-gates", "x"), ("--scheduler-config", "no.yaml")]
+)
+def test_a_release_that_is_not_known(simulate: Any, option: tuple[str, str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        simulate([NODES[0]], [make_pod("p")], *option)
+    assert ended.value.code == 2
