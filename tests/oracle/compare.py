@@ -23,7 +23,7 @@ from policies.scheduling.configuration import InvalidConfiguration
 from policies.scheduling.schedule_one import Prediction
 from policies.semantics import Semantics
 
-NOT_ANSWERED = ("scheduler: no profile", "devices:", "not a case")
+NOT_ANSWERED = ("scheduler: no profile", "devices:", "not a case", "panic:")
 """How errors begin that are the oracle's own, and not of the scheduling cycle."""
 
 Part = tuple[str, Any, Any]

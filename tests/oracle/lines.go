@@ -66,11 +66,13 @@ func answerAll(cases io.Reader, out io.Writer, workers int, answer func([]byte) 
 	ordered := make(chan chan response, 4*max(workers, 1))
 	var pool sync.WaitGroup
 	for range max(workers, 1) {
-		pool.Go(func() {
+		pool.Add(1)
+		go func() { // 1.34 is built as Go 1.24 has it, which has no WaitGroup.Go
+			defer pool.Done()
 			for j := range jobs {
 				j.result <- answer(j.line)
 			}
-		})
+		}()
 	}
 	var readErr error
 	go func() {

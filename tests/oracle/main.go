@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
 
@@ -109,4 +111,6 @@ func silenceUpstream() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	klog.SetLogger(klog.Logger{})
+	utilruntime.ReallyCrash = false // a crash is the answer to its case alone: see crashed
+	utilruntime.PanicHandlers = []func(context.Context, any){noteCrash}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -67,6 +68,28 @@ type cycle struct {
 func schedule(c *preemptionCase) (*preemptionAnswer, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	crash := &crashed{}
+	ctx = context.WithValue(ctx, crashKey{}, crash)
+	answer, err := scheduleWith(ctx, c)
+	if text := crash.text.Load(); text != nil {
+		return nil, fmt.Errorf("panic: %s", *text)
+	}
+	return answer, err
+}
+
+// crashed is where a crash of kube-scheduler is noted that happened on the way to one answer.
+type crashed struct{ text atomic.Pointer[string] }
+
+type crashKey struct{}
+
+func noteCrash(ctx context.Context, reason any) {
+	if crash, ok := ctx.Value(crashKey{}).(*crashed); ok {
+		text := fmt.Sprint(reason)
+		crash.text.Store(&text)
+	}
+}
+
+func scheduleWith(ctx context.Context, c *preemptionCase) (*preemptionAnswer, error) {
 	answer := &preemptionAnswer{
 		ID: c.ID, Feasible: []string{}, Eligible: true, Candidates: map[string]candidateAnswer{}, Selected: []string{},
 	}
