@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from policies.config.model import ConfigError
-from policies.findings import listed
+from policies.findings import cut, listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
 _LONGEST: Final = 4 << 20
+_DEEPEST: Final = 50
+_SHOWN: Final = 300
+"""Characters of a path in a message."""
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -32,7 +35,7 @@ class ConfigNode:
         """The error that says `problem` of this place."""
         mark = self.node.start_mark if self.node else None
         where = f"{self.file}:{mark.line + 1}:{mark.column + 1}" if mark else self.file
-        return ConfigError(f"{where}: {self.path + ': ' if self.path else ''}{problem}")
+        return ConfigError(f"{where}: {cut(self.path, _SHOWN) + ': ' if self.path else ''}{problem}")
 
     @property
     def is_list(self) -> bool:
@@ -118,7 +121,7 @@ class ConfigNode:
         loader = _Loader("")
         try:
             return loader.construct_document(self.node)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise self.fault(str(error)) from None
         finally:
             loader.dispose()
@@ -142,6 +145,7 @@ def contents(path: Path | str) -> bytes:
 def parse(text: str | bytes, file: str) -> ConfigNode:
     """The one document of a file. Raises ConfigError."""
     try:
+        _check_depth(text, file)
         documents = list(yaml.compose_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -152,6 +156,20 @@ def parse(text: str | bytes, file: str) -> ConfigNode:
     if len(documents) > 1:
         raise ConfigNode(file, documents[1]).fault("one document is all there may be")
     return ConfigNode(file, documents[0] if documents else None)
+
+
+def _check_depth(text: str | bytes, file: str) -> None:
+    """Raises ConfigError where it nests deeper than libyaml composes: it would take the process with it."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                mark = event.start_mark
+                where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
+                raise ConfigError(f"{where}: nests deeper than {_DEEPEST} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _suggestion(word: str, known: Collection[str]) -> str:

@@ -14,7 +14,7 @@ from policies.config.document import ConfigNode, parse
 from policies.config.model import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from policies.findings import Path as FieldPath
     from policies.kube_apiserver.validation.field_errors import FieldError
@@ -25,6 +25,11 @@ _SHOWN: Final = 10
 """Faults that are told."""
 _LARGEST: Final = 1024 * 1024
 """Bytes of a file."""
+_DEEPEST: Final = 50
+_MOST_NODES: Final = 400_000
+"""With what aliases repeat; a file of the largest size has no more without."""
+_MOST_DIGITS: Final = 4000
+_NUMERIC: Final = frozenset("+-.0123456789")
 
 
 class SchedulerSource:
@@ -53,10 +58,9 @@ class SchedulerSource:
         except InvalidConfiguration as error:
             raise ConfigError("\n".join(self._told(error.faults))) from None
 
-    def _told(self, faults: Iterable[FieldError]) -> list[str]:
-        found = [self._located(fault) for fault in faults]
-        more = [f"and {len(found) - _SHOWN} more faults"] if len(found) > _SHOWN else []
-        return found[:_SHOWN] + more
+    def _told(self, faults: Sequence[FieldError]) -> list[str]:
+        more = [f"and {len(faults) - _SHOWN} more faults"] if len(faults) > _SHOWN else []
+        return [self._located(fault) for fault in faults[:_SHOWN]] + more
 
     def _located(self, fault: FieldError) -> str:
         if self._entry is None:
@@ -81,7 +85,7 @@ def scheduler_source(given: str) -> SchedulerSource:
 def read_scheduler(text: bytes, file: str) -> SchedulerSource:
     """The configuration that a text holds. Raises ConfigError where it is no YAML, or says a thing twice."""
     entry = parse(text, file)
-    _check_keys(entry)
+    _check(entry)
     return SchedulerSource(file, None if entry.is_empty else entry.plain(), entry)
 
 
@@ -96,10 +100,19 @@ def _bytes(path: Path) -> bytes:
     return text
 
 
-def _check_keys(entry: ConfigNode) -> None:
-    """Raises ConfigError for a key that is there twice."""
-    for inner in _inside(entry):
-        _check_keys(inner)
+def _check(entry: ConfigNode) -> None:
+    """Raises ConfigError for a key that is there twice, for what aliases repeat without end, and for a number of
+    thousands of digits."""
+    left, seen = [(entry, 0)], 0
+    while left:
+        inner, depth = left.pop()
+        seen += 1
+        if seen > _MOST_NODES or depth > _DEEPEST:
+            raise ConfigNode(inner.file, inner.node).fault("aliases make more of it than is read")
+        value = getattr(inner.node, "value", None)
+        if isinstance(value, str) and len(value) > _MOST_DIGITS and value[:1] in _NUMERIC:
+            raise inner.fault(f"{len(value)} characters: no number or name is that long")
+        left += [(further, depth + 1) for further in _inside(inner)]
 
 
 def _inside(entry: ConfigNode) -> list[ConfigNode]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.findings import cut
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
     from policies.findings import Path
     from policies.objects.fields import ApiObject
 
+MOST_ENTRIES: Final = 256
+"""Profiles, plugins of a point, resources, terms …: each costs something at every node."""
+MOST_TEXTS: Final = 10_000
+"""Values of a requirement, ignored resources."""
 _NAMED: Final = 64
 """Characters of a name in a message."""
+_TOLD: Final = 100
+"""Faults that are looked for."""
 
 
 def decoding_faults(config: Any) -> list[FieldError]:
@@ -53,19 +60,23 @@ def _of_struct(obj: ApiObject, struct: Struct, path: Path) -> list[FieldError]:
     wrong = decode_fault(obj, struct)
     if wrong is not None:
         return [FieldError((*path, *wrong.path), wrong.text)]
-    return list(_unknown(obj, struct, path))
+    return list(islice(_faults(obj, struct, path), _TOLD))
 
 
-def _unknown(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
-    """Fields that there are not."""
+def _faults(value: Any, kind: Type, path: Path) -> Iterator[FieldError]:
+    """Fields that there are not, and lists that are longer than anybody needs."""
     if isinstance(kind, ListOf):
+        most = MOST_ENTRIES if isinstance(kind.item, Struct) else MOST_TEXTS
+        if len(value or ()) > most:
+            yield FieldError(path, f"{len(value)} entries: more than {most} are not read")
+            return
         for index, item in enumerate(each(value or (), 1)):
-            yield from _unknown(item, kind.item, (*path, index))
+            yield from _faults(item, kind.item, (*path, index))
     elif isinstance(kind, Struct):
         opaque = OPAQUE.get(kind.name, ())
         for key, entry in (value or {}).items():
             if key in kind.fields:
-                yield from _unknown(entry, kind.fields[key], (*path, key))
+                yield from _faults(entry, kind.fields[key], (*path, key))
             elif key not in opaque:
                 known = (*kind.fields, *opaque)
                 yield FieldError((*path, key), f'unknown field "{cut(str(key), _NAMED)}"{_nearest(str(key), known)}')
