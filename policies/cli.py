@@ -39,6 +39,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "whatif": Command("policies.commands.whatif", "what a lost zone, a drained node or a changed class comes to"),
     "headroom": Command("policies.commands.headroom", "how many more replicas fit, and what runs out first"),
     "audit": Command("policies.commands.audit", "check what is in a cluster, and what its next restarts would do"),
+    "node-pressure": Command("policies.commands.node_pressure", "whom the kubelet ends first on a node"),
     "scheduler-config": Command(
         "policies.commands.scheduler_config", "which plugins decide where, by a scheduler's configuration"
     ),

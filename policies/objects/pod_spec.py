@@ -149,7 +149,7 @@ def read_pod_resource(pod: ApiObject, spec: PodSpec, conditions: Mapping[str, Ap
     status = mapping(pod, "status")
     told = [_resources_of(sequence(pod, "status", key)) for key in ("containerStatuses", "initContainerStatuses")]
     kept = repr((spec.requests, told, status.get("resources"), status.get("allocatedResources"), infeasible))
-    return _RESOURCES.get(kept, lambda: pod_resource(_requests(pod, status, infeasible=infeasible)), len(kept))
+    return _RESOURCES.get(kept, lambda: pod_resource(pod_requests(pod, status, infeasible=infeasible)), len(kept))
 
 
 def _spec_text(pod: ApiObject) -> str:
@@ -204,7 +204,7 @@ def _volume_key(volume: Any) -> Any:
 
 
 def _read(pod: ApiObject, size: int) -> PodSpec:
-    requests = _requests(pod)
+    requests = pod_requests(pod)
     containers = list(items(pod, "spec", "containers"))
     inits = list(items(pod, "spec", "initContainers"))
     labels = merged_labels(pod)
@@ -269,7 +269,7 @@ def _required_features(pod: ApiObject, containers: tuple[ApiObject, ...]) -> fro
     return frozenset(features)
 
 
-def _requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible: bool = False) -> PodRequests:
+def pod_requests(pod: ApiObject, status: ApiObject | None = None, *, infeasible: bool = False) -> PodRequests:
     """The requests of the spec; with a status also what an in-place resize makes of them.
 
     Stored pods have the API server's defaults already; those of templates get them here. Source: `SetDefaults_Pod`.

@@ -1,0 +1,88 @@
+"""Whom a critical pod pushes out at the kubelet's own door. Source: kubernetes `pkg/kubelet/preemption/preemption.go`.
+
+A pod that names its node, or is static, comes to the kubelet without the scheduler. Where nothing but resources lacks,
+the kubelet ends others for a critical one, whatever their disruption budgets say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.kubelet.pods import BEST_EFFORT, BURSTABLE, CPU, GUARANTEED, MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.kubelet.pods import KubeletPod
+
+Lacks = dict[str, int]
+"""Resource -> how much lacks: cpu in thousandths, `pods` in pods, the rest in units."""
+
+
+class NotEnough(ValueError):
+    """Nobody's end would help."""
+
+
+def pods_to_preempt(admitted: KubeletPod, pods: Sequence[KubeletPod], lacks: Mapping[str, int]) -> list[KubeletPod]:
+    """As few guaranteed pods as can be, then burstable, then best-effort ones. Raises NotEnough."""
+    able = [pod for pod in pods if _preemptable(admitted, pod)]
+    best_effort, burstable, guaranteed = ([p for p in able if p.qos == q] for q in (BEST_EFFORT, BURSTABLE, GUARANTEED))
+    wanted = dict(lacks)
+    if _less(wanted, [*best_effort, *burstable, *guaranteed]):
+        raise NotEnough("all that may be ended for it would not be enough")
+    ended = _by_distance(guaranteed, _less(wanted, [*best_effort, *burstable]))
+    then = _by_distance(burstable, _less(wanted, [*best_effort, *ended]))
+    last = _by_distance(best_effort, _less(wanted, [*then, *ended]))
+    return [*last, *then, *ended]
+
+
+def request_of(pod: KubeletPod, resource: str) -> int:
+    """Source: `GetResourceRequest`: cpu in thousandths, one of `pods`, the rest in units."""
+    if resource == "pods":
+        return 1
+    return -(-pod.requests.get(CPU, 0) // 1_000_000) if resource == CPU else pod.request(resource)
+
+
+def _preemptable(admitted: KubeletPod, pod: KubeletPod) -> bool:
+    if admitted.critical and not pod.critical:
+        return True
+    return admitted.has_priority and pod.has_priority and admitted.priority > pod.priority
+
+
+def _less(lacks: Lacks, pods: Iterable[KubeletPod]) -> Lacks:
+    """What lacks still when these are gone."""
+    gone = list(pods)
+    left = {name: amount - sum(request_of(pod, name) for pod in gone) for name, amount in lacks.items()}
+    return {name: amount for name, amount in left.items() if amount > 0}
+
+
+def _by_distance(pods: Sequence[KubeletPod], lacks: Lacks) -> list[KubeletPod]:
+    """One after the other, each the one that leaves least of what lacks; of equal ones the one that requests less."""
+    left: list[KubeletPod] = list(pods)
+    chosen: list[KubeletPod] = []
+    while lacks:
+        if not left:
+            raise NotEnough("all that may be ended for it would not be enough")
+        best, least = 0, float(len(lacks) + 1)
+        for index, pod in enumerate(left):
+            distance = _distance(pod, lacks)
+            if distance < least or (distance == least and _size(pod) <= _size(left[best])):
+                best, least = index, distance
+        lacks = _less(lacks, [left[best]])
+        chosen.append(left[best])
+        left[best] = left[-1]
+        left.pop()
+    return chosen
+
+
+def _distance(pod: KubeletPod, lacks: Lacks) -> float:
+    total = 0.0
+    for name, amount in lacks.items():
+        left = float(amount - request_of(pod, name))
+        if left > 0:
+            total += (left / float(amount)) ** 2
+    return total
+
+
+def _size(pod: KubeletPod) -> tuple[int, int]:
+    return request_of(pod, MEMORY), request_of(pod, CPU)

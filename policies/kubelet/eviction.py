@@ -1,0 +1,83 @@
+"""The order of eviction under node pressure. Source: kubernetes `pkg/kubelet/eviction/helpers.go`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.kubelet.pods import EPHEMERAL_STORAGE, MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from policies.kubelet.pods import KubeletPod
+    from policies.kubelet.stats import PodStats
+
+_ALL: Final = ("root", "logs", "volumes")
+_PARTS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "shared": {"nodefs": _ALL, "imagefs": _ALL, "containerfs": _ALL},
+    "own": {"nodefs": ("logs", "volumes"), "imagefs": ("root",), "containerfs": ("root",)},
+    "split": {"nodefs": _ALL, "imagefs": (), "containerfs": _ALL},
+}
+"""Where images are (`buildSignalToRankFunc`) -> signal -> what of a pod's use counts."""
+SIGNALS: Final = ("memory", "pids", "nodefs", "imagefs", "containerfs")
+IMAGE_FILESYSTEMS: Final = tuple(_PARTS)
+
+
+class Place(NamedTuple):
+    """A pod's place in the order. `exceeds`: it uses more than it requests; None where that does not count, or nothing
+    is known of it. `used` and `requested`: bytes, inodes or processes; `over`: what its rank within its priority is.
+    `tied`: the kubelet does not tell it from the one before.
+    """
+
+    pod: KubeletPod
+    known: bool
+    exceeds: bool | None
+    used: int
+    requested: int
+    over: int
+    tied: bool = False
+
+
+def rank(
+    pods: Iterable[KubeletPod],
+    stats: Mapping[str, PodStats],
+    signal: str,
+    *,
+    inodes: bool = False,
+    images: str = "shared",
+) -> list[Place]:
+    """The pods in the order in which they are evicted; critical ones too, which the kubelet then passes over.
+
+    `inodes`: the signal is that of inodes, of a disk. `images`: see `IMAGE_FILESYSTEMS`.
+    """
+    key = _key_of_pids if signal == "pids" else _key
+    places = sorted((_place(pod, stats.get(pod.key), signal, inodes, images) for pod in pods), key=key)
+    return [
+        place._replace(tied=number > 0 and key(places[number - 1]) == key(place)) for number, place in enumerate(places)
+    ]
+
+
+def _place(pod: KubeletPod, used: PodStats | None, signal: str, inodes: bool, images: str) -> Place:
+    if used is None:
+        return Place(pod, False, None, 0, 0, 0)
+    if signal == "pids":
+        return Place(pod, True, None, used.processes, 0, used.processes)
+    if signal == "memory":
+        request = pod.request(MEMORY)
+        return Place(pod, True, used.memory > request, used.memory, request, used.memory - request)
+    disk = used.disk(_PARTS[images][signal], pod.volumes)
+    amount, request = (disk.inodes, 0) if inodes else (disk.size, pod.request(EPHEMERAL_STORAGE))
+    # Upstream takes the request for ephemeral storage from inodes, too.
+    return Place(pod, True, amount > request, amount, request, amount - pod.request(EPHEMERAL_STORAGE))
+
+
+def _key(place: Place) -> tuple[int, int, int, int]:
+    """Unknown ones first, then those that exceed their requests, the lowest priority, the most over it."""
+    if not place.known:
+        return (0, 0, place.pod.priority, 0)
+    return (1, 0 if place.exceeds else 1, place.pod.priority, -place.over)
+
+
+def _key_of_pids(place: Place) -> tuple[int, int, int, int]:
+    """The lowest priority, then unknown ones, then most processes."""
+    return (place.pod.priority, int(place.known), -place.over, 0)

@@ -1,0 +1,104 @@
+"""Pods as the kubelet looks at them: what they request, whether they are critical, their quality of service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.objects.fields import at, int32, mapping, sequence, text
+from policies.objects.items import items
+from policies.objects.pod_spec import pod_requests
+from policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, read_resource_list
+from policies.quantity import NANO
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.objects.fields import ApiObject
+    from policies.objects.resources import ResourceList
+
+SYSTEM_CRITICAL: Final = 2_000_000_000
+BEST_EFFORT, BURSTABLE, GUARANTEED = "BestEffort", "Burstable", "Guaranteed"
+_SOURCE: Final = "kubernetes.io/config.source"
+_MIRROR: Final = "kubernetes.io/config.mirror"
+
+
+class KubeletPod(NamedTuple):
+    """A pod on a node. `requests`: resource -> billionths; `volumes`: names of those on the node's own disk."""
+
+    key: str
+    priority: int
+    has_priority: bool
+    critical: bool
+    qos: str
+    requests: Mapping[str, int]
+    volumes: tuple[str, ...]
+    grace: int
+
+    def request(self, resource: str) -> int:
+        """What it requests, in units, rounded up. Source: `GetResourceRequestQuantity`."""
+        return -(-self.requests.get(resource, 0) // NANO)
+
+
+def read_pod(obj: ApiObject) -> KubeletPod:
+    """Read a pod of the API. Raises InvalidObject."""
+    priority = int32(obj, "spec", "priority")
+    annotations = mapping(obj, "metadata", "annotations")
+    static = annotations.get(_SOURCE) not in (None, "api") or _MIRROR in annotations
+    grace = at(obj, "spec", "terminationGracePeriodSeconds")
+    return KubeletPod(
+        key=f"{text(obj, 'metadata', 'namespace', default='default')}/{text(obj, 'metadata', 'name')}",
+        priority=priority or 0,
+        has_priority=priority is not None,
+        critical=static or (priority or 0) >= SYSTEM_CRITICAL,
+        qos=text(obj, "status", "qosClass") or _qos(obj),
+        requests=_requested(obj),
+        volumes=tuple(text(v, "name") for v in items(obj, "spec", "volumes") if _is_local(v)),
+        grace=grace if isinstance(grace, int) and grace >= 0 else 30,
+    )
+
+
+def _is_local(volume: ApiObject) -> bool:
+    """Source: `localVolumeNames`, `IsLocalEphemeralVolume`."""
+    empty = volume.get("emptyDir")
+    on_disk = isinstance(empty, dict) and not empty.get("medium")
+    return on_disk or any(volume.get(kind) is not None for kind in ("hostPath", "gitRepo", "configMap"))
+
+
+def _requested(obj: ApiObject) -> ResourceList:
+    """Source: pkg/api/v1/resource `GetResourceRequestQuantity`.
+
+    A pod that requests resources itself is asked for these alone; its overhead counts where it requests something.
+    """
+    requests = pod_requests(obj)
+    if requests.pod_level_set:
+        total = {n: a for n, a in requests.pod_level.items() if n in (CPU, MEMORY) or n.startswith("hugepages-")}
+    else:
+        total = requests.total(use_status=False)
+        for name, amount in requests.overhead.items():
+            total[name] -= amount
+    return {name: amount + requests.overhead.get(name, 0) for name, amount in total.items() if amount}
+
+
+def _qos(obj: ApiObject) -> str:
+    """Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`."""
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    guaranteed = True
+    holders: list[tuple[str | int, ...]] = [("spec",)] if at(obj, "spec", "resources") is not None else []
+    for kind in () if holders else ("containers", "initContainers"):
+        holders += [("spec", kind, index) for index in range(len(sequence(obj, "spec", kind)))]
+    for holder in holders:
+        base = at(obj, *holder)
+        for amounts, kind in ((requests, "requests"), (limits, "limits")):
+            for name, amount in read_resource_list(base, ("resources", kind), obj, holder).items():
+                if name in (CPU, MEMORY) and amount > 0:
+                    amounts[name] = amounts.get(name, 0) + amount
+        own = read_resource_list(base, ("resources", "limits"), obj, holder)
+        guaranteed = guaranteed and all(own.get(name, 0) > 0 for name in (CPU, MEMORY))
+    if not requests and not limits:
+        return BEST_EFFORT
+    same = all(limits.get(name) == amount for name, amount in requests.items()) and len(requests) == len(limits)
+    return GUARANTEED if guaranteed and same else BURSTABLE
+
+
+__all__ = ["BEST_EFFORT", "BURSTABLE", "CPU", "EPHEMERAL_STORAGE", "GUARANTEED", "MEMORY", "KubeletPod", "read_pod"]

@@ -1,0 +1,284 @@
+"""`forewarn node-pressure`: who goes first on a node, by the kubelet's rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.cli import main
+from policies.kubelet.admission import NotEnough, pods_to_preempt
+from policies.kubelet.eviction import rank
+from policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod, read_pod
+from policies.kubelet.shutdown import shutdown_groups
+from policies.kubelet.stats import Disk, PodStats, read_pod_stats
+from policies.quantity import NANO
+
+NODE = ("a-1", "--cluster", "docs/node-pressure/node.yaml")
+STATS = ("--stats", "docs/node-pressure/stats.json")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = main(["node-pressure", *arguments])
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    status, out, err = run(capsys, *NODE, *arguments, "-o", "json")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+def pod(name: str, priority: int = 0, qos: str = BURSTABLE, **requests: int) -> KubeletPod:
+    """Requests in units."""
+    amounts = {key.replace("_", "-"): amount * NANO for key, amount in requests.items()}
+    return KubeletPod(name, priority, True, priority >= 2_000_000_000, qos, amounts, ("v",), 30)
+
+
+def names(pods: list[KubeletPod]) -> list[str]:
+    return [each.key for each in pods]
+
+
+@pytest.mark.parametrize(
+    ("signal", "expected"),
+    [
+        ("memory", ["shop/web-1", "reports/archive-1", "reports/nightly-1"]),
+        ("pids", ["reports/nightly-1", "reports/archive-1", "shop/web-1"]),
+        ("nodefs", ["reports/nightly-1", "shop/web-1", "reports/archive-1"]),
+    ],
+)
+def test_each_signal_has_its_order(capsys: pytest.CaptureFixture[str], signal: str, expected: list[str]) -> None:
+    answer = told(capsys, "--signal", signal, *STATS)
+    assert [place["pod"] for place in answer["order"]] == expected
+    assert answer["never"] == ["kube-system/dns-a"]
+
+
+def test_without_statistics_priority_alone_decides(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = told(capsys, "--signal", "memory")
+    assert [place["priority"] for place in answer["order"]] == [100, 100, 100_000]
+    assert [place["tied"] for place in answer["order"]] == [False, True, False]
+
+
+# Of upstream's own tables (pkg/kubelet/eviction/helpers_test.go), in short: what comes before what.
+
+
+def test_memory_over_its_request_comes_before_priority_before_how_much() -> None:
+    pods = [
+        pod("below-high", 100, memory=400),
+        pod("exceeds-high", 100, memory=100),
+        pod("below-low", 1, memory=400),
+        pod("exceeds-low-much", 1, memory=100),
+        pod("exceeds-low-little", 1, memory=200),
+        pod("unknown", 100, memory=900),
+    ]
+    stats = {each.key: PodStats(memory=300) for each in pods if each.key != "unknown"}
+    assert [place.pod.key for place in rank(pods, stats, "memory")] == [
+        "unknown",
+        "exceeds-low-much",
+        "exceeds-low-little",
+        "exceeds-high",
+        "below-low",
+        "below-high",
+    ]
+
+
+def test_equal_to_its_request_is_not_over_it() -> None:
+    (place,) = rank([pod("p", memory=300)], {"p": PodStats(memory=300)}, "memory")
+    assert place.exceeds is False
+
+
+def test_what_counts_of_a_disk_depends_on_where_images_are() -> None:
+    used = PodStats(root=Disk(100, 1), logs=Disk(20, 2), volumes={"v": Disk(3, 4), "other": Disk(1000, 1000)})
+    counted = {
+        (images, signal): rank([pod("p")], {"p": used}, signal, images=images)[0].used
+        for images in ("shared", "own", "split")
+        for signal in ("nodefs", "imagefs", "containerfs")
+    }
+    assert counted == {
+        ("shared", "nodefs"): 123,
+        ("shared", "imagefs"): 123,
+        ("shared", "containerfs"): 123,
+        ("own", "nodefs"): 23,
+        ("own", "imagefs"): 100,
+        ("own", "containerfs"): 100,
+        ("split", "nodefs"): 123,
+        ("split", "imagefs"): 0,
+        ("split", "containerfs"): 123,
+    }
+
+
+def test_inodes_exceed_a_request_of_none_but_the_request_for_bytes_is_taken_off() -> None:
+    pods = [pod("many", ephemeral_storage=1000), pod("few"), pod("none")]
+    stats = {"many": PodStats(root=Disk(0, 90)), "few": PodStats(root=Disk(0, 10)), "none": PodStats()}
+    places = rank(pods, stats, "nodefs", inodes=True)
+    assert [(place.pod.key, place.exceeds) for place in places] == [("few", True), ("many", True), ("none", False)]
+
+
+def test_pids_go_by_priority_first() -> None:
+    pods = [pod("high-many", 10), pod("low-few", 1), pod("low-many", 1), pod("low-unknown", 1)]
+    stats = {"high-many": PodStats(processes=90), "low-few": PodStats(processes=1), "low-many": PodStats(processes=50)}
+    order = [place.pod.key for place in rank(pods, stats, "pids")]
+    assert order == ["low-unknown", "low-many", "low-few", "high-many"]
+
+
+def test_a_request_of_the_pod_itself_stands_for_those_of_its_containers() -> None:
+    container = {"name": "c", "resources": {"requests": {"memory": "3Gi", "ephemeral-storage": "1Gi"}}}
+    spec: dict[str, Any] = {"containers": [container], "overhead": {"memory": "1Gi", "cpu": "1"}}
+    one = read_pod({"metadata": {"name": "p"}, "spec": spec})
+    assert (one.request("memory"), one.request("cpu")) == (4 * 2**30, 0)
+    own = read_pod({"metadata": {"name": "p"}, "spec": {**spec, "resources": {"requests": {"memory": "5Gi"}}}})
+    assert (own.request("memory"), own.request("ephemeral-storage")) == (6 * 2**30, 0)
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({}, BEST_EFFORT),
+        ({"requests": {"cpu": "0"}}, BEST_EFFORT),
+        ({"requests": {"ephemeral-storage": "1Gi"}}, BEST_EFFORT),
+        ({"requests": {"cpu": "1"}}, BURSTABLE),
+        ({"requests": {"cpu": "1", "memory": "1"}, "limits": {"cpu": "1", "memory": "2"}}, BURSTABLE),
+        ({"requests": {"cpu": "1", "memory": "1"}, "limits": {"cpu": "1", "memory": "1"}}, GUARANTEED),
+    ],
+)
+def test_quality_of_service(resources: dict[str, Any], expected: str) -> None:
+    obj = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": resources}]}}
+    assert read_pod(obj).qos == expected
+
+
+# At the door
+
+
+def test_guaranteed_pods_are_ended_last_and_the_fewest_of_them() -> None:
+    critical = pod("critical", 2_000_000_000)
+    pods = [
+        pod("best", qos=BEST_EFFORT),
+        pod("burst", memory=100),
+        pod("guaranteed-small", qos=GUARANTEED, memory=100),
+        pod("guaranteed-large", qos=GUARANTEED, memory=300),
+    ]
+    assert names(pods_to_preempt(critical, pods, {"memory": 100})) == ["burst"]
+    assert names(pods_to_preempt(critical, pods, {"memory": 200})) == ["burst", "guaranteed-small"]
+    assert names(pods_to_preempt(critical, pods, {"memory": 350})) == ["burst", "guaranteed-large"]
+    assert names(pods_to_preempt(critical, pods, {"pods": 1})) == ["best"]
+    with pytest.raises(NotEnough):
+        pods_to_preempt(critical, pods, {"memory": 501})
+
+
+def test_critical_pods_are_ended_for_higher_ones_alone() -> None:
+    other = pod("other", 2_000_000_000, memory=100)
+    assert names(pods_to_preempt(pod("node", 2_000_001_000), [other], {"memory": 1})) == ["other"]
+    with pytest.raises(NotEnough):
+        pods_to_preempt(pod("same", 2_000_000_000), [other], {"memory": 1})
+
+
+@given(
+    requests=st.lists(
+        st.tuples(st.sampled_from([BEST_EFFORT, BURSTABLE, GUARANTEED]), st.integers(0, 50), st.integers(0, 50)),
+        max_size=8,
+    ),
+    memory=st.integers(1, 120),
+    storage=st.integers(0, 120),
+)
+def test_what_is_ended_is_enough_and_nobody_too_many(
+    requests: list[tuple[str, int, int]], memory: int, storage: int
+) -> None:
+    pods = [
+        pod(f"p{n}", qos=qos, memory=one if qos != BEST_EFFORT else 0, ephemeral_storage=other)
+        for n, (qos, one, other) in enumerate(requests)
+    ]
+    lacks = {"memory": memory, "ephemeral-storage": storage} if storage else {"memory": memory}
+    try:
+        ended = pods_to_preempt(pod("critical", 2_000_000_000), pods, lacks)
+    except NotEnough:
+        assert any(sum(each.request(name) for each in pods) < amount for name, amount in lacks.items())
+        return
+    assert all(sum(each.request(name) for each in ended) >= amount for name, amount in lacks.items())
+    assert len(set(names(ended))) == len(ended)
+
+
+def test_a_node_with_room_and_a_pod_that_is_not_critical(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = Path("docs/node-pressure/agent.yaml").read_text()
+    (tmp_path / "small.yaml").write_text(text.replace('cpu: "1", memory: 1Gi', "cpu: 100m, memory: 64Mi"))
+    (tmp_path / "plain.yaml").write_text(text.replace("priorityClassName: system-node-critical", "hostNetwork: false"))
+    small = told(capsys, "--admit", str(tmp_path / "small.yaml"))["admission"]
+    assert small == {"pod": "kube-system/agent", "lacks": {}, "refused": False, "ended": []}
+    plain = told(capsys, "--admit", str(tmp_path / "plain.yaml"))["admission"]
+    assert (plain["refused"], plain["ended"]) == (True, [])
+    assert "it is not critical" in run(capsys, *NODE, "--admit", str(tmp_path / "plain.yaml"))[1]
+
+
+# At shutdown
+
+
+@given(
+    st.lists(st.tuples(st.integers(-10, 10), st.integers(0, 99)), min_size=1, unique_by=lambda p: p[0]), st.integers()
+)
+def test_a_group_is_the_highest_that_is_not_above_the_pod(periods: list[tuple[int, int]], number: int) -> None:
+    priority = number % 30 - 15
+    groups = shutdown_groups(periods, [pod("p", priority)])
+    (found,) = [group.priority for group in groups if group.pods]
+    assert found == max((p for p, _ in periods if p <= priority), default=min(p for p, _ in periods))
+    assert [group.priority for group in groups] == sorted(p for p, _ in periods)
+
+
+# What cannot be asked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("a-1",), 2, "--cluster is missing"),
+        (NODE, 2, "say what is asked"),
+        ((*NODE, "--signal", "memory", "--inodes"), 2, "--inodes goes with"),
+        ((*NODE, "--shutdown", "a=b"), 2, "write PRIORITY=SECONDS"),
+        (("b-1", *NODE[1:], "--signal", "memory"), 3, 'there is no node "b-1"'),
+        ((*NODE, "--signal", "memory", "--stats", "docs/node-pressure/node.yaml"), 3, "this is no JSON"),
+        ((*NODE, "--signal", "memory", "--stats", "policies/config/schema.json"), 3, "no /stats/summary"),
+        ((*NODE, "--admit", "docs/headroom/cache.yaml"), 3, "no pod in it"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, said: str
+) -> None:
+    found, _, err = run(capsys, *arguments)
+    assert (found, "Traceback" in err) == (status, False)
+    assert said in err
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=3),
+        lambda c: (
+            st.lists(c)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "memory",
+                        "workingSetBytes",
+                        "containers",
+                        "rootfs",
+                        "usedBytes",
+                        "volume",
+                        "name",
+                        "process_stats",
+                    ]
+                ),
+                c,
+            )
+        ),
+    )
+)
+def test_statistics_may_hold_anything(value: Any) -> None:
+    if isinstance(value, dict):
+        found = read_pod_stats(value)
+        assert found.memory >= 0
+        assert found.disk(("root", "logs", "volumes"), ("", "a")).size >= 0
