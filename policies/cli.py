@@ -32,6 +32,7 @@ class Command(NamedTuple):
 
 COMMANDS: Final[dict[str, Command]] = {
     "lint": Command("policies.commands.lint", "check manifests, with file, line and column"),
+    "completion": Command("policies.cli", "a script by which bash, zsh or fish complete commands", "complete"),
     "explain": Command("policies.commands.explain", "say what a rule means, why, and what to do"),
     "dry-run": Command("policies.commands.dry_run", "what kube-apiserver itself would answer, offline"),
     "preempt": Command("policies.commands.preempt", "whom a pod would push out, and from which node"),
@@ -87,6 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(name, _internal(error), 3)
 
 
+def complete(arguments: Sequence[str]) -> int:
+    """`forewarn completion`, which has to know all of the others."""
+    from policies.commands.completion import main as print_script
+
+    return print_script(arguments, COMMANDS)
+
+
 def _internal(error: Exception) -> str:
     """What is said of a fault of ours, or of a machine with too little memory."""
     if isinstance(error, MemoryError):
@@ -108,6 +116,8 @@ def _print_whatever_comes() -> None:
 
 
 def _run(name: str, arguments: list[str]) -> int:
+    if name == "help" and len(arguments) > 1:
+        name, arguments = arguments[1], [arguments[1], "--help"]
     if name in ("-h", "--help", "help"):
         print(_usage())  # noqa: T201
         return 0 if arguments else 2
@@ -123,7 +133,11 @@ def _run(name: str, arguments: list[str]) -> int:
         print(f"forewarn {name}: {lacks}", file=sys.stderr)  # noqa: T201
         return 3
     if function is None:
-        print(f"forewarn: unknown command {name!r}; see `forewarn --help`", file=sys.stderr)  # noqa: T201
+        from difflib import get_close_matches
+
+        near = get_close_matches(name[:80], COMMANDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "see `forewarn --help`"
+        print(f"forewarn: unknown command {cut(name, 80)!r}; {hint}", file=sys.stderr)  # noqa: T201
         return 2
     return function(arguments[1:])
 

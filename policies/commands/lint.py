@@ -71,7 +71,12 @@ def _lint(
         return _complain(fault, FAILED)
     config = config._replace(options=config.options._replace(minor=release.minor or told))
     given = read_input(
-        options.paths, config, options.namespace or "default", options.context, stdin_name=options.stdin_filename
+        options.paths,
+        config,
+        options.namespace or "default",
+        options.context,
+        options.stdin_filename,
+        as_git=not options.no_gitignore,
     )
     for message in given.unreadable:
         _complain(message, FAILED)
@@ -89,6 +94,7 @@ def _lint(
         except ValueError as fault:
             return _complain(f"{options.baseline}: {fault}", USAGE)
         suppressed += known
+    findings = lint_output.folded(findings)
     for target in outputs:
         try:
             lint_output.write(target, findings, given, options.color, suppressed)
@@ -189,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
     add("--context", action="append", default=[], metavar="PATH", help="read for what it defines, not reported")
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to leave out (repeatable)")
+    add("--no-gitignore", action="store_true", help="read what .gitignore leaves out, too")
     add("--one-apply", action="store_true", help="all files come together, whatever their directories")
     add("--closed", action="store_true", help="there are no classes but those of the input")
     add("--allow-empty", action="store_true", help="an input without objects is clean")
@@ -279,7 +286,7 @@ def _list_files(options: argparse.Namespace, config: Config) -> int:
     def left_out(path: str, what: str) -> None:
         say(f"left out: {path} ({what})")
 
-    for file in find_files(options.paths, left_out=left_out):
+    for file in find_files(options.paths, left_out=left_out, as_git=not options.no_gitignore):
         if any(matches(file.path, pattern) for pattern in config.options.exclude):
             left_out(file.path, "excluded file")
         else:

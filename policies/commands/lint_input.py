@@ -70,6 +70,8 @@ def read_input(
     namespace: str,
     context: Sequence[str] = (),
     stdin_name: str = "",
+    *,
+    as_git: bool = True,
 ) -> Input:
     """Read every file; one that cannot be read is noted and the rest goes on. Of `context`, nothing is reported.
 
@@ -77,7 +79,7 @@ def read_input(
     """
     given, wanted = Input(), wanted_kinds(config)
     exclude = config.options.exclude
-    for file in find_files(paths, left_out=given.leave_out):
+    for file in find_files(paths, left_out=given.leave_out, as_git=as_git):
         if exclude and any(matches(file.path, pattern) for pattern in exclude):
             given.leave_out(file.path, EXCLUDED)
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Final, TextIO
 
 from policies.findings import Finding, listed, one_line, plural, printable
@@ -49,6 +50,27 @@ def write(target: Target, findings: list[Finding], given: Input, color: str, sup
         return
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
         _print(form, report, given, stream, color == "always")
+
+
+FOLDED: Final = frozenset(("priority-class-not-checked",))
+"""Rules that say the same of every object that names a class: once is enough."""
+
+
+def folded(findings: list[Finding]) -> list[Finding]:
+    """The findings, those of such rules once for a class, with the number of objects that it stands for."""
+    counts = Counter((f.rule, str(f.detail.get("class"))) for f in findings if f.rule in FOLDED)
+    kept, told = [], set()
+    for finding in findings:
+        key = (finding.rule, str(finding.detail.get("class")))
+        if key in told:
+            continue
+        if key in counts:
+            told.add(key)
+            more = counts[key] - 1
+            suffix = f" (and {plural(more, 'more object')} that name{'s' if more == 1 else ''} it)" if more else ""
+            finding = finding._replace(message=finding.message + suffix)
+        kept.append(finding)
+    return kept
 
 
 def report_of(findings: list[Finding], given: Input, suppressed: int = 0) -> Report:

@@ -18,6 +18,7 @@ _PLURALS: Final = {
     "link out of the tree": "links out of the tree",
     "pipe or device": "pipes or devices",
     "chart's templates": "charts' templates",
+    "file or directory ignored by git": "files or directories ignored by git",
 }
 
 

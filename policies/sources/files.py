@@ -10,6 +10,8 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from policies.manifests import MAX_FILE
 from policies.sources.errors import SourceError
+from policies.sources.gitignore import NAME as GITIGNORE
+from policies.sources.gitignore import Ignores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +23,7 @@ HIDDEN: Final = "hidden directory"
 OUTSIDE: Final = "link out of the tree"
 NO_FILE: Final = "pipe or device"
 TEMPLATES: Final = "chart's templates"
+IGNORED: Final = "file or directory ignored by git"
 _BLOCK: Final = 1 << 16
 _REPOSITORY: Final = (".git", ".hg", ".svn")
 """Hidden directories in which nobody expects manifests: not worth a word."""
@@ -55,20 +58,22 @@ def find_files(
     paths: Iterable[str],
     suffixes: tuple[str, ...] = MANIFESTS,
     left_out: Callable[[str, str], None] = _unnoticed,
+    *,
+    as_git: bool = False,
 ) -> Iterator[File]:
     """The files among these paths: one that is named as it is, `-` too; of a directory those with a suffix, sorted.
 
     `left_out` is told the path of what a directory holds and is not read, and what it is: hidden directories, links
     that lead out of the directory, pipes and devices, and the templates of charts, which are no manifests yet. Every
     file comes once, however many paths lead to it. What cannot be looked into is named all the same, so that reading it
-    says why.
+    says why. `as_git`: what a .gitignore names is left out, in a work tree of git.
     """
     seen: set[str] = set()
     for path in paths:
         if path == STDIN or not os.path.isdir(path):
             found: Iterable[File] = (File(path),)
         else:
-            found = _Walk(path, suffixes, left_out).files()
+            found = _Walk(path, suffixes, left_out, as_git=as_git).files()
         for file in found:
             real = file.path if file.path == STDIN else os.path.realpath(file.path)
             if real not in seen:
@@ -79,11 +84,15 @@ def find_files(
 class _Walk:
     """One directory: depth first, by name."""
 
-    def __init__(self, root: str, suffixes: tuple[str, ...], left_out: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, root: str, suffixes: tuple[str, ...], left_out: Callable[[str, str], None], *, as_git: bool
+    ) -> None:
         self._root, self._real = root, os.path.realpath(root)
         self._suffixes, self._left_out = suffixes, left_out
         self._seen: set[tuple[int, int]] = set()
         """The directories on the way and before, so that links make no loop."""
+        above = Ignores.above(root) if as_git else None
+        self._ignores = {} if above is None else {root: above}
 
     def files(self) -> Iterator[File]:
         """The files with one of the suffixes."""
@@ -111,9 +120,28 @@ class _Walk:
                 children = [*entries]
             if any(child.name == "Chart.yaml" for child in children):
                 children = [child for child in children if not self._is_template(child)]
-            return sorted(filter(self._is_let_in, children), key=lambda entry: entry.name)
+            let_in = sorted(filter(self._is_let_in, children), key=lambda entry: entry.name)
+            return self._heard_of(path, children, let_in) if path in self._ignores else let_in
         except OSError:
             return None
+
+    def _heard_of(
+        self, path: str, all_of_it: list[os.DirEntry[str]], let_in: list[os.DirEntry[str]]
+    ) -> list[os.DirEntry[str]]:
+        """What git does not ignore of what is let in."""
+        ignores = self._ignores.pop(path)
+        if any(entry.name == GITIGNORE for entry in all_of_it):
+            ignores = ignores.within(path)
+        kept = []
+        for entry in let_in:
+            is_directory = _is_directory(entry)
+            if ignores.ignore(entry.path, is_directory=is_directory):
+                self._left_out(entry.path, IGNORED)
+                continue
+            kept.append(entry)
+            if is_directory:
+                self._ignores[entry.path] = ignores
+        return kept
 
     def _is_template(self, entry: os.DirEntry[str]) -> bool:
         """Whether, in a chart's directory, this is the one that helm renders."""

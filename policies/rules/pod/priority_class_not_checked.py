@@ -54,4 +54,5 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             f"PriorityClass {quote(name)} was not looked up: no cluster given, no class in the input",
             template.at("priorityClassName"),
             "give the classes along, or --cluster",
+            detail={"class": name},
         )

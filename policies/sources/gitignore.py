@@ -1,0 +1,140 @@
+"""What a work tree's .gitignore files leave out. Source: git's Documentation/gitignore.adoc.
+
+git itself is not asked: in a tree that somebody else made, its configuration would choose what git runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from fnmatch import translate
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NAME: Final = ".gitignore"
+_LONGEST: Final = 1 << 18
+_MOST: Final = 1_000
+"""Patterns of one file that are heard."""
+_DEEPEST: Final = 100
+_ESCAPED: Final = re.compile(r"\\(.)")
+_ANY: Final = "**"
+
+
+class _Pattern(NamedTuple):
+    """One line. `steps`: of the path from the file's directory; one alone is a name at any depth."""
+
+    steps: tuple[str, ...]
+    negated: bool
+    directories_only: bool
+
+
+class Ignores:
+    """The .gitignore files on the way to a directory, the outermost first."""
+
+    def __init__(self, files: tuple[tuple[str, tuple[_Pattern, ...]], ...] = ()) -> None:
+        self._files = files
+
+    @classmethod
+    def above(cls, directory: str) -> Ignores | None:
+        """What holds for a directory from those above it; None where it is in no work tree of git."""
+        path, above = os.path.realpath(directory), list[str]()
+        for _ in range(_DEEPEST):
+            if os.path.lexists(os.path.join(path, ".git")):
+                found = cls()
+                for parent in reversed(above):
+                    found = found.within(parent)
+                return found
+            parent = os.path.dirname(path)
+            if parent == path:
+                break
+            path = parent
+            above.append(path)
+        return None
+
+    def within(self, directory: str) -> Ignores:
+        """The same with a directory's own file."""
+        patterns = tuple(_patterns(os.path.join(directory, NAME)))
+        return Ignores((*self._files, (directory, patterns))) if patterns else self
+
+    def ignore(self, path: str, *, is_directory: bool) -> bool:
+        """Whether git leaves a path out: the last pattern that matches decides, of the innermost file that has one."""
+        for base, patterns in reversed(self._files):
+            inside = path.startswith(base + os.sep)
+            steps = tuple((path[len(base) + 1 :] if inside else os.path.relpath(path, base)).split(os.sep))
+            for pattern in patterns:
+                if (is_directory or not pattern.directories_only) and _matches(pattern.steps, steps):
+                    return not pattern.negated
+        return False
+
+
+def _patterns(file: str) -> Iterator[_Pattern]:
+    """The patterns of a file, the last line first; nothing where it cannot be read."""
+    try:
+        with open(file, "rb") as stream:
+            lines = stream.read(_LONGEST).decode("utf-8", "replace").split("\n")[:_MOST]
+    except OSError:
+        return
+    for line in reversed(lines):
+        text = line.rstrip("\r")
+        if not text.endswith("\\ "):
+            text = text.rstrip(" ")
+        if not text or text.startswith("#"):
+            continue
+        negated = text.startswith("!")
+        body = text.removeprefix("!")
+        directories_only = body.endswith("/")
+        body = body.rstrip("/")
+        given = [step for step in body.split("/") if step]
+        steps = tuple(step for step, before in zip(given, ["", *given], strict=False) if (step, before) != (_ANY, _ANY))
+        if not steps:
+            continue
+        if "/" in body and len(steps) == 1:
+            steps = ("", *steps)  # a leading slash: here, and no deeper
+        yield _Pattern(steps, negated, directories_only)
+
+
+def _matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
+    if len(pattern) == 1:
+        return _step(pattern[0])(steps[-1]) is not None
+    return _path_matches(tuple(step for step in pattern if step), steps)
+
+
+def _path_matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
+    """Whether all of a path is as a pattern has it: by the places in the pattern where one may be after each step."""
+    at = _skipped({0}, pattern)
+    for step in steps:
+        after = set()
+        for place in at:
+            if place < len(pattern):
+                if pattern[place] == _ANY:
+                    after.update({place, len(pattern)} if place == len(pattern) - 1 else {place})
+                elif _step(pattern[place])(step):
+                    after.add(place + 1)
+        at = _skipped(after, pattern)
+        if not at:
+            return False
+    return len(pattern) in at
+
+
+def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
+    """The same, where `**` may stand for no directory; at the end it stands for something."""
+    found = set(places)
+    for place in sorted(places):
+        here = place
+        while here < len(pattern) - 1 and pattern[here] == _ANY:
+            here += 1
+            found.add(here)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _step(pattern: str) -> Callable[[str], object]:
+    """The match of one step. `fnmatch` does not go back and forth, however many stars there are."""
+    return re.compile(translate(_ESCAPED.sub(_literal, pattern))).match
+
+
+def _literal(escaped: re.Match[str]) -> str:
+    return f"[{escaped[1]}]" if escaped[1] in "*?[" else escaped[1]

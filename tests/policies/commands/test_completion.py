@@ -1,0 +1,67 @@
+"""What shells complete, and what the command says of itself."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from policies.cli import COMMANDS, main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: p{}}}\nspec: {{priorityClassName: {}}}\n"
+
+
+def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["completion", shell]) == 0
+    return capsys.readouterr().out
+
+
+def test_bash_completes_commands_options_and_their_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c").write_text(script("bash", capsys))
+    said = [("forewarn", "s"), ("forewarn", "lint", "--fail"), ("forewarn", "lint", "--fail-on", "w")]
+    lines = ["source ./c"]
+    for words in said:
+        lines += [f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _forewarn; echo ${{COMPREPLY[@]}}"]
+    shell = shutil.which("bash") or pytest.skip("no bash")
+    done = subprocess.run([shell, "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    commands, option, value = done.stdout.splitlines()
+    assert commands.split() == [name for name in COMMANDS if name.startswith("s")]
+    assert (option, value) == ("--fail-on", "warning")
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_scripts_name_every_command(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = script(shell, capsys)
+    assert all(name in text for name in COMMANDS)
+    assert "fail-on" in text
+    found = shutil.which(shell)
+    if found:
+        (tmp_path / "c").write_text(text)
+        subprocess.run([found, "-n", str(tmp_path / "c")], check=True)
+
+
+def test_help_takes_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["help", "lint"])
+    assert capsys.readouterr().out.startswith("usage: forewarn lint")
+
+
+def test_a_misspelt_command_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lnt"]) == 2
+    assert "did you mean 'lint'?" in capsys.readouterr().err
+    assert main(["x" * 10_000]) == 2
+    assert len(capsys.readouterr().err) < 200
+
+
+def test_a_class_that_was_not_looked_up_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.yaml").write_text(POD.format(number, "gold" if number else "silver"))
+    assert main(["lint", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("[priority-class-not-checked]") == 2
+    assert "no class in the input (and 2 more objects that name it)" in out
