@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.lint import FAIL_ON, named_rules, read_baseline, write_baseline
+from policies.commands.known_findings import named_rules, read_baseline, write_baseline
+from policies.commands.lint_options import FAIL_ON
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import os
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.commands import lint_output
+from policies.commands.known_findings import named_rules, read_baseline, write_baseline
 from policies.commands.lint_input import Input, as_update, as_updates, read_input
-from policies.commands.release import add_release_options, release_of, settle
+from policies.commands.lint_options import FAIL_ON, lint_parser
+from policies.commands.release import release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 from policies.evaluator import Phase, count_open, evaluate
-from policies.findings import Finding, Severity, plural
+from policies.findings import Finding, plural
 from policies.objects.reviewed_object import ChangeSet
 from policies.sources import SourceError, find_files
-from policies.terminal import COLOR_CHOICES, columns, complain, say
+from policies.terminal import complain, say
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
 
     from policies.cluster import ClusterSnapshot
@@ -35,12 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["as_update", "main", "read_input"]
 
 OK, FINDINGS, USAGE, FAILED = range(4)
-FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do the job."""
-    parser = _parser()
+    parser = lint_parser()
     options = parser.parse_args(arguments)
     if options.list_rules:
         _list_rules()
@@ -58,6 +57,17 @@ def main(arguments: Sequence[str]) -> int:
         return _lint(options, outputs, config, baseline, release)
 
 
+class _Judged(NamedTuple):
+    """What was read, and what there is to say of it: less what is suppressed, before the baseline is taken off."""
+
+    given: Input
+    grouping: Grouping
+    findings: list[Finding]
+    suppressed: int
+    unjudged: int
+    cluster: ClusterSnapshot | None
+
+
 def _lint(
     options: argparse.Namespace,
     outputs: list[Target],
@@ -66,9 +76,22 @@ def _lint(
     release: Release,
 ) -> int:
     try:
-        cluster, told = _cluster(options.cluster, config, release)
+        judged = _judge(options, config, release)
+        if options.diff:
+            return _show(judged, config)
+        while options.fix and _mend(judged, config):
+            options.fix -= 1  # what is mended may bring something else to light
+            judged = _judge(options, config, release)
     except SourceError as fault:
         return _complain(fault, FAILED)
+    for message in judged.given.unreadable:
+        _complain(message, FAILED)
+    return _report(options, outputs, judged, baseline)
+
+
+def _judge(options: argparse.Namespace, config: Config, release: Release) -> _Judged:
+    """Read and judge everything. Raises SourceError."""
+    cluster, told = _cluster(options.cluster, config, release)
     config = config._replace(options=config.options._replace(minor=release.minor or told))
     given = read_input(
         options.paths,
@@ -78,14 +101,37 @@ def _lint(
         options.stdin_filename,
         as_git=not options.no_gitignore,
     )
-    for message in given.unreadable:
-        _complain(message, FAILED)
     grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
     found, unjudged = _findings(grouping, given, cluster, config)
     findings, suppressed = _left(found, given, config, with_cluster=cluster is not None)
+    return _Judged(given, grouping, findings, suppressed, unjudged, cluster)
+
+
+def _mend(judged: _Judged, config: Config) -> bool:
+    """Whether anything could be mended, and was. Raises SourceError."""
+    from policies.commands import lint_fix
+
+    found = list(lint_fix.mended(judged.findings, judged.given, config, judged.cluster))
+    lint_fix.write(found)
+    return bool(found)
+
+
+def _show(judged: _Judged, config: Config) -> int:
+    from policies.commands import lint_fix
+
+    for message in judged.given.unreadable:
+        _complain(message, FAILED)
+    found = list(lint_fix.mended(judged.findings, judged.given, config, judged.cluster))
+    lint_fix.show(found)
+    return FAILED if judged.given.unreadable else FINDINGS if found else OK
+
+
+def _report(
+    options: argparse.Namespace, outputs: list[Target], judged: _Judged, baseline: dict[str, Any] | None
+) -> int:
+    given, findings, suppressed, gone = judged.given, judged.findings, judged.suppressed, 0
     if options.write_baseline and not write_baseline(options.write_baseline, findings):
         return FAILED
-    gone = 0
     if baseline is not None:
         from policies.suppressions import less_baseline
 
@@ -103,8 +149,8 @@ def _lint(
                 raise
             return _complain(f"{target[1] or fault.filename}: {fault.strerror}", FAILED)
     if not options.quiet:
-        lint_output.summarize(findings, given, grouping, suppressed)
-        _tell(unjudged, gone)
+        lint_output.summarize(findings, given, judged.grouping, suppressed)
+        _tell(judged.unjudged, gone)
     return _status(options, given, findings)
 
 
@@ -157,68 +203,6 @@ def _left(found: list[Finding], given: Input, config: Config, *, with_cluster: b
     return suppress(found, suppressions, config.told, today, with_cluster=with_cluster, read=given.reported)
 
 
-def read_baseline(path: str | None) -> dict[str, Any] | None:
-    """What a baseline file holds. Raises ValueError."""
-    if path is None:
-        return None
-    from policies.config.document import contents
-
-    found = json.loads(contents(path))
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: this is no baseline")
-    return found
-
-
-def write_baseline(path: str, findings: list[Finding], command: str = "lint") -> bool:
-    """Write what is found now as a baseline; False, and said, where that cannot be."""
-    from policies.suppressions import baseline_of
-
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(json.dumps(baseline_of(findings), indent=1) + "\n")
-    except OSError as fault:
-        complain(command, f"{path}: {fault.strerror}", FAILED)
-        return False
-    return True
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="forewarn lint",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Check manifests: files, directories (.yaml, .yml, .json) or - for standard input.",
-        epilog="Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or configuration, "
-        "3 could not do the job.",
-    )
-    add = parser.add_argument
-    add("paths", nargs="*", default=["."], metavar="PATH", help="what to check (default: this directory)")
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
-    add("--context", action="append", default=[], metavar="PATH", help="read for what it defines, not reported")
-    add("--exclude", action="append", default=[], metavar="PATTERN", help="files to leave out (repeatable)")
-    add("--no-gitignore", action="store_true", help="read what .gitignore leaves out, too")
-    add("--one-apply", action="store_true", help="all files come together, whatever their directories")
-    add("--closed", action="store_true", help="there are no classes but those of the input")
-    add("--allow-empty", action="store_true", help="an input without objects is clean")
-    add("-n", "--namespace", help="namespace of objects without one (default: default)")
-    add("--stdin-filename", default="", metavar="NAME", help="what standard input is called")
-    add_release_options(add)
-    add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
-    add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
-    add("--select", action="append", default=[], metavar="RULE", help="only these rules (repeatable, or with commas)")
-    add("--ignore", action="append", default=[], metavar="RULE", help="not these rules (repeatable, or with commas)")
-    add("--baseline", metavar="FILE", help="findings that are known and not told")
-    add("--write-baseline", metavar="FILE", help="write what is found now as a baseline")
-    formats = ", ".join(lint_output.FORMATS)
-    add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=f"{formats} (repeatable; default: text)")
-    add("--fail-on", choices=FAIL_ON, default="error", help="least severity for exit status 1 (default: error)")
-    add("--exit-zero", action="store_true", help="exit status 0 whatever is found")
-    add("-q", "--quiet", action="store_true", help="no summary")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
-    add("--list-rules", action="store_true", help="every rule with its severity and default action")
-    add("--list-files", action="store_true", help="the files that would be read, and what is left out")
-    return parser
-
-
 def _cluster(sources: list[str], config: Config, release: Release) -> tuple[ClusterSnapshot | None, int | None]:
     """The cluster's state, and the minor that it says it runs, where that is a known one."""
     if not sources:
@@ -249,19 +233,6 @@ def _config(options: argparse.Namespace) -> Config:
     )
     selected, ignored = (named_rules(given) for given in (options.select, options.ignore))
     return config._replace(options=more, selected=selected, unheard=ignored)
-
-
-def named_rules(given: list[str]) -> frozenset[str]:
-    """The rules that are named. Raises ValueError."""
-    names = frozenset(name for item in given for name in item.split(",") if name)
-    if names:
-        from policies.rules import RULES
-        from policies.rules.support.names import nearest
-
-        known = {rule.ID for rule in RULES}
-        for name in sorted(names - known):
-            raise ValueError(f'no rule "{name}"{nearest(name, known) or "; --list-rules has them all"}')
-    return names
 
 
 def _tell(unjudged: int, gone: int) -> None:

@@ -1,0 +1,51 @@
+"""Baselines, and rules by name: what `lint` and `audit` leave unsaid."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from policies.terminal import complain
+
+if TYPE_CHECKING:
+    from policies.findings import Finding
+
+FAILED = 3
+
+
+def read_baseline(path: str | None) -> dict[str, Any] | None:
+    """What a baseline file holds. Raises ValueError."""
+    if path is None:
+        return None
+    from policies.config.document import contents
+
+    found = json.loads(contents(path))
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: this is no baseline")
+    return found
+
+
+def write_baseline(path: str, findings: list[Finding], command: str = "lint") -> bool:
+    """Write what is found now as a baseline; False, and said, where that cannot be."""
+    from policies.suppressions import baseline_of
+
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(json.dumps(baseline_of(findings), indent=1) + "\n")
+    except OSError as fault:
+        complain(command, f"{path}: {fault.strerror}", FAILED)
+        return False
+    return True
+
+
+def named_rules(given: list[str]) -> frozenset[str]:
+    """The rules that are named. Raises ValueError."""
+    names = frozenset(name for item in given for name in item.split(",") if name)
+    if names:
+        from policies.rules import RULES
+        from policies.rules.support.names import nearest
+
+        known = {rule.ID for rule in RULES}
+        for name in sorted(names - known):
+            raise ValueError(f'no rule "{name}"{nearest(name, known) or "; --list-rules has them all"}')
+    return names

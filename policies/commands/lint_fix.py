@@ -1,0 +1,113 @@
+"""`forewarn lint --fix` and `--diff`: what is safe to mend is mended, or shown as a patch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import defaultdict
+from contextlib import suppress
+from difflib import unified_diff
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.commands.lint_input import wanted_kinds
+from policies.findings import cut, plural
+from policies.fixes import applied, edits_of
+from policies.kinds import PRIORITY_CLASS
+from policies.manifests import read
+from policies.objects.fields import group_kind
+from policies.objects.priority_class import SYSTEM_CLASSES
+from policies.sources import SourceError, read_file
+from policies.sources.files import reason
+from policies.terminal import clean, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.commands.lint_input import Input
+    from policies.config.model import Config
+    from policies.findings import Finding
+
+
+class Mended(NamedTuple):
+    """A file before and after, and how many findings are gone."""
+
+    path: str
+    before: bytes
+    after: bytes
+    findings: int
+
+
+def class_names(given: Input, cluster: ClusterSnapshot | None) -> set[str]:
+    """The names of all classes that there are."""
+    defined = {m.subject.ref.name for m in given.members if group_kind(m.subject.object) == PRIORITY_CLASS}
+    return defined | set(cluster.priority_classes if cluster else (c.name for c in SYSTEM_CLASSES))
+
+
+def mended(
+    findings: Sequence[Finding], given: Input, config: Config, cluster: ClusterSnapshot | None
+) -> Iterator[Mended]:
+    """Each file in which something can be mended safely, as it would be."""
+    by_file: dict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        by_file[finding.location.file].append(finding)
+    names = class_names(given, cluster)
+    for name, found in by_file.items():
+        file = given.sources.get(name)
+        if file is None or file.is_stream:
+            continue
+        try:
+            before = read_file(file)
+        except SourceError:
+            continue  # it was told when it was read
+        edits = [edit for edit in edits_of(found, before, names) if edit.is_safe]
+        after = applied(before, edits)
+        if edits and _is_sound(before, after, name, config):
+            yield Mended(file.path, before, after, len(edits))
+
+
+def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
+    """Whether the text still says as much as before: as many objects, and nothing new that cannot be read."""
+    wanted = wanted_kinds(config)
+    old, new = read(before, name, wanted), read(after, name, wanted)
+    return (old.objects, len(old.subjects), len(old.diagnostics)) == (
+        new.objects,
+        len(new.subjects),
+        len(new.diagnostics),
+    )
+
+
+def write(found: Sequence[Mended]) -> None:
+    """Put the files in place, each at once, and say so. Raises SourceError."""
+    for file in found:
+        try:
+            _replace(os.path.realpath(file.path), file.after)
+        except OSError as fault:
+            raise SourceError(file.path, reason(fault)) from None
+    if found:
+        say(f"{plural(sum(file.findings for file in found), 'finding')} mended in {plural(len(found), 'file')}")
+
+
+def _replace(path: str, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".forewarn-")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        shutil.copymode(path, temporary)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def show(found: Sequence[Mended]) -> None:
+    """Print a patch for `patch -p0`."""
+    for file in found:
+        before, after = (
+            text.decode("utf-8", "replace").splitlines(keepends=True) for text in (file.before, file.after)
+        )
+        for line in unified_diff(before, after, file.path, file.path):
+            ending = "" if line.endswith("\n") else "\n\\ No newline at end of file"
+            print(clean(cut(line.rstrip("\r\n"), 10_000), color=False) + ending)  # noqa: T201
