@@ -140,7 +140,8 @@ def test_no_text_of_the_input_speaks_to_the_terminal_or_to_github(tmp_path: Path
 def test_names_of_files_are_printed_as_they_can_be(tmp_path: Path) -> None:
     names = (b"bytes\xff.yaml", b"escape\x1b[2J.yaml", b"line\n::error::x.yaml", b"::error::x.yaml")
     for number, name in enumerate(names):
-        (tmp_path / os.fsdecode(name)).write_text(POD.replace("name: a", f"name: a{number}"))
+        text = POD.replace("name: a", f"name: a{number}").replace("gold", f"gold{number}")
+        (tmp_path / os.fsdecode(name)).write_text(text)
     done = subprocess.run(
         [sys.executable, "-m", "policies.cli", "lint", *sorted(os.listdir(tmp_path)), "-o", "text", "-o", "json=out"],
         cwd=tmp_path,
