@@ -19,6 +19,8 @@ MAX_DEPTH: Final = 256
 _FEW: Final = 20
 """From so many questions on it pays to know where all lines end."""
 
+_GO_SPACE: Final = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""What Go's unicode.IsSpace takes for one: a separator may have it behind it."""
 _LINE_END: Final = re.compile("\n")
 _SEPARATOR: Final = re.compile(rb"^---([^\n]*)(?:\n|\Z)", re.MULTILINE)
 
@@ -44,6 +46,8 @@ class Document:
     def __init__(self, data: bytes, file: str, line: int = 0, column: int = 0) -> None:
         self.data, self.file, self.line, self.column = data, file, line, column
         self._asked = 0
+        self.masks = ""
+        """Characters that stand for others in this text (`yaml.lenient`); empty: none."""
 
     @cached_property
     def text(self) -> str:
@@ -82,8 +86,8 @@ def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Do
     """
     start, broken = 0, False
     for match in _SEPARATOR.finditer(data) if b"---" in data else ():
-        rest = match[1].strip()
-        proper = not rest or rest.startswith(b"#")
+        rest = match[1].decode("utf-8", "replace").strip(_GO_SPACE)
+        proper = not rest or rest.startswith("#")
         if proper and not broken and match.start() == start:
             continue  # The first line of a document: kubectl leaves it there.
         if not broken:
@@ -93,8 +97,7 @@ def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Do
         broken = not proper
         if broken:
             here = Document(match[0], file, line - match[0].count(b"\n"))
-            shown = rest[:40].decode("utf-8", "replace")
-            yield here, Fault(f"only a comment may follow the separator ---, not {shown!r}", 3)
+            yield here, Fault(f"only a comment may follow the separator ---, not {rest[:40]!r}", 3)
     if not broken:
         rest = data[start:] if start else data
         yield Document(rest if rest.endswith(b"\n") else rest + b"\n", file, line, column)

@@ -13,6 +13,7 @@ from policies.manifests.json.text import JsonReader, NotJson
 from policies.manifests.object_finder import ObjectFinder
 from policies.manifests.yaml.construct import Construction
 from policies.manifests.yaml.grammar import check, check_as_kubectl
+from policies.manifests.yaml.lenient import leniently
 from policies.manifests.yaml.nodes import compose
 from policies.manifests.yaml.quick import UNUSUAL, quick_value
 from policies.manifests.yaml.source import Tree, YamlSource
@@ -91,7 +92,7 @@ class _FileReader:
             try:
                 if fault is not None:
                     raise fault
-                self._document(document)
+                leniently(self._document, document)
             except Fault as found:
                 self.fault(document, found)
 
@@ -127,12 +128,7 @@ class _FileReader:
     def json(self, data: bytes) -> None:
         """Read a stream of JSON values; where the first or second is none, the rest as YAML, as kubectl does."""
         document = Document(data, self._file)
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            start = len(data[: error.start].decode())
-            self.fault(document, Fault(f"invalid UTF-8: {error.reason}", start, start + 1))
-            return
+        text = document.text  # what is no UTF-8 is U+FFFD to kubectl
         values, spans = JsonReader(text), Spans(document)
         position, count = values.skip(0), 0
         while position < len(text):

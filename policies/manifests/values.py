@@ -9,6 +9,7 @@ from policies.manifests.documents import Document, Fault, as_utf8, split
 from policies.manifests.object_finder import filled_in, items_of
 from policies.manifests.yaml.construct import Construction
 from policies.manifests.yaml.grammar import check_as_kubectl
+from policies.manifests.yaml.lenient import leniently
 from policies.manifests.yaml.nodes import compose
 from policies.manifests.yaml.quick import UNUSUAL, quick_value
 
@@ -47,13 +48,13 @@ def _values(document: Document) -> Iterator[Value]:
         try:
             parent = _value(cut[0])
             for item in cut[1] if items_of(parent) is not None else ():
-                yield Value(filled_in(_value(item), parent), item.line + 1)
+                yield Value(filled_in(leniently(_value, item), parent), item.line + 1)
         except Fault:
             pass  # An anchor in another item, or a fault indeed: the whole document will tell. What came, comes again.
         else:
             if items_of(parent) is not None:
                 return
-    value = _value(document)
+    value = leniently(_value, document)
     if value is not None:
         yield Value(value, document.line + 1)
 

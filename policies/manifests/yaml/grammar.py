@@ -22,7 +22,7 @@ _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 
 def check(document: Document) -> None:
     """Only see whether the text can be parsed: many times faster than reading it. Raises Fault."""
-    events = parser(document.data)
+    events = parser(document)
     try:
         if hasattr(events, "raw_parse"):
             events.raw_parse()
@@ -39,7 +39,7 @@ def check_as_kubectl(document: Document) -> None:
         return
     flow = 0
     try:
-        for event in _all(parser(document.data)):
+        for event in _all(parser(document)):
             kind = type(event)
             if kind is ScalarEvent:
                 if event.style == '"':

@@ -63,7 +63,7 @@ def followed(node: Node) -> Scalar | Collection:
 
 def compose(document: Document) -> tuple[Node | None, Fault | None]:
     """The root of the document, None where it is empty, and what is wrong with text behind its end. Raises Fault."""
-    next_event: Callable[[], Any] = parser(document.data).get_event
+    next_event: Callable[[], Any] = parser(document).get_event
     root: Node | None = None
     last: Any = None
     try:

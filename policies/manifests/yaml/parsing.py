@@ -21,8 +21,13 @@ _IN_OTHER_WORDS: Final = {
 }
 
 
-def parser(data: bytes) -> Any:
-    """An event parser over YAML text; it finds out the encoding."""
+def parser(document: Document) -> Any:
+    """An event parser over the text of a document."""
+    events = _parser(document.data)
+    return Unmasking(events, document.masks) if document.masks else events
+
+
+def _parser(data: bytes) -> Any:
     try:
         from yaml.cyaml import CParser  # type: ignore[attr-defined]
     except ImportError:
@@ -43,6 +48,27 @@ def _python_parser(data: bytes) -> Any:
             Parser.__init__(self)
 
     return PythonParser(data)
+
+
+class Unmasking:
+    """The events of text in which characters stand for others, with what they stand for."""
+
+    def __init__(self, events: Any, masks: str) -> None:
+        self._events = events
+        self._colon, self._backslash = masks[0], masks[1]
+
+    def get_event(self) -> Any:
+        """The next event."""
+        event = self._events.get_event()
+        value = getattr(event, "value", None)
+        if value:
+            before_quote = "" if event.style == '"' else "\\"
+            event.value = value.replace(self._colon, ":").replace(self._backslash, before_quote)
+        return event
+
+    def check_event(self) -> bool:
+        """Whether there is one."""
+        return bool(self._events.check_event())
 
 
 def extent(event: Any) -> tuple[int, int]:

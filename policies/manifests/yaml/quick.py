@@ -40,7 +40,7 @@ def quick_value(document: Document) -> Any:
     UNUSUAL: a fault, an anchor, a tag, a merge, a key given twice, a key that is no string, deep nesting, a very long
     scalar, or a scalar that deserves a remark. Reading by nodes is right for all of them, and for all others too.
     """
-    next_event: Callable[[], Any] = parser(document.data).get_event
+    next_event: Callable[[], Any] = parser(document).get_event
     try:
         next_event()
         if type(next_event()) is not DocumentStartEvent:

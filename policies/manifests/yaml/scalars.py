@@ -140,7 +140,7 @@ def _convert(text: str, value: JsonScalar, tag: str) -> JsonScalar:
         return text
     if tag == _TAG + found:
         return value
-    if tag == _FLOAT and isinstance(value, int) and value < 2**63:
+    if tag == _FLOAT and isinstance(value, int) and not isinstance(value, bool) and value < 2**63:
         return float(value)
     raise Unreadable(f"cannot decode !!{found} `{text[:60]}` as a !!{_RESOLVED[tag]}")
 

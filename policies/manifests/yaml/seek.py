@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def seek(document: Document, path: Path) -> Scalar | None:
     """The scalar at a path of a document that `quick_value` could read; None where there is none, or an empty one."""
-    next_event: Callable[[], Any] = parser(document.data).get_event
+    next_event: Callable[[], Any] = parser(document).get_event
     next_event()
     next_event()
     event = next_event()

@@ -63,10 +63,10 @@ def test_a_fault_says_where_and_what(text: str, line: int, column: int, says: st
 
 @pytest.mark.parametrize(
     ("data", "column"),
-    [(b"a: \xff\n", 4), ("é: ".encode() + b"\xc3\n", 4), (b"a: caf\xe9\n", 7), (b'{"a": "\xff"}', 8)],
+    [(b"a: \xff\n", 4), ("é: ".encode() + b"\xc3\n", 4), (b"a: caf\xe9\n", 7)],
 )
 def test_what_is_not_utf_8_is_a_fault(data: bytes, column: int) -> None:
-    diagnostic = _one(b"# x\n" + data if data[:1] != b"{" else data, "parse-error")
+    diagnostic = _one(b"# x\n" + data, "parse-error")
     assert diagnostic.location.column == column
     assert "UTF-8" in diagnostic.message
 
