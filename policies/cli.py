@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "preempt": Command("policies.commands.preempt", "whom a pod would push out, and from which node"),
     "simulate": Command("policies.commands.simulate", "what becomes of a cluster, one event after the other"),
     "whatif": Command("policies.commands.whatif", "what a lost zone, a drained node or a changed class comes to"),
+    "test": Command("policies.commands.test", "whether what you promise of a cluster holds"),
     "headroom": Command("policies.commands.headroom", "how many more replicas fit, and what runs out first"),
     "audit": Command("policies.commands.audit", "check what is in a cluster, and what its next restarts would do"),
     "node-pressure": Command("policies.commands.node_pressure", "whom the kubelet ends first on a node"),

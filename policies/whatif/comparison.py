@@ -52,12 +52,23 @@ class Push(NamedTuple):
     node: str
     by: str
     by_workload: str
+    by_namespace: str
+    by_class: str
     by_priority: int
     victim: str
     workload: str
     namespace: str
     priority_class: str
     priority: int
+
+
+class Bound(NamedTuple):
+    """When the last pod of a workload was bound that got a node at all, in seconds."""
+
+    workload: str
+    namespace: str
+    priority_class: str
+    t: float
 
 
 class Answer(NamedTuple):
@@ -76,6 +87,8 @@ class Answer(NamedTuple):
     budgets: Mapping[str, tuple[int, int]]
     stuck: Mapping[str, Sequence[str]]
     unread: Sequence[str]
+    bound: Sequence[Bound]
+    simulation: Simulation
     summary: Summary
     anyway: Summary | None
 
@@ -106,6 +119,8 @@ def ask(question: Question, world: World, progress: Callable[[float, int], None]
         budgets={name: counts for name, counts in _short_budgets(simulation).items() if name not in budgets},
         stuck={name: left for name in question.drained if (left := _stuck(simulation, name))},
         unread=sorted(simulation.controllers.unreadable.values()),
+        bound=_bound(simulation),
+        simulation=simulation,
         summary=summary,
         anyway=None if _at_rest(world) else _without(world),
     )
@@ -161,6 +176,8 @@ def _pushes(simulation: Simulation) -> list[Push]:
                     node=eviction.node,
                     by=eviction.by,
                     by_workload=by.group if by else eviction.by,
+                    by_namespace=by.namespace if by else "",
+                    by_class=by.priority_class if by else "",
                     by_priority=by.priority if by else 0,
                     victim=eviction.victim,
                     workload=origin.group,
@@ -170,6 +187,16 @@ def _pushes(simulation: Simulation) -> list[Push]:
                 )
             )
     return found
+
+
+def _bound(simulation: Simulation) -> list[Bound]:
+    """By workload."""
+    found: dict[str, Bound] = {}
+    for event in simulation.timeline.events:
+        if event.event == "scheduled" and event.origin is not None:
+            origin = event.origin
+            found[origin.group] = Bound(origin.group, origin.namespace, origin.priority_class, event.t)
+    return [found[name] for name in sorted(found)]
 
 
 def _short_budgets(simulation: Simulation) -> dict[str, tuple[int, int]]:

@@ -1,0 +1,1 @@
+"""Statements about what a cluster does when something happens, and whether they hold."""

@@ -1,0 +1,172 @@
+"""A file of expectations: a list of `{name, when, expect}`, in YAML or JSON; docs/test.md has all of it."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.objects.fields import json_type
+from policies.simulation.events_file import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+ANY: Final = "any"
+MOST: Final = 10_000
+"""Expectations of one run."""
+_WHEN: Final = {
+    "lost": ("zone", "node", "pool"),
+    "drain": ("node", "zone"),
+    "scale": ("workload", "namespace", "replicas"),
+    "apply": (),
+    "delete": (),
+}
+_SELECTOR: Final = ("namespace", "class", "workload")
+
+
+class Selector(NamedTuple):
+    """Pods by shell patterns: of their namespace, class (empty: of none) and workload (`namespace/name`); None: any."""
+
+    namespace: str | None = None
+    priority_class: str | None = None
+    workload: str | None = None
+
+    def matches(self, namespace: str, priority_class: str, workload: str) -> bool:
+        """Whether a pod of these is meant."""
+        given = (self.namespace, namespace), (self.priority_class, priority_class), (self.workload, workload)
+        return all(pattern is None or fnmatchcase(value, pattern) for pattern, value in given)
+
+
+class When(NamedTuple):
+    """What happens: `operation` on `what` (`zone`, `node`, `pool`, `workload`, `file`) called `name`, or `any`."""
+
+    operation: str = ""
+    what: str = ""
+    name: str = ""
+    namespace: str = "default"
+    replicas: int = 0
+
+
+class Fit(NamedTuple):
+    """So many more pods like those of a file fit."""
+
+    file: str
+    replicas: int
+    preempting: bool = False
+
+
+class Expectation(NamedTuple):
+    """A statement. `run`: these pods run in the end as before, `within` so many seconds; `pending`: none of these
+    waits; `pushed_out`: none of these is pushed out, `by` one of those; `fit`: see Fit."""
+
+    name: str
+    line: int
+    when: When = When()
+    run: Selector | None = None
+    within: float | None = None
+    pending: Selector | None = None
+    pushed_out: Selector | None = None
+    by: Selector = Selector()
+    fit: Fit | None = None
+
+
+def read_expectations(values: Iterable[tuple[Any, int]]) -> Iterator[Expectation]:
+    """The expectations of a file: lists of them, or one a document. Raises ValueError, which names the one at fault."""
+    number = 0
+    for value, line in values:
+        for entry in value if isinstance(value, list) else [value]:
+            number += 1
+            if number > MOST:
+                raise ValueError(f"more than {MOST} expectations")
+            try:
+                yield _expectation(entry, line)
+            except ValueError as fault:
+                name = entry.get("name") if isinstance(entry, dict) else None
+                named = f" ({name})" if isinstance(name, str) else ""
+                raise ValueError(f"expectation {number}{named}: {fault}") from None
+
+
+def _expectation(entry: Any, line: int) -> Expectation:
+    fields = _object(entry, "an expectation", ("name", "when", "expect"))
+    name = _text(fields.get("name"), "name")
+    when = _when(_object(fields.get("when") or {}, "when", tuple(_WHEN)))
+    told = _object(fields.get("expect"), "expect", ("run", "within", "nonePending", "nonePushedOut", "by", "fit"))
+    found = Expectation(name, line, when)
+    if "run" in told:
+        found = found._replace(run=_selector(told["run"], "run"))
+    if "within" in told:
+        found = found._replace(within=seconds(told["within"], "within"))
+    if "nonePending" in told:
+        found = found._replace(pending=_selector(told["nonePending"], "nonePending"))
+    if "nonePushedOut" in told:
+        found = found._replace(pushed_out=_selector(told["nonePushedOut"], "nonePushedOut"))
+    if "by" in told:
+        found = found._replace(by=_selector(told["by"], "by"))
+    if "fit" in told:
+        found = found._replace(fit=_fit(told["fit"]))
+    return _checked(found)
+
+
+def _checked(found: Expectation) -> Expectation:
+    if found.run is None and found.pending is None and found.pushed_out is None and found.fit is None:
+        raise ValueError("expect must have one of run, nonePending, nonePushedOut, fit")
+    if found.within is not None and found.run is None:
+        raise ValueError("within goes with run")
+    if found.by != Selector() and found.pushed_out is None:
+        raise ValueError("by goes with nonePushedOut")
+    if found.fit is not None and found.when.operation:
+        raise ValueError("fit is about the cluster as it is: it goes without when")
+    return found
+
+
+def _when(told: Mapping[str, Any]) -> When:
+    if not told:
+        return When()
+    if len(told) > 1:
+        raise ValueError(f"when must have one of {', '.join(_WHEN)}")
+    ((operation, value),) = told.items()
+    if operation in ("apply", "delete"):
+        return When(operation, "file", _text(value, operation))
+    fields = _object(value, operation, _WHEN[operation])
+    if operation == "scale":
+        workload, namespace = _text(fields.get("workload"), "workload"), fields.get("namespace", "default")
+        return When(operation, "workload", workload, _text(namespace, "namespace"), _count(fields, "replicas"))
+    if len(fields) != 1:
+        raise ValueError(f"{operation} must have one of {', '.join(_WHEN[operation])}")
+    ((what, name),) = fields.items()
+    return When(operation, what, _text(name, what))
+
+
+def _fit(value: Any) -> Fit:
+    fields = _object(value, "fit", ("file", "replicas", "preempting"))
+    preempting = fields.get("preempting", False)
+    if not isinstance(preempting, bool):
+        raise ValueError("preempting must be true or false")
+    return Fit(_text(fields.get("file"), "file"), _count(fields, "replicas"), preempting)
+
+
+def _selector(value: Any, what: str) -> Selector:
+    fields = _object(value, what, _SELECTOR)
+    return Selector(*(None if name not in fields else _text(fields[name], name, empty=True) for name in _SELECTOR))
+
+
+def _object(value: Any, what: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} must be an object, not {json_type(value)}")
+    extra = sorted(str(key) for key in value if key not in known)
+    if extra:
+        raise ValueError(f"{what} has no {extra[0]}: there are {', '.join(known)}")
+    return value
+
+
+def _text(value: Any, what: str, *, empty: bool = False) -> str:
+    if not isinstance(value, str) or not (value or empty) or len(value) > 1000:
+        raise ValueError(f"{what} must be a text")
+    return value
+
+
+def _count(fields: Mapping[str, Any], what: str) -> int:
+    value = fields.get(what)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise ValueError(f"{what} must be a whole number")
+    return value

@@ -1,0 +1,167 @@
+"""Whether an expectation holds: each case is simulated, and the first one that breaks it is the counterexample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.expectations.document import ANY
+from policies.findings import listed, plural
+from policies.headroom import headroom
+from policies.objects.fields import InvalidObject
+from policies.whatif import questions
+from policies.whatif.comparison import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.expectations.document import Expectation, Selector, When
+    from policies.objects.fields import ApiObject
+    from policies.simulation.scenario import Arrival, World
+    from policies.whatif.comparison import Answer, Bound, Push, Standing
+    from policies.whatif.questions import Question
+
+_NAMED: Final = 5
+
+
+class Setting(NamedTuple):
+    """Where expectations are judged. `world`: that of the cluster with these arrivals; `objects`: what a file applies,
+    at time 0; `workloads`: the pods and workloads of a file, with the cluster that they come to; `most`: cases of one
+    expectation."""
+
+    cluster: ClusterSnapshot
+    world: Callable[[Sequence[Arrival]], World]
+    objects: Callable[[str], Sequence[Arrival]]
+    workloads: Callable[[str], tuple[Sequence[ApiObject], ClusterSnapshot]]
+    most: int
+
+
+class Verdict(NamedTuple):
+    """`broken`: in what, sentence by sentence; empty where it holds. `case`: the first case that breaks it; `answer`:
+    what it comes to. `cases`: how many were looked at."""
+
+    expectation: Expectation
+    cases: int
+    case: str = ""
+    broken: Sequence[str] = ()
+    answer: Answer | None = None
+
+
+def judge(expectation: Expectation, setting: Setting) -> Verdict:
+    """Raises InvalidObject, SourceError and ValueError: what it asks for is not there, or too much."""
+    if expectation.fit is not None:
+        broken = list(_not_fitting(expectation, setting))
+        if broken or not _asks_for_more(expectation):
+            return Verdict(expectation, 1, "the cluster as it is" if broken else "", broken)
+    count = 0
+    for question in _questions(expectation.when, setting):
+        count += 1
+        answer = ask(question, setting.world(question.arrivals))
+        broken = list(_broken(expectation, answer))
+        if broken:
+            return Verdict(expectation, count, question.title, broken, answer)
+    return Verdict(expectation, count)
+
+
+def _asks_for_more(expectation: Expectation) -> bool:
+    return any(part is not None for part in (expectation.run, expectation.pending, expectation.pushed_out))
+
+
+def _questions(when: When, setting: Setting) -> Iterator[Question]:
+    cluster = setting.cluster
+    if not when.operation:
+        yield questions.Question("the cluster as it is")
+    elif when.operation in ("apply", "delete"):
+        yield _of_file(when, setting)
+    elif when.operation == "scale":
+        yield questions.scaled(cluster, when.name, when.replicas, when.namespace)
+    else:
+        names = _names(when, setting) if when.name == ANY else [when.name]
+        yield from (_of_nodes(when, name, cluster) for name in names)
+
+
+def _of_file(when: When, setting: Setting) -> Question:
+    arrivals = setting.objects(when.name)
+    if when.operation == "apply":
+        return questions.Question(f"{when.name} applied", arrivals)
+    return questions.Question(f"{when.name} deleted", [arrival._replace(op="delete") for arrival in arrivals])
+
+
+def _names(when: When, setting: Setting) -> list[str]:
+    """All nodes, or zones. Raises ValueError where they are too many."""
+    nodes = setting.cluster.objects.nodes.values()
+    if when.what == "pool":
+        raise ValueError("pool must be a selector: key=value")
+    zones = {node.labels[questions.ZONE] for node in nodes if questions.ZONE in node.labels}
+    names = sorted(zones if when.what == "zone" else {node.name for node in nodes})
+    if not names:
+        raise InvalidObject(f"the cluster has no {when.what}s")
+    if len(names) > setting.most:
+        raise ValueError(f"any {when.what}: there are {len(names)}, more than --most {setting.most}")
+    return names
+
+
+def _of_nodes(when: When, name: str, cluster: ClusterSnapshot) -> Question:
+    if when.operation == "lost":
+        lost = {"zone": questions.zone_lost, "pool": questions.pool_lost}.get(when.what)
+        return lost(cluster, name) if lost else questions.nodes_lost(cluster, [name])
+    if when.what == "node":
+        return questions.drained(cluster, [name])
+    nodes = [node.name for node in cluster.objects.nodes.values() if node.labels.get(questions.ZONE) == name]
+    if not nodes:
+        raise InvalidObject(f"no node is of zone {name}")
+    return questions.drained(cluster, sorted(nodes))
+
+
+def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
+    if expectation.run is not None:
+        yield from _not_running(expectation.run, expectation.within, answer)
+    if expectation.pending is not None:
+        for standing in answer.standings:
+            if standing.pending and _is_meant(expectation.pending, standing):
+                yield f"{standing.workload}: {plural(standing.pending, 'pod')} pending: {standing.message}"
+    if expectation.pushed_out is not None:
+        yield from _pushed_out(expectation, answer)
+
+
+def _is_meant(selector: Selector, pod: Standing | Bound | Push) -> bool:
+    return selector.matches(pod.namespace, pod.priority_class, pod.workload)
+
+
+def _not_running(selector: Selector, within: float | None, answer: Answer) -> Iterator[str]:
+    for standing in answer.standings:
+        if standing.lost and _is_meant(selector, standing):
+            why = f": {standing.message}" if standing.message else ""
+            yield f"{standing.workload}: {standing.before} pods ran before, {standing.after} in the end{why}"
+    if not answer.summary.settled:
+        yield f"nothing is settled after {answer.summary.settled_at:.0f} s"
+    for bound in answer.bound:
+        if within is not None and bound.t > within and _is_meant(selector, bound):
+            yield f"{bound.workload}: its last pod gets its node after {bound.t:.0f} s, not within {within:.0f} s"
+
+
+def _pushed_out(expectation: Expectation, answer: Answer) -> Iterator[str]:
+    assert expectation.pushed_out is not None
+    hit = [
+        push
+        for push in answer.pushes
+        if _is_meant(expectation.pushed_out, push)
+        and expectation.by.matches(push.by_namespace, push.by_class, push.by_workload)
+    ]
+    if hit:
+        named = listed([f"{push.victim} by {push.by}" for push in hit], _NAMED)
+        yield f"{plural(len(hit), 'pod is', 'pods are')} pushed out: {named}"
+
+
+def _not_fitting(expectation: Expectation, setting: Setting) -> Iterator[str]:
+    fit = expectation.fit
+    assert fit is not None
+    objects, cluster = setting.workloads(fit.file)
+    for obj in objects:
+        found = headroom(cluster, obj)
+        count = found.preempting if fit.preempting else found.without
+        if count.pods < fit.replicas:
+            reasons = listed([f"{plural(nodes, 'node')}: {reason}" for reason, nodes in found.reasons])
+            how = "with preemption" if fit.preempting else "without preemption"
+            fitting = plural(count.pods, "more pod fits", "more pods fit")
+            yield f"{found.name}: {fitting} {how}, not {fit.replicas} ({reasons})"

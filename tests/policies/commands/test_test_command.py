@@ -1,0 +1,154 @@
+"""`forewarn test`: expectations, whether they hold, and what is wrong with those that cannot be read."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.cli import main
+from policies.expectations.document import Selector, read_expectations
+
+CLUSTER = ("--cluster", "docs/whatif/cluster.yaml")
+SHOWN = ("docs/test/expectations.yaml", *CLUSTER)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = main(["test", *arguments])
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def judged(capsys: pytest.CaptureFixture[str], path: Path, *expectations: Any) -> list[Any]:
+    (path / "expectations.json").write_text(json.dumps(expectations))
+    status, out, err = run(capsys, str(path / "expectations.json"), *CLUSTER, "-o", "json")
+    assert err == ""
+    told: list[Any] = json.loads(out)["expectations"]
+    assert status == int(not all(each["holds"] for each in told))
+    return told
+
+
+def test_junit_has_the_counterexample(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, *SHOWN, "-o", "junit")
+    suites = ElementTree.fromstring(out)
+    assert (status, suites.get("tests"), suites.get("failures")) == (1, "5", "2")
+    failures = [failure.text or "" for failure in suites.iter("failure")]
+    assert "node a-1 with 2 pods drained" in failures[0]
+    assert "pushes out 1 pod of reports/nightly" in failures[1]
+
+
+@pytest.mark.parametrize(
+    ("when", "expect", "broken"),
+    [
+        (None, {"nonePending": {}}, False),
+        ({"lost": {"zone": "a"}}, {"nonePending": {"namespace": "shop"}}, False),
+        ({"lost": {"zone": "a"}}, {"nonePending": {"namespace": "rep*"}}, True),
+        ({"lost": {"zone": "a"}}, {"run": {"class": "gold"}, "within": "10m"}, False),
+        ({"lost": {"zone": "a"}}, {"run": {"class": "gold"}, "within": 10}, True),
+        ({"lost": {"zone": "a"}}, {"nonePushedOut": {}, "by": {"class": "batch"}}, False),
+        ({"lost": {"zone": "a"}}, {"nonePushedOut": {"workload": "reports/*"}}, True),
+        ({"lost": {"pool": "pool=web"}}, {"run": {"namespace": "shop"}}, True),
+        ({"lost": {"node": "b-1"}}, {"run": {"namespace": "shop"}}, False),
+        ({"drain": {"zone": "b"}}, {"run": {"namespace": "shop"}}, False),
+        ({"scale": {"workload": "deploy/nightly", "namespace": "reports", "replicas": 9}}, {"nonePending": {}}, True),
+        (None, {"fit": {"file": str(Path("docs/headroom/cache.yaml").absolute()), "replicas": 5}}, True),
+        (
+            None,
+            {"fit": {"file": str(Path("docs/headroom/cache.yaml").absolute()), "replicas": 8, "preempting": True}},
+            False,
+        ),
+        ({"apply": str(Path("docs/headroom/cache.yaml").absolute())}, {"nonePushedOut": {}, "nonePending": {}}, False),
+        ({"delete": str(Path("docs/headroom/cache.yaml").absolute())}, {"run": {}}, False),
+    ],
+)
+def test_whether_it_holds(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, when: Any, expect: Any, broken: bool
+) -> None:
+    (told,) = judged(capsys, tmp_path, {"name": "it", "when": when, "expect": expect})
+    assert told["holds"] is not broken
+    assert bool(told.get("broken")) is broken
+
+
+def test_of_any_the_first_that_breaks_it_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (told,) = judged(capsys, tmp_path, {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": {"nonePending": {}}})
+    assert (told["cases"], told["case"]) == (1, "zone a lost: 2 nodes (a-1, a-2) with 4 pods")
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (3, "an expectation must be an object, not number"),
+        ({}, "name must be a text"),
+        ({"name": "x"}, "(x): expect must be an object, not null"),
+        ({"name": "x", "expect": {}}, "expect must have one of run, nonePending, nonePushedOut, fit"),
+        ({"name": "x", "expect": {"runs": {}}}, "expect has no runs: there are run, within"),
+        ({"name": "x", "expect": {"nonePending": {"ns": "a"}}}, "nonePending has no ns"),
+        ({"name": "x", "expect": {"nonePending": {}, "within": "1m"}}, "within goes with run"),
+        ({"name": "x", "expect": {"run": {}, "by": {"class": "a"}}}, "by goes with nonePushedOut"),
+        ({"name": "x", "when": {"lost": {}}, "expect": {"run": {}}}, "lost must have one of zone, node, pool"),
+        ({"name": "x", "when": {"lost": {"zone": "a"}, "drain": {}}, "expect": {"run": {}}}, "when must have one of"),
+        ({"name": "x", "when": {"lose": 1}, "expect": {"run": {}}}, "when has no lose"),
+        ({"name": "x", "expect": {"fit": {"file": "f", "replicas": -1}}}, "replicas must be a whole number"),
+        (
+            {"name": "x", "when": {"lost": {"zone": "a"}}, "expect": {"fit": {"file": "f", "replicas": 1}}},
+            "it goes without when",
+        ),
+    ],
+)
+def test_what_is_written_wrongly_is_wrong_usage(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, entry: Any, said: str
+) -> None:
+    (tmp_path / "e.json").write_text(json.dumps([entry]))
+    status, _, err = run(capsys, str(tmp_path / "e.json"), *CLUSTER)
+    assert status == 2
+    assert said in err
+    assert "e.json" in err
+
+
+@pytest.mark.parametrize(
+    ("entry", "options", "said"),
+    [
+        ({"when": {"lost": {"zone": "z"}}}, (), "no node is of zone z"),
+        ({"when": {"lost": {"node": "any"}}}, ("--most", "3"), "any node: there are 4, more than --most 3"),
+        ({"when": {"lost": {"pool": "any"}}}, (), "pool must be a selector"),
+        ({"when": {"apply": "not-there.yaml"}}, (), "not-there.yaml"),
+    ],
+)
+def test_what_is_not_there_cannot_be_done(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, entry: Any, options: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "e.json").write_text(json.dumps([{"name": "it", "expect": {"run": {}}, **entry}]))
+    status, _, err = run(capsys, str(tmp_path / "e.json"), *CLUSTER, *options)
+    assert status == 3
+    assert said in err
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda children: (
+        st.lists(children, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "when", "expect", "run", "lost", "zone", "fit", "by"]), children)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_anything_may_be_written(value: Any) -> None:
+    with suppress(ValueError):
+        list(read_expectations([(value, 1)]))
+
+
+def test_a_selector_of_no_class_is_not_one_of_any() -> None:
+    assert Selector(priority_class="").matches("a", "", "a/b")
+    assert not Selector(priority_class="").matches("a", "gold", "a/b")
+    assert Selector().matches("a", "gold", "a/b")
