@@ -132,6 +132,11 @@ class Semantics:
         return self.minor >= 37
 
     @property
+    def deferred_resizes_have_pre_filters(self) -> bool:
+        """Whether NodeName, NodeUnschedulable and TaintToleration have a PreFilter, for pods that are on a node."""
+        return self.minor >= 37
+
+    @property
     def storage_capacity_is_scored(self) -> bool:
         """Whether VolumeBinding scores nodes by the storage that their topology has left."""
         return self.enabled("StorageCapacityScoring")

@@ -195,7 +195,7 @@ EXTENSION_POINTS: Final[dict[str, type]] = {
 """Extension point, as a configuration names it -> what a plugin there implements."""
 _BESIDE: Final = (PreFilterExtensions, NormalizeScorePlugin)
 """What goes with PreFilter and with Score."""
-_OWN: Final = ("in_columns", "static_filter", "static_concern", "beyond_columns", "not_in")
+_OWN: Final = ("also_at", "in_columns", "static_filter", "static_concern", "beyond_columns", "not_in")
 """Methods of a plugin beside those of its extension points."""
 
 
@@ -216,7 +216,9 @@ class InvalidPlugin(Exception):
 
 def extends(plugin: Any, point: str, semantics: Semantics) -> bool:
     """Whether a plugin's class extends an extension point in this release."""
-    return all(hasattr(plugin, method) for method in METHODS[point]) and point not in plugin.not_in(semantics)
+    if all(hasattr(plugin, method) for method in METHODS[point]):
+        return point not in plugin.not_in(semantics)
+    return point in plugin.also_at(semantics)
 
 
 def check_plugin(plugin: Any) -> None:

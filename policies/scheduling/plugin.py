@@ -41,7 +41,7 @@ class Plugin:
     name: ClassVar[str]
     needs_pre_filter: ClassVar[str] = ""
     needs_pre_score: ClassVar[str] = ""
-    scores_what_pre_filter_found: ClassVar[str] = ""
+    scores_what_pre_filter_found: str = ""
     """What upstream says at Score of a profile that leaves its PreFilter out."""
     foreign: ClassVar[bool] = False
     """Whether it is not one of kube-scheduler's own."""
@@ -57,6 +57,12 @@ class Plugin:
     @classmethod
     def not_in(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
         """The extension points that it has methods for, and does not extend in this release."""
+        return frozenset()
+
+    @classmethod
+    def also_at(cls, semantics: Semantics) -> frozenset[str]:  # noqa: ARG003
+        """The extension points that upstream's plugin extends in this release, and does nothing at for such pods as are
+        predicted: it can be named there."""
         return frozenset()
 
 

@@ -103,8 +103,8 @@ class ProfilePlugins:
 
     @cached_property
     def pre_filters(self) -> list[PreFilterPlugin]:
-        """See `pre_enqueues`."""
-        return self._at("preFilter")
+        """See `pre_enqueues`; those that have nothing to do there are left out."""
+        return [plugin for plugin in self._at("preFilter") if hasattr(plugin, "pre_filter")]
 
     @cached_property
     def extensions(self) -> list[PreFilterExtensions]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kube_apiserver.validation.field_errors import aggregate
+from policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
 from policies.profiles import DEFAULT_SCHEDULER, Extender, Profile, SchedulerConfiguration
 from policies.scheduling.configuration.decoding import decoding_faults
 from policies.scheduling.configuration.expansion import Expansion
@@ -19,7 +19,6 @@ from policies.scheduling.plugins.registry import IN_TREE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from policies.kube_apiserver.validation.field_errors import FieldError
     from policies.objects.fields import ApiObject
     from policies.semantics import Semantics
 
@@ -63,7 +62,7 @@ def scheduler_configuration(
     profiles: dict[str, Profile] = {}
     for number, profile in enumerate(given):
         made = _profile(profile, number, sets[number], args[number], plugins, semantics, faults)
-        profiles[made.scheduler_name] = _without_ignored(made, extenders)
+        profiles[made.scheduler_name] = _without_ignored(made, extenders, faults)
     _raise(faults)
     initial, most = backoff(config)
     percentage = config.get("percentageOfNodesToScore") or 0
@@ -148,10 +147,14 @@ def _extender(given: ApiObject | None) -> Extender:
     )
 
 
-def _without_ignored(profile: Profile, extenders: Sequence[Extender]) -> Profile:
+def _without_ignored(profile: Profile, extenders: Sequence[Extender], faults: list[FieldError]) -> Profile:
     """Resources that extenders look after take the place of `ignoredResources`. Source: upstream `buildExtenders`."""
     ignored = frozenset(name for extender in extenders for name in extender.ignored_resources)
     args = profile.args.get("NodeResourcesFit")
-    if not ignored or args is None:
+    if not ignored:
+        return profile
+    if args is None:
+        text = f"profile {go_quote(profile.scheduler_name)}: can't find NodeResourcesFitArgs in plugin config"
+        faults.append(FieldError(("extenders",), text))
         return profile
     return replace(profile, args={**profile.args, "NodeResourcesFit": replace(args, ignored_resources=ignored)})

@@ -60,7 +60,7 @@ class DynamicResources(Plugin):
 
     name: ClassVar[str] = "DynamicResources"
     needs_pre_filter: ClassVar[str] = NOT_FOUND
-    scores_what_pre_filter_found: ClassVar[str] = NOT_FOUND
+    scores_what_pre_filter_found = NOT_FOUND
     makes_room_in_columns: ClassVar[bool | None] = False
 
     @classmethod

@@ -9,6 +9,7 @@ from policies.scheduling.framework import CycleState, Plugin, Status, unresolvab
 if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.scheduling.node_info import NodeInfo
+    from policies.semantics import Semantics
 
 REASON: Final = unresolvable("node(s) didn't match the requested node name")
 
@@ -17,6 +18,11 @@ class NodeName(Plugin):
     """Rejects every node but the one in `spec.nodeName`."""
 
     name: ClassVar[str] = "NodeName"
+
+    @classmethod
+    def also_at(cls, semantics: Semantics) -> frozenset[str]:
+        """Since 1.37 it has a PreFilter, for pods on nodes that wait to be resized."""
+        return frozenset({"preFilter"}) if semantics.deferred_resizes_have_pre_filters else frozenset()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`."""

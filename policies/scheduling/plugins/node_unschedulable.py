@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.scheduling.node_info import NodeInfo
+    from policies.semantics import Semantics
 
 UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 REASON: Final = unresolvable("node(s) were unschedulable")
@@ -22,6 +23,11 @@ class NodeUnschedulable(Plugin):
     """Rejects nodes with `spec.unschedulable`, unless the pod tolerates the taint that says the same."""
 
     name: ClassVar[str] = "NodeUnschedulable"
+
+    @classmethod
+    def also_at(cls, semantics: Semantics) -> frozenset[str]:
+        """Since 1.37 it has a PreFilter, for pods on nodes that wait to be resized."""
+        return frozenset({"preFilter"}) if semantics.deferred_resizes_have_pre_filters else frozenset()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.scheduling.node_info import NodeInfo
+    from policies.semantics import Semantics
 
 REASON: Final = unresolvable("node(s) had untolerated taint(s)")
 
@@ -23,6 +24,11 @@ class TaintToleration(Plugin):
 
     name: ClassVar[str] = "TaintToleration"
     needs_pre_score: ClassVar[str] = f'failed to read "PreScoreTaintToleration" from cycleState: {NOT_FOUND}'
+
+    @classmethod
+    def also_at(cls, semantics: Semantics) -> frozenset[str]:
+        """Since 1.37 it has a PreFilter, for pods on nodes that wait to be resized."""
+        return frozenset({"preFilter"}) if semantics.deferred_resizes_have_pre_filters else frozenset()
 
     def filter(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> Status | None:  # noqa: ARG002
         """Upstream `Filter`."""

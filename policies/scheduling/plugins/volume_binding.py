@@ -112,6 +112,11 @@ class VolumeBinding(Plugin):
         claims.found[node_info.name] = volumes
         return None
 
+    @property
+    def scores_what_pre_filter_found(self) -> str:  # type: ignore[override]
+        """Where storage is scored, it is that which Filter looked at."""
+        return NOT_FOUND if self.semantics.storage_capacity_is_scored else ""
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
         """Upstream `PreScore`: without the gate there is no score."""
         if not self.semantics.storage_capacity_is_scored:

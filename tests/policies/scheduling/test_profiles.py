@@ -158,6 +158,19 @@ def test_weights_below_zero_in_sum_are_refused_as_upstream_refuses_them() -> Non
     assert profile(config(last_of_all), "a").weights == {"NodeAffinity": 2, "ImageLocality": -1}
 
 
+def test_plugins_that_look_at_nodes_can_be_named_at_pre_filter_since_1_37() -> None:
+    given = config({"schedulerName": "a", "plugins": {"preFilter": point("NodeName")}})
+    assert "NodeName" in profile(given, "a", Semantics(37)).at("preFilter")
+    assert "does not extend PreFilterPlugin" in refusal(given)
+
+
+def test_an_extender_that_ignores_resources_needs_a_profile_with_their_plugin() -> None:
+    extender = {"urlPrefix": "http://x/", "managedResources": [{"name": "example.com/gpu", "ignoredByScheduler": True}]}
+    plugins = {"multiPoint": point(disabled=("NodeResourcesFit",))}
+    told = refusal(config({"schedulerName": "a", "plugins": plugins}, extenders=[extender]))
+    assert "can't find NodeResourcesFitArgs in plugin config" in told
+
+
 def test_devices_do_not_score_without_what_pre_filter_finds() -> None:
     given = config(
         {"schedulerName": "default-scheduler", "plugins": {"preFilter": point(disabled=("DynamicResources",))}}
