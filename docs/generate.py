@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 from policies.config import Annotate, RepeatedWarnings  # noqa: E402
 from policies.disclosure import Disclose  # noqa: E402
 from policies.findings import Action, Severity  # noqa: E402
-from policies.kinds import KINDS  # noqa: E402
+from policies.kinds import DEVICES, KINDS  # noqa: E402
 from policies.rules import RULES  # noqa: E402
 from policies.rules.support.documentation import documentation_of  # noqa: E402
 
@@ -246,7 +246,7 @@ def audit_only() -> str:
 def watched() -> str:
     """The rules of manifests/base/rbac.yaml for what the webhook watches, a rule for each group and its verbs."""
     granted: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for spec in sorted(KINDS):
+    for spec in sorted((*KINDS, *DEVICES)):
         granted.setdefault((spec.group, spec.verbs), []).append(spec.plural)
     rules = []
     for (group, verbs), plurals in sorted(granted.items()):

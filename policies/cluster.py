@@ -135,6 +135,8 @@ class Cache:
     ) -> None:
         self.told_minor: int | None = None
         """The minor of Kubernetes 1 that the cluster says it runs; None: nobody said."""
+        self.devices_known: bool | None = None
+        """Whether all that the cluster has of devices is here; None: it is where there is any."""
         self._replaced, self._templates = replaced, templates
         self._classes: Mapping[str, PriorityClass] = _SYSTEM
         self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
@@ -250,7 +252,13 @@ class Cache:
     def _objects(self) -> ClusterObjects:
         pods_by_node, nominated = self._pods_by_node.tables(self._tables[CLAIM].freeze())
         tables = {name: self._tables[kind].freeze() for name, kind in _SCHEDULING.items()}
-        return ClusterObjects(pods_by_node=pods_by_node, nominated=nominated, semantics=self.semantics, **tables)
+        return ClusterObjects(
+            pods_by_node=pods_by_node,
+            nominated=nominated,
+            semantics=self.semantics,
+            devices_known=self.devices_known,
+            **tables,
+        )
 
 
 def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:

@@ -95,18 +95,20 @@ KINDS: Final = (
 )  # fmt: skip
 """Everything that `policies.cluster.Cache` takes. Pods last: what they refer to is there before them."""
 
-IN_DUMPS_ALONE: Final = (
-    KindSpec("resource.k8s.io/v1", "DeviceClass", "deviceclasses", "devices:DeviceClass", "device_classes",
-             namespaced=False),
-    KindSpec("resource.k8s.io/v1", "ResourceSlice", "resourceslices", "devices:ResourceSlice", "resource_slices",
-             namespaced=False),
-    KindSpec("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", "devices:ResourceClaim", "resource_claims"),
-    KindSpec("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates", "devices:ResourceClaimTemplate",
-             "claim_templates"),
-)  # fmt: skip
-"""What the cache takes too, though nobody lists or watches it: devices."""
 
-BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *IN_DUMPS_ALONE)}
+def _devices(kind: str, plural: str, table: str, *, namespaced: bool) -> KindSpec:
+    return KindSpec("resource.k8s.io/v1", kind, plural, f"devices:{kind}", table, namespaced=namespaced, optional=True)
+
+
+DEVICES: Final = (
+    _devices("DeviceClass", "deviceclasses", "device_classes", namespaced=False),
+    _devices("ResourceSlice", "resourceslices", "resource_slices", namespaced=False),
+    _devices("ResourceClaim", "resourceclaims", "resource_claims", namespaced=True),
+    _devices("ResourceClaimTemplate", "resourceclaimtemplates", "claim_templates", namespaced=True),
+)
+"""What the cache takes too where the API server has it: devices (DRA). Only all four together tell anything."""
+
+BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *DEVICES)}
 POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     spec.group_kind: spec.template for spec in KINDS if spec.template
 }

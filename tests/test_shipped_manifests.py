@@ -16,7 +16,7 @@ import yaml
 from policies.cli import main
 from policies.config import read_config
 from policies.findings import Action
-from policies.kinds import KINDS
+from policies.kinds import DEVICES, KINDS
 from policies.rules import RULES
 from webhook.controllers.installation import Installation
 from webhook.controllers.registration import NAME
@@ -83,7 +83,7 @@ def test_every_kind_that_is_watched_may_be_listed_and_watched_and_nothing_else_m
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    assert granted == {(resource.group, resource.plural) for resource in KINDS}
+    assert granted == {(resource.group, resource.plural) for resource in (*KINDS, *DEVICES)}
     assert all(set(rule["verbs"]) <= READ for rule in rules)
 
 

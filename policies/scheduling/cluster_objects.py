@@ -36,7 +36,8 @@ Key = tuple[str, str]
 class ClusterObjects:
     """Tables by (namespace, name). `pods_by_node`, `nominated`: by node name; pods in order of arrival.
 
-    `semantics`: of the release that the cluster runs.
+    `semantics`: of the release that the cluster runs. `devices_known`: whether all that there is of devices is in the
+    tables; None: it is where any of them has something.
     """
 
     nodes: Mapping[Key, Node] = field(default_factory=FrozenTable)
@@ -58,3 +59,4 @@ class ClusterObjects:
     device_classes: Mapping[Key, DeviceClass] = field(default_factory=FrozenTable)
     resource_slices: Mapping[Key, ResourceSlice] = field(default_factory=FrozenTable)
     semantics: Semantics = DEFAULT
+    devices_known: bool | None = None

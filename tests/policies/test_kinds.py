@@ -10,7 +10,7 @@ import pytest
 from policies.cluster import Cache
 from policies.kinds import (
     BY_GROUP_KIND,
-    IN_DUMPS_ALONE,
+    DEVICES,
     KINDS,
     LINTED,
     POD_TEMPLATE_PATHS,
@@ -26,7 +26,7 @@ NEEDS_MORE = ("CSIStorageCapacity", "VolumeAttachment", "Pod", "PriorityClass")
 """Kinds of which an object that is no more than its name cannot be read."""
 
 
-@pytest.mark.parametrize("spec", [*KINDS, *IN_DUMPS_ALONE], ids=lambda spec: spec.kind)
+@pytest.mark.parametrize("spec", [*KINDS, *DEVICES], ids=lambda spec: spec.kind)
 def test_a_line_is_all_that_a_kind_needs(spec: KindSpec) -> None:
     module, name = spec.view.split(":")
     assert callable(getattr(import_module(f"policies.objects.{module}"), name).from_api)
@@ -44,13 +44,13 @@ def test_a_line_is_all_that_a_kind_needs(spec: KindSpec) -> None:
 
 
 def test_every_table_of_the_scheduler_is_filled_by_one_kind() -> None:
-    tables = [spec.table for spec in (*KINDS, *IN_DUMPS_ALONE) if spec.table]
+    tables = [spec.table for spec in (*KINDS, *DEVICES) if spec.table]
     plain = {field.name for field in fields(ClusterObjects) if "Mapping[" in str(field.type)}
     assert sorted(tables) == sorted(plain - MADE_BY_THE_CACHE)
 
 
 def test_kinds_are_told_apart_and_pods_come_last() -> None:
-    every = (*KINDS, *IN_DUMPS_ALONE)
+    every = (*KINDS, *DEVICES)
     assert len(BY_GROUP_KIND) == len({spec.name for spec in every}) == len(every)
     assert KINDS[-1].kind == "Pod"
 

@@ -12,7 +12,7 @@ from threading import Condition, Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from policies.kinds import KINDS, KindSpec
+from policies.kinds import DEVICES, KINDS, KindSpec
 from webhook.apiserver import ApiServer, Timeouts, connect
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 Obj = dict[str, Any]
-BY_NAME = {resource.plural: resource for resource in KINDS}
+BY_NAME = {resource.plural: resource for resource in (*KINDS, *DEVICES)}
 QUICK = Timeouts(connect=5, read=5, whole=5)
 
 
@@ -134,7 +134,7 @@ class ScriptedApi:
 
     def put(self, obj: Obj) -> Obj:
         """Store an object without telling anybody."""
-        name = next(r.plural for r in KINDS if (r.api_version, r.kind) == (obj["apiVersion"], obj["kind"]))
+        name = next(r.plural for r in BY_NAME.values() if (r.api_version, r.kind) == (obj["apiVersion"], obj["kind"]))
         self.version += 1
         stored = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
         self.objects[name][obj["metadata"].get("namespace", ""), obj["metadata"]["name"]] = stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from policies.kinds import KINDS
+from policies.kinds import DEVICES, KINDS
 from policies.sources import SourceError
 from webhook.apiserver.client import ApiServer
 from webhook.apiserver.errors import ApiError
@@ -31,6 +31,7 @@ def read_all(
 
     `name` is what errors call the source. Raises SourceError.
     """
+    yield from _devices(api, name)
     for resource in KINDS:
         try:
             for page in api.pages(resource, consistent=False):
@@ -39,6 +40,20 @@ def read_all(
                 yield from page.objects
         except ApiError as error:
             raise SourceError(name, _said(resource, error)) from None
+
+
+def _devices(api: ApiServer, name: str) -> list[dict[str, Any]]:
+    """What the cluster has of devices; nothing where it does not serve all of it, or one may not list it."""
+    found: list[dict[str, Any]] = []
+    for resource in DEVICES:
+        try:
+            for page in api.pages(resource, consistent=False):
+                found += page.objects
+        except ApiError as error:
+            if error.status in (403, 404):
+                return []
+            raise SourceError(name, _said(resource, error)) from None
+    return found
 
 
 def version_of(api: ApiServer) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache, key_of
 from policies.config.model import ConfigError
-from policies.kinds import POD_TEMPLATE_PATHS
+from policies.kinds import DEVICES, POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, ref_of
 from policies.releases import BadGates, UnknownRelease, minor_of
 from webhook.informer.deltas import Asked, Changed, Heard, ListBegins, Listed, ListEnds, Runs
@@ -54,6 +54,8 @@ class ClusterState:
             self._cache.semantics = release.semantics()
         self._heard: dict[KindSpec, float] = dict.fromkeys(resources, -inf)
         self._missing = tuple(self._heard)
+        self._devices_missing = {spec.group_kind for spec in DEVICES}
+        self._cache.devices_known = False
         self._named: dict[KindSpec, set[Key]] = {}
         self._told: set[str] = set()
         self._changed = True
@@ -138,6 +140,9 @@ class ClusterState:
         named = self._named.pop(resource, set())
         for key in self._cache.keys(resource.group_kind) - named:
             self._change(resource, _identity(resource, key), gone=True)
+        if resource.group_kind in self._devices_missing:
+            self._devices_missing.remove(resource.group_kind)
+            self._cache.devices_known, self._changed = not self._devices_missing, True
         if resource in self._missing:
             self._missing = tuple(missing for missing in self._missing if missing != resource)
 

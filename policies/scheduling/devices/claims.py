@@ -126,7 +126,8 @@ def not_modelled(pod: Pod, objects: ClusterObjects, provided: Mapping[str, Devic
     extended = extended_resources_of(pod, provided)
     if not pod.device_claims and not extended:
         return ""
-    if not (objects.device_classes or objects.resource_claims or objects.resource_slices):
+    there = bool(objects.device_classes or objects.resource_claims or objects.resource_slices)
+    if not (there if objects.devices_known is None else objects.devices_known):
         return "the pod claims devices (DRA), and the cluster's state tells of none"
     if len(pod.device_claims) > _MOST_CLAIMS:
         return "the pod claims too many devices (DRA)"

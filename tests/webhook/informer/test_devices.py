@@ -1,0 +1,91 @@
+"""Devices: followed where they are served, predicted by once all is in."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import policies
+from policies.kinds import BY_GROUP_KIND, DEVICES, NODE, KindSpec
+from tests.builders import make_node, make_pod
+from tests.webhook.informer.test_informer import until
+from tests.webhook.informer.test_state import listed
+from tests.webhook.scripted_api import client, kubeconfig, scripted_api
+from webhook.apiserver.errors import ApiError
+from webhook.apiserver.source import read_all
+from webhook.informer.devices import follow_devices
+from webhook.informer.state import ClusterState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+PLURALS = [spec.plural for spec in DEVICES]
+CLAIMING = make_pod("p").spec(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]).obj
+SLICE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceSlice",
+    "metadata": {"name": "s"},
+    "spec": {
+        "driver": "gpu.example",
+        "nodeName": "n1",
+        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "d0"}],
+    },
+}
+
+
+class Served:
+    """An API server that serves these kinds of devices; without any it has not even the group."""
+
+    def __init__(self, *plurals: str) -> None:
+        self.plurals, self.asked = plurals, 0
+
+    def get(self, path: str) -> dict[str, Any]:
+        self.asked += 1
+        if path != "/apis/resource.k8s.io/v1" or not self.plurals:
+            raise ApiError(404, "not found")
+        return {"resources": [{"name": plural} for plural in self.plurals]}
+
+
+def test_they_are_followed_once_all_are_served() -> None:
+    followed: list[KindSpec] = []
+    served = Served()
+    thread = follow_devices(served, followed.append, Event(), pause=0.01)
+    until(lambda: served.asked > 2)
+    served.plurals = tuple(PLURALS[1:])
+    asked = served.asked
+    until(lambda: served.asked > asked + 2)
+    assert not followed
+    served.plurals = tuple(PLURALS)
+    thread.join(10)
+    assert [spec.plural for spec in followed] == PLURALS
+    assert all(spec.optional for spec in followed), "nobody waits for them"
+
+
+def test_nothing_is_predicted_by_them_until_all_are_in() -> None:
+    nodes = BY_GROUP_KIND[NODE]
+    state = ClusterState((nodes,))
+    listed(state, nodes, make_node("n1").obj)
+    for spec in DEVICES:
+        state.publish()
+        assert state.latest is not None
+        told = policies.predict(state.latest, CLAIMING)
+        assert told.not_predicted == "the pod claims devices (DRA), and the cluster's state tells of none"
+        listed(state, spec, *([SLICE] if spec.kind == "ResourceSlice" else []))
+    assert state.publish()
+    assert state.latest is not None
+    told = policies.predict(state.latest, CLAIMING)
+    assert told.outcome == "pending"
+    assert told.pre_filter is not None
+    assert told.pre_filter.reasons == ('could not find ResourceClaim "default/gpu"',)
+
+
+def test_a_dump_has_them_where_all_of_them_may_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted_api() as api:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", api.url)))
+        api.put(SLICE)
+        assert [obj["kind"] for obj in read_all(client(), "live")] == ["ResourceSlice"]
+        api.script("list", "resourceclaims", api.refuse(403))
+        assert [*read_all(client(), "live")] == [], "a part of it tells nothing"
