@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from policies.metering import charge, each
+from policies.metering import FEW, charge, each
 
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
@@ -52,6 +53,68 @@ class Requirement(NamedTuple):
         return have > want if self.operator == "Gt" else have < want
 
 
+class _Merged:
+    """What several requirements ask of one label that is there."""
+
+    __slots__ = ("_absent", "_allowed", "_denied", "_key")
+
+    def __init__(self, first: Requirement) -> None:
+        self._key, self._absent = first.key, False
+        self._allowed: frozenset[str] | None = None
+        self._denied = set[str]()
+        self.add(first)
+
+    def add(self, requirement: Requirement) -> None:
+        """One more of them."""
+        if requirement.operator == "In":
+            self._allowed = requirement.values if self._allowed is None else self._allowed & requirement.values
+        elif requirement.operator == "NotIn":
+            self._denied |= requirement.values
+        elif requirement.operator == "DoesNotExist":
+            self._absent = True
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether all of them hold."""
+        value = labels[self._key]
+        return not self._absent and value not in self._denied and (self._allowed is None or value in self._allowed)
+
+
+class _Many(tuple[Requirement, ...]):
+    """So many requirements that they are not gone through for each object: those on a label are found by its key."""
+
+    @cached_property
+    def _by_key(self) -> dict[str, Requirement | _Merged]:
+        found: dict[str, Requirement | _Merged] = {}
+        for requirement in each(self, 1):
+            there = found.setdefault(requirement.key, requirement)
+            if isinstance(there, _Merged):
+                there.add(requirement)
+            elif there is not requirement:
+                found[requirement.key] = merged = _Merged(there)
+                merged.add(requirement)
+        return found
+
+    @cached_property
+    def _needed(self) -> frozenset[str]:
+        """The labels that must be there."""
+        return frozenset(requirement.key for requirement in self if requirement.operator in ("In", "Exists"))
+
+    def match(self, labels: Mapping[str, str]) -> bool:
+        """Whether all of them hold for these labels."""
+        by_key, needed = self._by_key, self._needed
+        if len(needed) > len(labels):
+            return False
+        fewer, more = (labels, by_key) if len(labels) < len(by_key) else (by_key, labels)
+        charge((len(fewer) + len(needed)) // 4)
+        return needed <= labels.keys() and all(by_key[key].matches(labels) for key in fewer if key in more)
+
+
+def _requirements(found: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    """Requirements on labels of objects, as a selector has them."""
+    requirements = tuple(found)
+    return requirements if len(requirements) <= FEW else _Many(requirements)
+
+
 class LabelSelector(NamedTuple):
     """A parsed selector. Without requirements it matches everything; a nil selector (None) matches nothing."""
 
@@ -64,6 +127,8 @@ class LabelSelector(NamedTuple):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether every requirement holds for these labels."""
+        if isinstance(self.requirements, _Many):
+            return self.requirements.match(labels)
         return all(requirement.matches(labels) for requirement in each(self.requirements))
 
 
@@ -83,7 +148,7 @@ def parse_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector | 
     if not isinstance(expressions, list | tuple):
         raise InvalidSelector("matchExpressions must be a list")
     requirements += [parse_requirement(expression) for expression in each(expressions, 2)]
-    return LabelSelector(tuple(sorted(requirements, key=lambda r: r.key)))
+    return LabelSelector(_requirements(sorted(requirements, key=lambda r: r.key)))
 
 
 def with_label_keys(
@@ -95,7 +160,7 @@ def with_label_keys(
     `applyLabelKeysToLabelSelector`.
     """
     own = tuple(Requirement(key, operator, frozenset([labels[key]])) for key in keys if key in labels)
-    return LabelSelector(own + selector.requirements) if own and selector is not None else selector
+    return LabelSelector(_requirements(own + selector.requirements)) if own and selector is not None else selector
 
 
 def parse_requirement(expression: Any, operators: tuple[str, ...] = LABEL_OPERATORS) -> Requirement:
