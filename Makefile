@@ -78,7 +78,7 @@ format: $(VENV)/dev ## rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(VENV)/dev ## rewrite what is made from the code: docs/rules.md, the schema, the audit-only manifest
+docs: $(VENV)/dev ## rewrite what is made from the code: rules, tables and commands in docs/, the schema, RBAC, the audit-only manifest
 	$(BIN)/python docs/generate.py
 
 check: $(VENV)/dev ## format, lint, types, import contracts, docs

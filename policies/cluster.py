@@ -274,7 +274,7 @@ _VIEWS: Final = {
 }
 """`group/Kind` of what has a table of its own -> module and class in policies.objects."""
 _SCHEDULING: Final = {s.table: k for k, s in BY_GROUP_KIND.items() if s.table} | {_WORKLOADS: _WORKLOADS}
-"""Fields of the scheduler's Objects -> the tables they are."""
+"""Fields of `ClusterObjects` -> the tables they are."""
 
 
 @cache

@@ -115,8 +115,8 @@ class RequesterText(NamedTuple):
 class Finding(NamedTuple):
     """One rule's statement on one object, in force.
 
-    `message`, `remediation` and `detail` name everything: they are for the audit log and for commands. `told` is for
-    the requester; None where nothing is withheld.
+    `message`, `remediation` and `detail` name everything: they are for the audit log and for commands. `for_requester`
+    holds the words for who made the request; None where nothing is withheld of these.
     """
 
     location: Location

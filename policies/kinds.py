@@ -17,10 +17,11 @@ class KindSpec(NamedTuple):
     """A kind in one version: `apiVersion`, kind, and the plural of its path.
 
     `view`: module and class in policies.objects whose `from_api` reads an object; imported with the first one of its
-    kind, as linting starts without most of them. `table`: the field of the scheduler's `Objects` that it is.
-    `template`: where it holds a pod template. `is_judged`: rules are about it, though it holds none. `comes_along`: no
-    rule is about it, but manifests that hold it change what rules say of others. `verbs`: what the webhook
-    needs to be allowed. `optional`: it does without, where the kind is not there or may not be watched.
+    kind, as linting starts without most of them. `table`: the field of `ClusterObjects` that it fills, where plugins
+    read it: a new one is a field there (scheduling/cluster_objects.py). `template`: where it holds a pod template.
+    `is_judged`: rules are about it, though it holds none. `comes_along`: no rule is about it, but manifests with it
+    change what rules say of others. `verbs`: what the webhook needs to be allowed. `optional`: it does without, where
+    the kind is not there or may not be watched.
     """
 
     api_version: str

@@ -1,7 +1,7 @@
 """What a Kubernetes release, its feature gates and its scheduler's profiles change, asked of one frozen value.
 
-A `Semantics` belongs to a cluster: it travels with `Objects`, so that whoever has a snapshot can ask. Nothing else
-compares versions: code that behaves differently in another release asks a question that has a name here.
+A `Semantics` belongs to a cluster: it travels with `ClusterObjects`, so that whoever has a snapshot can ask. Nothing
+else compares versions: code that behaves differently in another release asks a question that has a name here.
 The model is pod-security-admission, whose checks are each given for the minor since which they hold.
 """
 

@@ -22,3 +22,22 @@ def test_words_are_told_once_and_in_a_line() -> None:
     words = [word for word, _, _ in ROWS]
     assert len(words) == len(set(words)) >= 12
     assert len(ROWS) == Path("docs/glossary.md").read_text().count("\n|") - 2
+
+
+WAYS = (
+    Path("docs/architecture.md")
+    .read_text()
+    .partition("## Three ways through the code")[2]
+    .partition("**A change set**")[0]
+)
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w./]+)`", WAYS)) - {"/validate", "/mutate"}))
+def test_what_the_ways_through_the_code_name_is_there(name: str) -> None:
+    packages = [Path("policies"), Path("webhook")]
+    if "/" in name or name.endswith(".py"):
+        assert any(path.match(name) for package in packages for path in package.rglob("*")), "no such file"
+        return
+    sources = [path.read_text() for package in packages for path in package.rglob("*.py")]
+    defines = re.compile(rf"((def|class) |^){name.rpartition('.')[2]}\b", re.MULTILINE)
+    assert any(map(defines.search, sources)), "no such function or class"

@@ -100,7 +100,7 @@ class FileDiagnostic(NamedTuple):
 
 
 class ChangeSet(NamedTuple):
-    """Objects that come together and see each other, in order; the webhook's has one. `remarks`: on the files."""
+    """Objects that come together and see each other, in order; the webhook's has one. `diagnostics`: on the files."""
 
     subjects: tuple[ReviewedObject, ...] = ()
     diagnostics: tuple[FileDiagnostic, ...] = ()

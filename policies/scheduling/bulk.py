@@ -24,7 +24,7 @@ def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> VectorizedAnswer | None:
 
 
 def room_for(snapshot: Snapshot, pod: Pod) -> capacity.Capacity | None:
-    """Room for pods like this one. None where this cannot tell (see `fast.room`)."""
+    """Room for pods like this one. None where this cannot tell (see `capacity_for`)."""
     return None if not_predicted(pod, snapshot) else capacity.capacity_for(framework_of(snapshot, pod), pod)
 
 

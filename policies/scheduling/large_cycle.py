@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 
 class Cycle:
-    """One pod on one snapshot. Use it with `snapshot.shelf.taken()`."""
+    """One pod on one snapshot. Use it with `snapshot.derived.taken()`."""
 
     def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
         """Raises NotValid: the plugins must be asked one by one."""

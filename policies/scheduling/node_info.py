@@ -23,7 +23,7 @@ class NodeInfo:
     """A node with its pods. Those of a Snapshot are never changed: whoever plays with pods works on a `clone`.
 
     `serial`: no two have the same, so that what was worked out for one is told from what holds for another.
-    `requested`, `non_zero_requested`: cpu in thousandths, memory and the rest in units.
+    Requests: `milli_cpu` in thousandths, the rest in units; `non_zero_cpu`, `non_zero_memory`: what scoring takes.
     `used_ports` is a set as upstream's is: of two pods with one port, the first that goes frees it.
     """
 

@@ -41,7 +41,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """What preemption comes to. `selected`: the candidates that the tie-breaks leave, by name; any may be nominated."""
+    """What preemption comes to. `best_candidates`: those that the tie-breaks leave, by name; any may be nominated."""
 
     eligible: bool = True
     ineligible_reason: str = ""

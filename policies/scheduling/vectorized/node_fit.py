@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class VectorizedAnswer(NamedTuple):
-    """`feasible`: names of the nodes that can run the pod. Else `selected`, the nodes that may be nominated, and the
+    """`feasible`: names of the nodes that can run the pod. Else `best_nodes`, those that may be nominated, and the
     first of them with its victims."""
 
     feasible: list[str]

@@ -121,7 +121,7 @@ def _check_row(matrix: PodMatrix, row: int, pods: Sequence[Pod]) -> None:
 
 
 def pod_matrix_of(snapshot: Snapshot) -> PodMatrix:
-    """The tables of a snapshot, up to date. Call it, and use them, with `snapshot.shelf.lock` held. Raises CutShort."""
+    """The tables of a snapshot, up to date. Call it, and use them, with `snapshot.derived.taken()`. Raises CutShort."""
     derived = snapshot.derived
     if derived.matrix is None:
         derived.matrix = PodMatrix(len(snapshot.node_infos), snapshot.semantics)

@@ -1,4 +1,4 @@
-"""The order in which pods come back, for many nodes at once: what `Cutoff` does node by node, when much is new."""
+"""The order in which pods come back, for many nodes at once: `LowerPriorityPods` in bulk, when much is new."""
 
 from __future__ import annotations
 

@@ -1,0 +1,69 @@
+"""A name in a docstring is one that the code has: what was renamed must not live on in its description."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+FILES = sorted(path for package in ("policies", "webhook") for path in Path(package).rglob("*.py"))
+KNOWN = {"forewarn", "xxxxx", "ull", "down", "add_argument", "getpeercert", "sys.intern", "time.Duration"}
+"""The program, parts of texts, and names of others."""
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def identifiers(tree: ast.Module) -> Iterator[str]:
+    """Every name in the code of a module, words in its short texts (keys, commands) included."""
+    docstrings = {id(node.body[0].value) for node, _ in documented(tree) if isinstance(node.body[0], ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(name) | ast.Attribute(attr=name) | ast.arg(name) | ast.keyword(arg=str(name)):
+                yield name
+            case ast.alias(name, other):
+                yield from (other or name).split(".")
+            case ast.Constant(value=str(text)) if id(node) not in docstrings and "\n" not in text:
+                yield from re.findall(r"\w+", text)
+
+
+def documented(tree: ast.Module) -> Iterator[tuple[DOCUMENTED, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and (text := ast.get_docstring(node)):
+            yield node, text
+
+
+@cache
+def defined() -> frozenset[str]:
+    """Every module, class and function."""
+    named = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = {node.name for path in FILES for node in ast.walk(parsed(path)) if isinstance(node, named)}
+    return frozenset(found.union(*(path.with_suffix("").parts for path in FILES)))
+
+
+@cache
+def used() -> frozenset[str]:
+    """Every name in the code."""
+    return defined().union(*(identifiers(parsed(path)) for path in FILES))
+
+
+def names_in(docstring: str) -> Iterator[str]:
+    """Names in backticks, written as Python writes them; upstream's are in sentences that say so."""
+    ours = re.sub(r"(Source|[Uu]pstream)[^.]*(\.|$)", "", docstring)
+    for name in re.findall(r"(?<!`)`([a-z_]+(?:\.[a-z_]+)*)(?:\([^`]*\))?`(?!`)", ours):
+        if name not in KNOWN and not name.endswith(".go"):
+            yield name
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_names_in_docstrings_are_in_the_code(path: Path) -> None:
+    tree = parsed(path)
+    here = {*identifiers(tree), *defined()}
+    named = {name for _, text in documented(tree) for name in names_in(text)}
+    gone = {name for name in named if not (used() if "." in name else here).issuperset(name.split("."))}
+    assert not gone, f"{path}: named in a docstring, and not there: {', '.join(sorted(gone))}"
