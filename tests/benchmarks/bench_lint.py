@@ -1,15 +1,16 @@
 """How long `forewarn lint` takes over a tree of manifests, beside what PyYAML needs merely to load it.
 
-`python tests/benchmarks/bench_lint.py [FILES] [RUNS]`: of a tree that is made for it. `--tree DIR [--vs COMMAND]`: of
-one that is there, beside another linter (`--vs "kube-linter lint"`). Every line is whole processes, start-up included,
-measured in turns so that a busy machine is equally busy for all; the ratio is to CSafeLoader in the same turn, or to
-the other linter.
+`python tests/benchmarks/bench_lint.py [FILES] [RUNS]`: of a tree that is made for it. `--tree DIR [--vs COMMAND]`, both
+repeatable: of trees that are there, beside other linters (`--vs "kube-linter lint"`), as a table. Every line is whole
+processes, start-up included, measured in turns so that a busy machine is equally busy for all; the ratio is to
+CSafeLoader in the same turn, or to the other linter.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shlex
 import subprocess
 import sys
@@ -45,7 +46,7 @@ from policies.kinds import POD_TEMPLATE_PATHS
 from policies.sources import find_files, read_file
 wanted = {*POD_TEMPLATE_PATHS, '/Pod', '/Namespace', '/ResourceQuota', 'scheduling.k8s.io/PriorityClass'}
 readings = [read(read_file(path), path.path, wanted, namespace='default') for path in find_files(sys.argv[1:])]
-assert sum(reading.objects for reading in readings) and not any(reading.remarks for reading in readings)
+assert sum(reading.objects for reading in readings) and not any(reading.diagnostics for reading in readings)
 """
 
 
@@ -70,20 +71,33 @@ def _seconds(command: list[str], *, check: bool = True) -> float:
     return time.perf_counter() - start
 
 
-def compare(tree: Path, versus: str, runs: int) -> None:
-    """Lint a tree that is there, in turns with another command; print seconds and the ratio to each."""
-    lint = [sys.executable, "-m", "policies.cli", "lint", "-q", "--exit-zero", str(tree)]
-    commands = {"forewarn lint": lint}
-    if versus:
-        commands[versus] = [*shlex.split(versus), str(tree)]
-    for command in commands.values():
-        _seconds(command, check=False)
-    turns = [{name: _seconds(command, check=False) for name, command in commands.items()} for _ in range(runs)]
-    times = {name: [turn[name] for turn in turns] for name in commands}
-    size = sum(path.stat().st_size for path in tree.rglob("*") if path.suffix in (".yaml", ".yml", ".json"))
-    print(f"{tree.name}: {size / 1e6:.1f} MB, {runs} runs")
-    for name, taken in times.items():
-        print(f"  {name:28}{min(taken):8.3f} s at least, {min(times['forewarn lint']) / min(taken):.2f}")
+def _taken(command: list[str]) -> tuple[float, float]:
+    """Seconds by the clock, and of the processor, which a busy machine changes less."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall = _seconds(command, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def compare(trees: list[Path], versus: list[str], runs: int) -> None:
+    """Lint trees that are there, in turns with other commands; print a table: seconds, and our ratio to each.
+
+    Each cell: least seconds by the clock, / of the processor, and in brackets ours as a part of either.
+    """
+    names = (shlex.split(name)[0].rpartition("/")[2] for name in versus)
+    print(f"| {' | '.join(('tree', 'files', 'MB', 'forewarn', *names))} |")
+    print("|---" * (4 + len(versus)) + "|")
+    for tree in trees:
+        lint = [sys.executable, "-m", "policies.cli", "lint", "-q", "--exit-zero", str(tree)]
+        commands = [lint, *([*shlex.split(name), str(tree)] for name in versus)]
+        turns = [[_taken(command) for command in commands] for _ in range(runs + 1)]
+        best = [tuple(map(min, zip(*times, strict=True))) for times in zip(*turns[1:], strict=True)]
+        files = [path for path in tree.rglob("*") if path.suffix in (".yaml", ".yml", ".json") and path.is_file()]
+        size = sum(path.stat().st_size for path in files) / 1e6
+        cells = [tree.name, str(len(files)), f"{size:.1f}", f"{best[0][0]:.2f} / {best[0][1]:.2f}"]
+        for wall, cpu in best[1:]:
+            cells.append(f"{wall:.2f} / {cpu:.2f} ({best[0][0] / wall:.2f}, {best[0][1] / cpu:.2f})")
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def main(files: int = 1000, runs: int = 5) -> None:
@@ -111,10 +125,10 @@ def main(files: int = 1000, runs: int = 5) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("numbers", nargs="*", type=int, metavar="FILES RUNS")
-    parser.add_argument("--tree", type=Path)
-    parser.add_argument("--vs", default="")
+    parser.add_argument("--tree", type=Path, action="append", default=[])
+    parser.add_argument("--vs", action="append", default=[])
     given = parser.parse_args()
     if given.tree:
-        compare(given.tree.resolve(), given.vs, (given.numbers or [5])[-1])
+        compare([tree.resolve() for tree in given.tree], given.vs, (given.numbers or [5])[-1])
     else:
         main(*given.numbers[:2])
