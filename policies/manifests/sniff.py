@@ -33,6 +33,9 @@ _SPACE: Final = b" \t"
 _NEAR: Final = 200
 """So far back it is looked; what has more blanks before it is read with care."""
 _MANY: Final = 4000
+_OPENS_BLOCK: Final = re.compile(rb"(?::|^ *-)[ ]+[|>][-+]?[ \t]*\r?\Z")
+_LINES_BACK: Final = 200
+"""Lines that are looked at above what may stand in a block scalar."""
 
 
 def type_meta(data: bytes) -> tuple[str, str] | None:
@@ -114,8 +117,26 @@ def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes], bool]
     for count, match in enumerate(pattern.finditer(data)):
         start = match.start()
         before = data[max(start - _NEAR, 0) : start].rstrip(_SPACE)
-        if is_it(before) or (not before and start) or count > _MANY:
+        if count > _MANY or ((is_it(before) or (not before and start)) and not _in_block_scalar(data, start)):
             return True
+    return False
+
+
+def _in_block_scalar(data: bytes, at: int) -> bool:
+    """Whether a place is surely in text behind `|` or `>`: of the lines above it, each less indented, one opens it."""
+    start = data.rfind(b"\n", 0, at) + 1
+    above = data[start:at]
+    indent = len(above) - len(above.lstrip(b" "))
+    for _ in range(_LINES_BACK):
+        if not start or not indent:
+            return False
+        end, start = start - 1, data.rfind(b"\n", 0, start - 1) + 1
+        line = data[start:end]
+        text = line.lstrip(b" ")
+        if text.strip() and len(line) - len(text) < indent:
+            if b"#" not in line and _OPENS_BLOCK.search(line):
+                return True
+            indent = len(line) - len(text)
     return False
 
 

@@ -254,6 +254,24 @@ def test_every_case_of_the_table_is_refused_in_any_kind() -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("a: |\n  first\n    *x\n  *y: z\n  ? w\n", 0),
+        ("a:\n- >-\n  text\n  *y\n", 0),
+        ("a: # c: |\n  *y\n", 1),
+        ("a:\n  b: |\n    text\n  *y : c\n", 1),
+        ("a: |\n  text\nb:\n  *y\n", 1),
+        ("a: |\n\n# c\n  *y\n", 1),
+        ("a: |\n  **b:** *y\n", 0),
+        ("*y\n", 1),
+    ],
+)
+def test_a_star_in_a_text_is_no_alias_and_elsewhere_it_is(text: str, faults: int) -> None:
+    reading = read(f"apiVersion: v1\nkind: ConfigMap\n{text}", "f", {"/Pod"})
+    assert len(reading.diagnostics) == faults
+
+
 def test_a_random_mixture_of_documents_is_counted_in_full() -> None:
     chance = random.Random(7)
     documents = [chance.choice((POD, CONFIG, "a: 1\n")) for _ in range(300)]
