@@ -69,6 +69,10 @@ def _question(options: argparse.Namespace, cache: DumpCache) -> tuple[Question, 
     cluster = cache.snapshot()
     if options.what == "class":
         return _class_question(options, cache)
+
+    def files() -> list[Arrival]:
+        return [*applied(options.filename, options.namespace)]
+
     asked: dict[str, Callable[[], Question]] = {
         "node": lambda: questions.nodes_lost(cluster, options.names),
         "zone": lambda: questions.zone_lost(cluster, options.name),
@@ -76,8 +80,8 @@ def _question(options: argparse.Namespace, cache: DumpCache) -> tuple[Question, 
         "drain": lambda: questions.drained(cluster, options.names),
         "upgrade": lambda: questions.upgraded(cluster, options.pool, options.max_unavailable, options.away),
         "scale": lambda: questions.scaled(cluster, options.name, options.replicas, options.namespace),
-        "apply": lambda: _of_files("applied", options, [*applied(options.filename, options.namespace)]),
-        "delete": lambda: _of_files("deleted", options, _deletions(options)),
+        "apply": lambda: questions.Question(f"{_named(options)} applied", files()),
+        "delete": lambda: questions.deleted(_named(options), files()),
     }
     return asked[options.what](), None
 
@@ -93,18 +97,8 @@ def _class_question(options: argparse.Namespace, cache: DumpCache) -> tuple[Ques
     return Question(told, files or restarts(change)), change
 
 
-def _of_files(what: str, options: argparse.Namespace, arrivals: list[Arrival]) -> Question:
-    from policies.whatif.questions import Question
-
-    return Question(f"{_named(options)} {what}", arrivals)
-
-
 def _named(options: argparse.Namespace) -> str:
     return " and ".join(options.filename)
-
-
-def _deletions(options: argparse.Namespace) -> list[Arrival]:
-    return [arrival._replace(op="delete") for arrival in applied(options.filename, options.namespace)]
 
 
 def _print(options: argparse.Namespace, answer: Answer, change: ClassChange | None) -> None:

@@ -84,7 +84,7 @@ def _of_file(when: When, setting: Setting) -> Question:
     arrivals = setting.objects(when.name)
     if when.operation == "apply":
         return questions.Question(f"{when.name} applied", arrivals)
-    return questions.Question(f"{when.name} deleted", [arrival._replace(op="delete") for arrival in arrivals])
+    return questions.deleted(when.name, arrivals)
 
 
 def _names(when: When, setting: Setting) -> list[str]:

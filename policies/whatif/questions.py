@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
-from policies.objects.fields import InvalidObject
+from policies.kinds import LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS
+from policies.objects.fields import InvalidObject, group_kind
 from policies.simulation.drain import drain
 from policies.simulation.latencies import Latencies
 from policies.simulation.scenario import Arrival
@@ -93,6 +94,17 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
     metadata = {"namespace": namespace, "name": name}
     obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}
     return Question(f"{kind} {namespace}/{name} has {plural(replicas, 'replica')}", [Arrival(0.0, "scale", obj)])
+
+
+def deleted(name: str, arrivals: Sequence[Arrival]) -> Question:
+    """What a file holds is deleted. Raises InvalidObject: nothing comes of it here, or it is another question."""
+    for arrival in arrivals:
+        kind = group_kind(arrival.object)
+        if kind == PRIORITY_CLASS:
+            raise InvalidObject(f"{name}: ask `forewarn whatif class NAME --delete` about a PriorityClass")
+        if kind in (NAMESPACE, LIMIT_RANGE):
+            raise InvalidObject(f"{name}: what comes of deleting a {kind.rpartition('/')[2]} is not simulated")
+    return Question(f"{name} deleted", [arrival._replace(op="delete") for arrival in arrivals])
 
 
 def _told(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:

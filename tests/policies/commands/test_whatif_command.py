@@ -156,6 +156,13 @@ def test_a_default_takes_the_place_of_the_one_that_is_there(tmp_path: Path, caps
     assert answer["classChange"]["workloads"] == []
 
 
+def test_what_is_deleted_runs_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = asked(capsys, "delete", "-f", "docs/headroom/cache.yaml")
+    assert answer["running"] == {"before": 8, "after": 8}
+    applied = asked(capsys, "apply", "-f", "docs/headroom/cache.yaml")
+    assert (applied["running"], applied["pushedOut"]) == ({"before": 8, "after": 10}, [])
+
+
 def test_markdown_has_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "zone", "a", "--cluster", SHOWN, "-o", "markdown", "--fail-on", "preemption")
     assert status == 1
@@ -178,6 +185,7 @@ def test_markdown_has_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) 
         (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 3, "the cluster's own"),
         (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 3, "maximum allowed value"),
         (["zone", "a"], 2, "--cluster is missing"),
+        (["delete", "-f", "docs/simulate/default-class.yaml", "--cluster", SHOWN], 3, "whatif class NAME --delete"),
         (["upgrade", "--max-unavailable", "0", "--cluster", SHOWN], 2, "must be between 1 and"),
     ],
 )
