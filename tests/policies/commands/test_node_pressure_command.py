@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,41 @@ def test_a_request_of_the_pod_itself_stands_for_those_of_its_containers() -> Non
 def test_quality_of_service(resources: dict[str, Any], expected: str) -> None:
     obj = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "resources": resources}]}}
     assert read_pod(obj).qos == expected
+
+
+# Recorded from the kubelet's own functions (buildSignalToRankFunc, getPodsToPreempt of Kubernetes 1.36.3)
+
+
+def _recorded() -> list[Any]:
+    text = gzip.decompress(Path("tests/policies/cases/kubelet.jsonl.gz").read_bytes()).decode()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_kubelet_itself_comes_to_the_same() -> None:
+    """Pods that it does not tell from each other may come in any order."""
+    wrong = []
+    for case in _recorded():
+        pods = [read_pod(obj) for obj in case["pods"]]
+        if "admit" in case:
+            lacks = {each["resource"]: each["amount"] for each in case["lacks"]}
+            try:
+                found: Any = names(pods_to_preempt(read_pod(case["admit"]), pods, lacks))
+            except NotEnough:
+                found = None
+            same = found == case["answer"].get("victims")
+        else:
+            signal, inodes, images = case["ours"]
+            stats = {key: read_pod_stats(value) for key, value in case["stats"].items()}
+            places = rank(pods, stats, signal, inodes=bool(inodes), images=images)
+            group = 0
+            groups: dict[str, int] = {}
+            for place in places:
+                group += not place.tied
+                groups[place.pod.key] = group
+            same = [groups[key] for key in case["answer"]["order"]] == sorted(groups.values())
+        if not same:
+            wrong.append(case["id"])
+    assert wrong == []
 
 
 # At the door
