@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from policies.cluster import predict
 from policies.config import Config, DiscloseTo
 from policies.objects.reviewed_object import User
-from tests.webhook.builders import body, deployment, endpoint
+from tests.builders import make_node, make_pod
+from tests.webhook.builders import body, cluster, deployment, endpoint
 from webhook.admission.access_reviews import ALLOWED_SECONDS, AT_ONCE, DENIED_SECONDS, PATH, REMEMBERED, AccessReviews
 from webhook.admission.decision import Hook
 from webhook.admission.endpoint import AdmissionCall, Later, Where
@@ -138,3 +140,26 @@ def test_only_who_asks_the_api_server_asks_and_once() -> None:
         (warning,) = json.loads(reply.body)["response"]["warnings"]
         assert "name one of: batch-low, gold [" in warning
     assert len(rights.asked) == 1
+
+
+class ScopedRights(Rights):
+    """Allows the tokens whose scope is `all`, whoever has them."""
+
+    def create(self, path: str, obj: Any) -> dict[str, Any]:
+        return {**super().create(path, obj), "status": {"allowed": obj["spec"].get("extra") == {"scopes": ["all"]}}}
+
+
+def test_what_one_token_of_a_user_may_see_is_not_told_to_another_one() -> None:
+    """The answers of the last second were told apart by name and groups alone."""
+    node = make_node("n").has(cpu="4").obj
+    victim = make_pod("wages", namespace="payroll").request(cpu="3").on("n").obj
+    state, config = cluster(node, victim), Config(disclose_to=DiscloseTo((), by_access_review=True))
+    asked = endpoint(lambda: state, config=lambda: config, reviews=ScopedRights().reviews())
+    assert predict(state, make_pod("first").obj).fits  # what is imported and made once takes none of the others' time
+    obj = deployment()
+    obj["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
+    for scope, sees in (("all", True), ("own", False), ("all", True)):
+        user = {"username": "kim", "groups": ["developers"], "extra": {"scopes": [scope]}}
+        call = AdmissionCall(Hook.VALIDATE, body(obj, userInfo=user), monotonic())
+        told = json.loads(asked.answer_now(call).body)["response"]["warnings"]
+        assert ("payroll/wages" in str(told)) is sees
