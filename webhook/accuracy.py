@@ -42,8 +42,6 @@ FOLLOWED: Final = 1024
 """Predictions at a time."""
 NAMED: Final = 32
 """Nodes or victims that are remembered of a prediction; where there are more they are not compared."""
-LOOKED_AT: Final = 100
-"""On larger clusters the scheduler looks at a random part of the nodes: which one it takes is not compared."""
 VOLUMES: Final = 64
 """A pod with more is not followed: they would have to be looked through past the deadline."""
 CHANGES: Final = 4096
@@ -120,7 +118,10 @@ def expectation_of(subject: ReviewedObject, impact: Impact | None) -> Expectatio
     volumes = sequence(subject.object, "spec", "volumes")
     if len(volumes) > VOLUMES or any(at(volume, "ephemeral") is not None for volume in volumes):
         return None
-    small = len(prediction.snapshot.node_infos) <= LOOKED_AT
+    from policies.scheduling.filtering import MIN_FEASIBLE_NODES  # numpy, which a prediction has loaded already
+
+    # On larger clusters the scheduler looks at a random part of the nodes: which one it takes is not compared.
+    small = len(prediction.snapshot.node_infos) <= MIN_FEASIBLE_NODES
     if prediction.outcome == FITS:
         feasible = prediction.feasible
         return Expectation(uid, FITS, tuple(feasible) if small and len(feasible) <= NAMED else ())

@@ -59,9 +59,12 @@ class Dear(NamedTuple):
 class Search:
     """What has been found so far."""
 
-    def __init__(self, ends: float, more: float = 0.0) -> None:
-        """`ends`: on the monotonic clock; `more`: seconds that are permitted beside the others."""
-        self._ends, self._more = ends, more
+    def __init__(self, ends: float, more: float = 0.0, name: str = "found") -> None:
+        """`ends`: on the monotonic clock; `more`: seconds that are permitted beside the others. `name`: how files
+        begin that have what came late, as soon as it did."""
+        self._ends, self._more, self._name = ends, more, name
+        self.late = 0
+        """How many objects came late."""
         self.dearest: list[Dear] = []
         self.latest: dict[str, float] = {}
         """Kind -> seconds beyond the time that there was for one of its objects, the most."""
@@ -93,6 +96,10 @@ class Search:
         if len(self.dearest) < SHOWN or over > self.dearest[-1].over:
             dear = Dear(over, cost._replace(told=None), zlib.compress(json.dumps(review).encode(), 1))
             self.dearest = sorted([*self.dearest, dear], key=lambda dear: -dear.over)[:SHOWN]
+        if over > 0:
+            self.late += 1
+            FOUND.mkdir(parents=True, exist_ok=True)
+            (FOUND / f"{self._name}-{self.late}.json").write_text(json.dumps(review))
         return over, cost.gap
 
     def round(self, number: int) -> None:
@@ -132,7 +139,7 @@ def main() -> int:
     for name in ("Deployment of 2,000,000,000", "500 resources in a quota"):
         judge(ATTACKS[name]())  # what is imported and made once
     before, began = _megabytes(), time.monotonic()
-    search = Search(began + 60 * options.minutes, options.over / 1000 - OVERSHOOT)
+    search = Search(began + 60 * options.minutes, options.over / 1000 - OVERSHOOT, str(options.seed))
     number, told = options.seed, began
     while not search.is_over:
         search.round(number)
@@ -152,13 +159,9 @@ def main() -> int:
             f"{1000 * dear.over:9.1f} {1000 * cost.seconds:8.1f} {1000 * cost.gap:8.1f} {cost.asked:6} {cost.size:10}"
         )
         print(f"{figures}  {_described(dear.review)}")
-    late = [dear for dear in search.dearest if dear.over > 0]
-    for place, dear in enumerate(late):
-        FOUND.mkdir(parents=True, exist_ok=True)
-        (FOUND / f"{options.seed}-{place}.json").write_text(json.dumps(dear.review))
-    if late:
-        print(f"{len(late)} came late; they are in {FOUND}")
-    return 1 if late or growth > MOST_GROWTH else 0
+    if search.late:
+        print(f"{search.late} came late; they are in {FOUND}")
+    return 1 if search.late or growth > MOST_GROWTH else 0
 
 
 def _tell(seconds: float, rounds: int, search: Search) -> None:
