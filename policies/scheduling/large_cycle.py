@@ -30,7 +30,7 @@ from policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -146,15 +146,14 @@ class Cycle:
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """What the nodes are worth, less what all have in common. Raises NotValid."""
         charge(len(rows) // 8)
-        infos, pod = self.snapshot.node_infos, self.pod
-        nodes = [infos[row].node for row in rows.tolist()]
+        pod, nodes = self.pod, self.matrix.nodes
         if pod.spec.node_affinity.preferred is not None or pod.spec.topology_spread:
             raise NotValid
         if pod.spec.pod_affinity.has_preferred or self._affinity_anywhere():
             raise NotValid
-        if any(taint.effect == PREFER_NO_SCHEDULE for node in nodes for taint in node.taints):
+        if nodes.where(_is_to_be_avoided)[rows].any():
             raise NotValid
-        return self._resources(rows) + 2 * self._spread(rows, nodes) + self._images(rows)
+        return self._resources(rows) + 2 * self._spread(rows) + self._images(rows)
 
     def _images(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Upstream ImageLocality; nodes without one of the images are worth nothing."""
@@ -164,8 +163,8 @@ class Cycle:
         found = np.zeros(len(rows), np.int64)
         plugin: ImageLocality = self.framework.plugin(ImageLocality.name)
         state = CycleState()
-        for place, row in enumerate(rows.tolist()):
-            info = infos[row]
+        for place in np.flatnonzero(self.matrix.nodes.where(_has_images)[rows]).tolist():
+            info = infos[rows[place]]
             if not wanted.isdisjoint(info.node.images):
                 found[place] = plugin.score(state, self.pod, info)
         return found
@@ -202,7 +201,7 @@ class Cycle:
         balance: NDArray[np.int64] = half + np.trunc((half + difference) / 2).astype(np.int64)
         return balance
 
-    def _spread(self, rows: NDArray[np.intp], nodes: Sequence[Node]) -> NDArray[np.int64]:
+    def _spread(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Upstream PodTopologySpread by the system's defaults, which only score."""
         constraints = default_constraints(self.pod, self.snapshot.objects)
         if not constraints:
@@ -210,22 +209,29 @@ class Cycle:
         counted = matching_kinds(self.pod, constraints[0], self.matrix)
         total = np.zeros(len(rows), np.float64)
         for constraint in constraints:
+            topology = self.matrix.nodes.topology(constraint.topology_key)
             if constraint.topology_key == HOSTNAME:
                 count, domains = counted[self.matrix.kind[:, rows]].sum(axis=0), len(rows)
             else:
-                topology = self.matrix.nodes.topology(constraint.topology_key)
                 here = counted[self.matrix.kind].sum(axis=0)
                 included = included_nodes(constraint, self.pod, self.matrix)
                 count = topology.sums(np.where(included, here, 0))[rows]
                 domains = len(np.unique(topology.values[rows]))
-            labelled = np.fromiter((constraint.topology_key in node.labels for node in nodes), np.bool_, len(nodes))
             worth = count * np.log(domains + 2) + float(constraint.max_skew - 1)
-            total += np.where(labelled, worth, 0.0)
+            total += np.where(topology.present[rows], worth, 0.0)
         scores = np.floor(total + 0.5).astype(np.int64)
         least, most = int(scores.min()), int(scores.max())
         if not most:
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
         return MAX_NODE_SCORE * (most + least - scores) // most
+
+
+def _is_to_be_avoided(node: Node) -> bool:
+    return any(taint.effect == PREFER_NO_SCHEDULE for taint in node.taints)
+
+
+def _has_images(node: Node) -> bool:
+    return bool(node.images)
 
 
 def _first(spec: PodSpec, node: Node) -> tuple[str, Status]:

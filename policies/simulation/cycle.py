@@ -16,7 +16,7 @@ from policies.scheduling.large_cycle import MIN_FEASIBLE, Cycle, Found
 from policies.scheduling.preemption import NEVER, TERMINATING
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized.problem import NotValid
-from policies.simulation.node_tree import NodeTree, top_of_heap
+from policies.simulation.node_tree import NodeTree, top_of_heap, top_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -130,8 +130,7 @@ class SchedulingAlgorithm:
             return Fits(infos[rows[best[0]]].name)
         if self._tie is not None:
             return Fits(self._tie([infos[row].name for row in rows[best].tolist()]))
-        worth = scores.tolist()
-        return Fits(infos[rows[top_of_heap(range(len(rows)), worth)]].name)
+        return Fits(infos[rows[top_place(best.tolist())]].name)
 
     def _nowhere(self, cycle: Cycle) -> Rejected:
         snapshot, pod = cycle.snapshot, cycle.pod

@@ -73,18 +73,20 @@ def top_of_heap(order: Sequence[K], scores: Scores[K]) -> K:
 
     `order`: the nodes in the order in which they were found feasible.
     """
-    heap = list(order)
-    for start in range(len(heap) // 2 - 1, -1, -1):
-        _down(heap, scores, start)
-    return heap[0]
+    worth = [scores[key] for key in order]
+    best = max(worth)
+    return order[top_place([place for place, score in enumerate(worth) if score == best])]
 
 
-def _down(heap: list[K], scores: Scores[K], place: int) -> None:
-    """Go's `container/heap` `down`, the larger first: of two equal children the left one, and no equal one moves up."""
-    while (child := 2 * place + 1) < len(heap):
-        if child + 1 < len(heap) and scores[heap[child + 1]] > scores[heap[child]]:
-            child += 1
-        if scores[heap[child]] <= scores[heap[place]]:
-            return
-        heap[place], heap[child] = heap[child], heap[place]
-        place = child
+def top_place(best: Sequence[int]) -> int:
+    """Which of the places of equally best elements ends on top.
+
+    `heap.Init` sifts down from the last parent to the first, and swaps only where a child is better, the right one only
+    where it is better than the left. So a parent stays above equal children, and what comes up is from the left where
+    that has it: the first in preorder. The path to place p is the binary number p + 1 without its first digit.
+    """
+    return 0 if best[0] == 0 else min(best, key=_path)
+
+
+def _path(place: int) -> str:
+    return bin(place + 1)[3:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,36 @@ class QueuedPodInfo:
         """Whether it was rejected, and by none of these plugins: what they wait for does not wake it."""
         rejected, pending = self.unschedulable_plugins, self.pending_plugins
         return bool(rejected or pending) and rejected.isdisjoint(plugins) and pending.isdisjoint(plugins)
+
+
+class UnschedulablePods(dict[Key, QueuedPodInfo]):
+    """Rejected pods that wait for something to happen; how many each plugin has rejected is kept count of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rejected: Counter[str] = Counter()
+        self._by: dict[Key, set[str]] = {}
+
+    def __setitem__(self, key: Key, info: QueuedPodInfo) -> None:
+        self._discount(key)
+        self._by[key] = info.rejectors
+        self._rejected.update(info.rejectors or ("",))
+        super().__setitem__(key, info)
+
+    def take(self, key: Key) -> QueuedPodInfo | None:
+        """Take the pod of this name out; None where it was not in."""
+        self._discount(key)
+        return self.pop(key, None)
+
+    def may_be_woken_by(self, plugins: AbstractSet[str]) -> bool:
+        """Whether one of these plugins has rejected one of them, or one came back with an error."""
+        rejected = self._rejected
+        return rejected[""] > 0 or any(rejected[name] > 0 for name in plugins)
+
+    def _discount(self, key: Key) -> None:
+        rejectors = self._by.pop(key, None)
+        if rejectors is not None:
+            self._rejected.subtract(rejectors or ("",))
 
 
 class PodHeap:

@@ -14,7 +14,7 @@ from policies.scheduling.queue.events import (
     ClusterEvent,
     pod_scheduling_properties_change,
 )
-from policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo
+from policies.scheduling.queue.pod_info import PodHeap, QueuedPodInfo, UnschedulablePods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -76,7 +76,7 @@ class PriorityQueue:
         self._now, self.nominator, self._hints, self._gates = now, nominator, hints, {g.name: g for g in gates}
         self.active = PodHeap(less)
         self.backoff = BackoffQueue(now, less, *backoff)
-        self.unschedulable: dict[Key, QueuedPodInfo] = {}
+        self.unschedulable = UnschedulablePods()
         self._in_flight: dict[str, list[InFlightEvent]] = {}
 
     # What the scheduling loop does
@@ -164,7 +164,7 @@ class PriorityQueue:
         self.nominator.delete(pod)
         key = pod.namespace, pod.name
         if self.active.take(key) is None and self.backoff.delete(key) is None:
-            self.unschedulable.pop(key, None)
+            self.unschedulable.take(key)
 
     def get(self, pod: Pod) -> QueuedPodInfo | None:
         """The pod of this name, None where it is not in, or is being tried."""
@@ -191,8 +191,10 @@ class PriorityQueue:
         """Something has happened: try those again that wait for it. `check`: only pods for which it holds."""
         if not event.is_wild_card and not self._hints.of(event):
             return
-        waiting = self.unschedulable.values()
-        self._move([info for info in waiting if check is None or check(info.pod)], event, old, new)
+        waiting: Iterable[QueuedPodInfo] = ()
+        if event.is_wild_card or self.unschedulable.may_be_woken_by(self._hints.of(event).keys()):
+            waiting = [info for info in self.unschedulable.values() if check is None or check(info.pod)]
+        self._move(waiting, event, old, new)
 
     def _move(self, infos: Iterable[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
         """Source: upstream `movePodsToActiveOrBackoffQueue`."""
@@ -204,7 +206,7 @@ class PriorityQueue:
                 continue
             strategy = self._is_pod_worth_requeuing(info, event, old, new)
             if strategy is not Strategy.SKIP:
-                self.unschedulable.pop(info.key, None)
+                self.unschedulable.take(info.key)
                 self._requeue(info, strategy, event)
         for events in self._in_flight.values():
             events.append(InFlightEvent(event, old, new))
@@ -247,7 +249,7 @@ class PriorityQueue:
             if self.active.get(key) is None and self.backoff.get(key) is None:
                 self.unschedulable[key] = info
             return False
-        self.unschedulable.pop(key, None)
+        self.unschedulable.take(key)
         self.backoff.delete(key)
         self.active.put(info)
         if event in (UNSCHEDULED_POD_ADD, UNSCHEDULED_POD_UPDATE):
@@ -259,7 +261,7 @@ class PriorityQueue:
         if not self._pass_gates(info):
             self.unschedulable[info.key] = info
             return False
-        self.unschedulable.pop(info.key, None)
+        self.unschedulable.take(info.key)
         self.backoff.add(info)
         return True
 

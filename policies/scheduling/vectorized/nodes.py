@@ -146,14 +146,14 @@ class NodeTables:
         nodes = self._known()
         passing = np.ones(len(nodes), np.bool_)
         for one in filters:
-            asked = passing if one.concerns is None else passing & self._concerned(one.concerns)
+            asked = passing if one.concerns is None else passing & self.where(one.concerns)
             rows = np.flatnonzero(asked)
             some = nodes if len(rows) == len(nodes) else [nodes[row] for row in rows.tolist()]
             passing[rows] = np.fromiter(map(one.passes, each(some, 0.4)), np.bool_, len(rows))
         return passing
 
-    def _concerned(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """[node]: which are a plugin's concern."""
+    def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
+        """[node]: which are a plugin's concern, or whatever else a function of its module says of a node alone."""
         found = self._concerns.get(concerns)
         if found is None:
             found = self._concerns[concerns] = Mask(self._known(), concerns, None)

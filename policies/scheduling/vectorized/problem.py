@@ -9,6 +9,7 @@ domains stand still.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -200,14 +201,15 @@ def _nominations(snapshot: Snapshot, matrix: PodMatrix, known: Nominations | Non
             parts.append(known.parts[number])
         else:
             parts.append(_part(snapshot, matrix, shard))
+    filled = [part for part in parts if part.rows]
     return Nominations(
         table,
         nodes,
         shards,
         parts,
-        np.array([row for part in parts for row in part.rows], np.intp),
-        np.array([kind for part in parts for kind in part.kinds], np.intp),
-        np.array([priority for part in parts for priority in part.priorities], np.int64),
+        np.array(list(chain.from_iterable(part.rows for part in filled)), np.intp),
+        np.array(list(chain.from_iterable(part.kinds for part in filled)), np.intp),
+        np.array(list(chain.from_iterable(part.priorities for part in filled)), np.int64),
     )
 
 
