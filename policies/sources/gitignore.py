@@ -132,7 +132,7 @@ def _skipped(places: set[int], pattern: tuple[str, ...]) -> set[int]:
 
 @lru_cache(maxsize=4096)
 def _step(pattern: str) -> Callable[[str], object]:
-    """The match of one step. `fnmatch` does not go back and forth, however many stars there are."""
+    """The match of one step: an expression that never goes back and forth, however many stars there are."""
     return re.compile(translate(_ESCAPED.sub(_literal, pattern))).match
 
 
