@@ -237,6 +237,29 @@ def test_no_selector_of_the_serving_pods_takes_in_the_ca_injector() -> None:
     assert all(labels[key] != value for selector in selectors for key, value in selector.items())
 
 
+def _patches() -> list[Any]:
+    """Component, what its JSON patch is for, and one of the patch's tests."""
+    found = []
+    for path in sorted((MANIFESTS / "components").glob("*/kustomization.yaml")):
+        for patch in documents(path)[0].get("patches", []):
+            operations = yaml.safe_load(patch.get("patch", ""))
+            for operation in operations if isinstance(operations, list) else []:
+                if operation["op"] == "test":
+                    target = patch["target"]
+                    name = f"{path.parent.name}-{target['kind']}"
+                    found.append(pytest.param(target, operation["path"], operation["value"], id=name))
+    return found
+
+
+@pytest.mark.parametrize(("target", "path", "value"), _patches())
+def test_what_a_component_takes_away_stands_where_it_looks(target: dict[str, str], path: str, value: Any) -> None:
+    """Kustomize refuses the whole component otherwise; the rules of a role are made from the watched kinds."""
+    there: Any = one(target["kind"], target["name"], target.get("namespace"))
+    for step in path.removeprefix("/").split("/"):
+        there = there[int(step)] if isinstance(there, list) else there[step]
+    assert there == value
+
+
 @pytest.mark.parametrize("name", ["mutual-tls", "client-token"])
 def test_what_a_component_adds_is_of_files_that_it_mounts(name: str) -> None:
     (patch,) = documents(MANIFESTS / "components" / name / "deployment.yaml")
