@@ -104,7 +104,7 @@ def key_of(hook: Hook, request: AdmissionRequest) -> Key | None:
         request.subresource,
         "" if nameless else request.name,
         request.namespace,
-        request.user,  # all of it: `uid` and `extra` too may restrict what a token may see
+        *request.user,  # all of it: `uid` and `extra` too may restrict what a token may see
         request.dry_run,
         _settled(obj, nameless),
         None if old is None else _settled(old, False),
