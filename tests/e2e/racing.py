@@ -44,9 +44,9 @@ def defaults(api: Api) -> list[str]:
     return [found["metadata"]["name"] for found in api.list("PriorityClass") if found.get("globalDefault")]
 
 
-def create(api: Api, name: str) -> Answer:
+def create(api: Api, name: str, **query: str) -> Answer:
     obj = priority_class(name, 1, globalDefault=True)
-    return api.ask("POST", path_of(obj, name=""), obj)
+    return api.ask("POST", path_of(obj, name="", **query), obj)
 
 
 def change(api: Api, name: str) -> Answer:
