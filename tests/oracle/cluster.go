@@ -41,6 +41,7 @@ type cluster struct {
 func newCluster(ctx context.Context, c *preemptionCase) (*cluster, error) {
 	client := clientOf(c)
 	factory := newInformerFactory(client)
+	tellOfVolumes(factory)
 	configured, err := configure(c.Config)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func newCluster(ctx context.Context, c *preemptionCase) (*cluster, error) {
 	if !ok {
 		return nil, fmt.Errorf("scheduler: no profile %q", c.Pod.Spec.SchedulerName)
 	}
-	if err := followDevices(ctx, factory, profile, c); err != nil {
+	if err := followDevices(ctx, factory, sched.Profiles, profile, c); err != nil {
 		return nil, err
 	}
 	snapshot, ok := profile.SnapshotSharedLister().(*internalcache.Snapshot)
@@ -183,6 +184,9 @@ func fill[T any](informer cache.SharedIndexInformer, objects []T) error {
 	for _, object := range objects {
 		if err := informer.GetIndexer().Add(object); err != nil {
 			return err
+		}
+		if handlers, ok := informer.(interface{ tell(object any) }); ok {
+			handlers.tell(object)
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
 
 // deviceObjects are the objects of a case that the scheduler learns of by events alone: its caches of claims and slices
@@ -43,8 +44,10 @@ func clientOf(c *preemptionCase) kubernetes.Interface {
 }
 
 // followDevices runs the informers of devices until the scheduler's caches hold what the case has.
-func followDevices(ctx context.Context, factory informers.SharedInformerFactory, profile framework.Framework, c *preemptionCase) error {
-	if len(c.deviceObjects()) == 0 || !allocates(profile) {
+func followDevices(
+	ctx context.Context, factory informers.SharedInformerFactory, profiles profile.Map, asked framework.Framework, c *preemptionCase,
+) error {
+	if len(c.deviceObjects()) == 0 || !followed(profiles) {
 		return nil
 	}
 	resources := factory.Resource().V1()
@@ -59,7 +62,7 @@ func followDevices(ctx context.Context, factory informers.SharedInformerFactory,
 		return errors.New("devices: the informers did not sync")
 	}
 	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		return devicesKnown(profile, c)
+		return devicesKnown(asked, c)
 	})
 	if err != nil {
 		return fmt.Errorf("devices: %w", err)
@@ -67,18 +70,21 @@ func followDevices(ctx context.Context, factory informers.SharedInformerFactory,
 	return nil
 }
 
-// allocates says whether the profile looks at devices; where none does, the scheduler does not learn of all of them.
-func allocates(profile framework.Framework) bool {
-	for _, plugin := range profile.EnqueueExtensions() {
-		if plugin.Name() == names.DynamicResources {
-			return true
+// followed says whether a plugin of some profile asks for events of device classes; where none does, the scheduler does
+// not learn of them.
+func followed(profiles profile.Map) bool {
+	for _, each := range profiles {
+		for _, plugin := range each.EnqueueExtensions() {
+			if plugin.Name() == names.DynamicResources || plugin.Name() == names.NodeResourcesFit {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-func devicesKnown(profile framework.Framework, c *preemptionCase) (bool, error) {
-	manager := profile.SharedDRAManager()
+func devicesKnown(asked framework.Framework, c *preemptionCase) (bool, error) {
+	manager := asked.SharedDRAManager()
 	claims, err := manager.ResourceClaims().List()
 	if err != nil || len(claims) < len(c.ResourceClaims) {
 		return false, err
@@ -91,7 +97,7 @@ func devicesKnown(profile framework.Framework, c *preemptionCase) (bool, error) 
 	if err != nil || allocated.Len() < inUse(c.ResourceClaims) {
 		return false, err
 	}
-	return classesKnown(profile, c.DeviceClasses), nil
+	return classesKnown(asked, c.DeviceClasses), nil
 }
 
 // inUse counts the devices that claims have for themselves.

@@ -20,6 +20,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="default: drawn")
     parser.add_argument("--count", type=int, default=100, help="number of cases (default 100)")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case (default 0)")
     parser.add_argument("--scenarios", action="store_true", help="what happens over time, for `oracle scenarios`")
     parser.add_argument("--kinds", help="kinds to print, separated by commas (default all)")
     parser.add_argument("--configured", action="store_true", help="give each case a scheduler configuration of its own")
@@ -38,7 +39,7 @@ def main(arguments: list[str]) -> int:
         print("\n".join(options.kinds))
         return 0
     print(f"seed {options.seed}", file=sys.stderr)
-    for number in range(options.count):
+    for number in range(options.first, options.first + options.count):
         kind = options.kinds[number % len(options.kinds)]
         if options.scenarios:
             case = scenarios.make_scenario(options.seed, number, kind)

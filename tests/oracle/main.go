@@ -27,14 +27,15 @@ type command struct {
 // options are the flags that change an answer.
 type options struct {
 	withoutNominated bool
+	runs             int
 }
 
 func commands() []command {
-	return []command{
+	return append([]command{
 		{"preemption", "what one scheduling cycle of kube-scheduler does with a pod", answerPreemption},
 		{"quota", "what a ResourceQuota makes of a pod: usage, scopes, constraints", answerQuota},
 		{"validate", "whether kube-apiserver would store the objects of a preemption case", answerValidation},
-	}
+	}, scenarioCommands()...)
 }
 
 func usage(out io.Writer) {
@@ -47,7 +48,11 @@ func usage(out io.Writer) {
 }
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	answer := func() int { return run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr) }
+	if len(os.Args) > 1 && os.Args[1] == "scenarios" {
+		virtually(answer)
+	}
+	os.Exit(answer())
 }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -69,11 +74,15 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "cases answered at the same time")
 	var o options
+	flags.IntVar(&o.runs, "runs", 1, "how often a scenario is run, with dice after the first time")
 	flags.BoolVar(&o.withoutNominated, "without-nominated", false, "leave out pods that are nominated to a node but not bound")
 	if err := flags.Parse(args[1:]); err != nil {
 		return 2
 	}
 	silenceUpstream()
+	if args[0] == "scenarios" {
+		*workers = 1 // upstream's process-wide state is not made for two times
+	}
 
 	cases, err := openCases(flags.Arg(0), stdin)
 	if err != nil {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.oracle.generator import scenarios
 from tests.oracle.generator.kinds import KINDS, make_case
 
 SCRIPT = Path(__file__).with_name("generate.py")
@@ -63,3 +64,24 @@ def test_an_unknown_kind_is_refused() -> None:
     )
     assert run.returncode == 2
     assert "unknown kinds: nonsense" in run.stderr
+
+
+@pytest.mark.parametrize("kind", scenarios.KINDS)
+def test_a_scenario_is_reproducible_and_its_pods_have_their_controllers(kind: str) -> None:
+    for number in range(5):
+        case = scenarios.make_scenario(7, number, kind)
+        assert json.dumps(case) == json.dumps(scenarios.make_scenario(7, number, kind))
+        named = {(w["kind"], w["metadata"]["name"]) for w in case["workloads"]}
+        for obj in [*case["pods"], *case["workloads"]]:
+            assert {(ref["kind"], ref["name"]) for ref in obj["metadata"].get("ownerReferences", ())} <= named
+
+
+def test_a_deployment_that_rolls_has_the_pods_of_its_first_replica_set() -> None:
+    cases = [scenarios.make_scenario(7, number, "rollouts") for number in range(5)]
+    rolled = [a["object"] for case in cases for a in case["arrivals"] if a["op"] == "update"]
+    assert {obj["kind"] for obj in rolled} >= {"Deployment"}
+    for case in cases:
+        sizes = {w["metadata"]["name"]: w["spec"]["replicas"] for w in case["workloads"] if w["kind"] == "ReplicaSet"}
+        for workload in case["workloads"]:
+            if workload["kind"] == "Deployment":
+                assert sizes[workload["metadata"]["name"] + "-first"] == workload["spec"]["replicas"]

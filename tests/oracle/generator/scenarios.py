@@ -15,7 +15,7 @@ from .dice import Dice, Obj
 TIME_0 = datetime(2026, 6, 1, tzinfo=UTC)
 ZONES = ("a", "b", "c")
 GRACES = (0, 1, 5, 10, 30, 60, 300, 600)
-WORKLOADS = {"ReplicaSet": 5, "StatefulSet": 2, "Job": 2, "Pod": 2, "DaemonSet": 0}
+WORKLOADS = {"ReplicaSet": 5, "StatefulSet": 2, "Job": 2, "Pod": 2, "DaemonSet": 0, "Deployment": 0}
 ARRIVALS = {"Pod": 4, "ReplicaSet": 1, "StatefulSet": 0, "Job": 0, "delete-pod": 0, "delete-workload": 0}
 
 
@@ -48,6 +48,10 @@ KINDS: dict[str, ScenarioKind] = {
     "slow": ScenarioKind(slow=0.9, close=0.6),
     "lost": ScenarioKind(slow=0.5, close=1.0, arriving=(3, 6)),
     "removals": ScenarioKind(arrivals={"delete-pod": 4, "delete-workload": 3, "grow": 3}),
+    "shrinking": ScenarioKind({"Deployment": 3, "StatefulSet": 4}, {"shrink": 6, "grow": 2}, {"parallel": 0.3}),
+    "rollouts": ScenarioKind({"Deployment": 8}, {"roll": 6}, {"strategy": 0.6}, close=0.1),
+    "stateful-rollouts": ScenarioKind({"StatefulSet": 8}, {"roll": 6}, {"parallel": 0.3}, close=0.1),
+    "daemon-rollouts": ScenarioKind({"DaemonSet": 6}, {"roll": 6}, {"strategy": 0.3}, close=0.1),
     "gated": ScenarioKind(arrivals={"ungate": 3}, oddities={"gated": 0.3}),
     "topology": ScenarioKind(oddities={"spread": 0.5}),
     "apart": ScenarioKind(oddities={"apart": 0.3, "beside": 0.2}),
@@ -73,7 +77,7 @@ class Scenario:
         self.arrivals: list[Obj] = []
         self._free = {name_of(node): milli(node["status"]["allocatable"]["cpu"]) for node in self.nodes}
         self._starts = dice.some(range(60, 86_400), 600, 600)
-        self._levels = sorted({10 * dice.number(1, 150) for _ in range(dice.number(3, 8))})
+        self.levels = sorted({10 * dice.number(1, 150) for _ in range(dice.number(3, 8))})
 
     def node(self, name: str) -> Obj:
         dice = self.dice
@@ -116,8 +120,12 @@ class Scenario:
                 spec["podReplacementPolicy"] = "Failed"
         else:
             spec["selector"] = {"matchLabels": {"app": name}}
-        if kind in ("ReplicaSet", "StatefulSet"):
+        if kind in ("ReplicaSet", "StatefulSet", "Deployment"):
             spec["replicas"] = dice.number(1, 5)
+        if kind == "Deployment" and dice.chance(self.kind.oddities.get("strategy", 0)):
+            spec["strategy"] = dice.pick(STRATEGIES)
+        if kind == "DaemonSet" and dice.chance(self.kind.oddities.get("strategy", 0)):
+            spec["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": dice.number(1, 3)}}
         if kind == "StatefulSet":
             spec["serviceName"] = name
             if dice.chance(self.kind.oddities.get("parallel", 0)):
@@ -133,13 +141,16 @@ class Scenario:
         weights = {**WORKLOADS, **self.kind.workloads}
         for number in range(1, self.dice.number(3, 14)):
             kind = self.dice.weighted(weights)
-            made = self.workload(kind, f"w{number}", self.dice.pick(self._levels))
+            made = self.workload(kind, f"w{number}", self.dice.pick(self.levels))
             made["spec"].pop("schedulingGates", None)
             made["spec"].get("template", {}).get("spec", {}).pop("schedulingGates", None)
             if kind == "Pod":
                 self.place(made)
-            elif self.run(made):
+            elif self.run(controlled := first_of(made) if kind == "Deployment" else made):
                 self.workloads.append(made)
+                if controlled is not made:
+                    made["spec"]["replicas"] = controlled["spec"]["replicas"]
+                    self.workloads.append(controlled)
                 if self.dice.chance(self.kind.budgets):
                     self.budget(name_of(made))
 
@@ -197,7 +208,7 @@ class Scenario:
 
     def new(self, kind: str, name: str) -> list[tuple[str, Obj]]:
         """Something, of a priority that is mostly above what runs."""
-        priority = self.dice.pick(self._levels) + (self.dice.pick((0, 5, 500, 2000)))
+        priority = self.dice.pick(self.levels) + (self.dice.pick((0, 5, 500, 2000)))
         return [("create", self.workload(kind, name, priority))]
 
     def to_case(self, name: str, category: str) -> Obj:
@@ -214,7 +225,41 @@ class Scenario:
             "arrivals": self.arrivals,
             "horizonSeconds": int(last) + 1500,
             "quietSeconds": 400,
+            "scalingDown": True,
         }
+
+
+STRATEGIES = (
+    {"type": "Recreate"},
+    {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+    {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
+    {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "50%"}},
+)
+HASH = "pod-template-hash"
+
+
+def first_of(deployment: Obj) -> Obj:
+    """The ReplicaSet that a Deployment has at time 0."""
+    name, spec = name_of(deployment), deployment["spec"]
+    labels = {"app": name, HASH: "first"}
+    metadata = {**spec["template"]["metadata"], "labels": labels}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": "", "controller": True}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{name}-first",
+            "namespace": "default",
+            "labels": labels,
+            "annotations": {"deployment.kubernetes.io/revision": "1"},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "replicas": spec["replicas"],
+            "selector": {"matchLabels": labels},
+            "template": {**spec["template"], "metadata": metadata},
+        },
+    }
 
 
 def name_of(obj: Obj) -> str:
@@ -283,16 +328,37 @@ def _delete_pod(scenario: Scenario, _: str, __: str) -> Arriving:
 
 
 def _delete_workload(scenario: Scenario, _: str, __: str) -> Arriving:
-    return [("delete", _named(scenario.dice.pick(scenario.workloads)))] if scenario.workloads else []
+    own = [w for w in scenario.workloads if "ownerReferences" not in w["metadata"]]
+    return [("delete", _named(scenario.dice.pick(own)))] if own else []
 
 
-def _grow(scenario: Scenario, _: str, __: str) -> Arriving:
-    sized = [w for w in scenario.workloads if "replicas" in w["spec"]]
+def _resize(scenario: Scenario, what: str, _: str) -> Arriving:
+    sized = [w for w in scenario.workloads if "replicas" in w["spec"] and "ownerReferences" not in w["metadata"]]
     if not sized:
         return []
     workload = scenario.dice.pick(sized)
-    spec = {**workload["spec"], "replicas": workload["spec"]["replicas"] + scenario.dice.number(1, 3)}
+    by = scenario.dice.number(1, 3) * (1 if what == "grow" else -1)
+    spec = {**workload["spec"], "replicas": max(workload["spec"]["replicas"] + by, 0)}
     return [("update", {**workload, "spec": spec})]
+
+
+def _roll(scenario: Scenario, _: str, version: str) -> Arriving:
+    """Somebody changes the template of a workload: what it asks for, or only a label."""
+    dice, kinds = scenario.dice, ("Deployment", "StatefulSet", "DaemonSet")
+    rolling = [w for w in scenario.workloads if w["kind"] in kinds]
+    if not rolling:
+        return []
+    workload = dice.pick(rolling)
+    template = workload["spec"]["template"]
+    labels = {**template["metadata"]["labels"], "version": version}
+    pod = dict(template["spec"])
+    if dice.chance(0.6):
+        requests = {"cpu": f"{dice.number(2, 40) * 100}m", "memory": f"{dice.number(2, 40) * 32}Mi"}
+        pod["containers"] = [{"name": "c", "image": "i", "resources": {"requests": requests}}]
+    if dice.chance(0.4):
+        pod["priority"] = dice.pick(scenario.levels) + 5
+    changed = {"metadata": {**template["metadata"], "labels": labels}, "spec": pod}
+    return [("update", {**workload, "spec": {**workload["spec"], "template": changed}})]
 
 
 def _ungate(scenario: Scenario, _: str, __: str) -> Arriving:
@@ -330,7 +396,9 @@ def _change_node(scenario: Scenario, what: str, _: str) -> Arriving:
 ARRIVING: dict[str, Callable[[Scenario, str, str], Arriving]] = {
     "delete-pod": _delete_pod,
     "delete-workload": _delete_workload,
-    "grow": _grow,
+    "grow": _resize,
+    "shrink": _resize,
+    "roll": _roll,
     "ungate": _ungate,
     "add-node": _add_node,
     "lose-node": _lose_node,
