@@ -2,6 +2,7 @@
 FROM python:3.13.7-slim-bookworm AS build
 WORKDIR /src
 COPY setup.cfg pyproject.toml constraints.txt README.m[d] LICENSE ./
+COPY .build .build
 COPY policies policies
 COPY webhook webhook
 RUN python -m venv /opt/forewarn \

@@ -12,17 +12,26 @@ help: ## this list
 
 $(VENV)/run: setup.cfg $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c $(CONSTRAINTS) -e '.[webhook,live,devices]'
+	@echo 'installing forewarn and its libraries into $(VENV): half a minute' >&2
+	$(PIP) install -c $(CONSTRAINTS) -e '.[webhook,live,devices,lsp]'
 	touch $@
 
 $(VENV)/dev: $(VENV)/run
-	$(PIP) install -c $(CONSTRAINTS) -e '.[webhook,live,devices,dev]'
+	@echo 'installing what its tests need into $(VENV)' >&2
+	$(PIP) install -c $(CONSTRAINTS) -e '.[webhook,live,devices,lsp,dev]'
 	touch $@
 
 install: $(VENV)/run ## .venv with the command .venv/bin/forewarn
 
 run: $(VENV)/run ## the webhook and the linter at work on a small sample cluster
 	@$(BIN)/forewarn demo
+
+standalone: $(VENV)/dev ## .cache/forewarn.pyz, one file for this Python: linter, what-if commands, live clusters
+	rm -rf .cache/standalone
+	@echo 'installing forewarn into .cache/standalone' >&2
+	$(PIP) install -c $(CONSTRAINTS) --target .cache/standalone '.[live]'
+	$(BIN)/python .build/standalone.py .cache/standalone .cache/forewarn.pyz
+	@ls -l .cache/forewarn.pyz
 
 serve: $(VENV)/run ## keep the webhook running on the sample cluster
 	$(BIN)/forewarn serve --cluster webhook/sample/cluster.yaml
@@ -48,12 +57,15 @@ coverage: $(VENV)/dev ## the same, and which branches of the sources it takes; f
 test-slow: $(VENV)/dev ## minutes of random clusters and objects
 	$(BIN)/python -m pytest -q -n auto -m slow
 
-e2e: $(VENV)/dev ## the real control plane, built once (Go from the machine or a wheel); TRUTH=300 for more clusters
+e2e: $(VENV)/dev ## the real control plane, built once (Go from the machine or a wheel); KUBERNETES=1.34 for another minor's
 	$(BIN)/python tests/e2e/build.py
 	$(BIN)/python -m pytest -v -s -m e2e tests/e2e
 
 hostile: $(VENV)/dev ## search for objects that cost too much to judge; MINUTES=60 for longer
 	$(BIN)/python tests/hostile/search.py --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(OVER),--over $(OVER))
+
+mutants: $(VENV)/dev ## do tests notice a changed operator, constant or condition? a sample; SEED=1 MOST=100 MINUTES=30
+	$(BIN)/python tests/mutants/run.py $(if $(SEED),--seed $(SEED)) --most $(or $(MOST),100) --minutes $(or $(MINUTES),30)
 
 soak: $(VENV)/dev ## the webhook under load on the real control plane; MINUTES=60 for longer
 	$(BIN)/python -m pytest -q -s -m e2e tests/e2e/soak.py
@@ -70,6 +82,9 @@ bench: $(VENV)/dev ## predictions on large clusters, linting and start-up: minut
 
 oracle: ## .cache/oracle, kube-scheduler's own code to compare with (needs Go); KUBERNETES=1.35.8 for another release
 	tests/oracle/build.sh $(KUBERNETES)
+
+campaign: $(VENV)/dev ## random cases for every oracle there is, 30,000 each, in chunks (hours); MINORS=1.36 for one
+	$(BIN)/python tests/oracle/campaign.py $(if $(MINORS),--minors $(MINORS))
 
 field-tables: $(VENV)/dev ## the fields of Kubernetes' kinds, by minor, made of its OpenAPI (needs Go)
 	$(BIN)/python docs/field_tables.py
@@ -88,4 +103,4 @@ check: $(VENV)/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install run serve test test-minimum coverage test-slow e2e hostile soak e2e-scale bench oracle field-tables format docs check
+.PHONY: help install run standalone serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign field-tables format docs check

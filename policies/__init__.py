@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from policies.cluster import Cache, ClusterSnapshot, predict
     from policies.scheduling.schedule_one import Prediction
 
+VERSION: Final = "0.1.0"
+WITHIN: Final = __name__.removesuffix("policies")
+"""The package that `policies` and `webhook` are in, with its dot: `forewarn.` out of a wheel, "" in a checkout."""
+
 __all__ = ["Cache", "load_cluster", "predict", "ClusterSnapshot", "Prediction"]
 
 _HOMES: Final = {
@@ -32,7 +36,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(home), name)
+    return getattr(import_module(WITHIN + home), name)
 
 
 def __dir__() -> list[str]:

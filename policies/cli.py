@@ -10,13 +10,13 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies import VERSION, WITHIN
 from policies.findings import cut
 from policies.terminal import complain, is_about_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-VERSION: Final = "0.1.0"
 KUBERNETES: Final = "1.36.3"
 TRACEBACK: Final = "FOREWARN_TRACEBACK"
 """The variable that has an internal error told in full."""
@@ -29,16 +29,24 @@ class Command(NamedTuple):
     help: str
     function: str = "main"
 
+    def load(self) -> Callable[[Sequence[str]], int]:
+        """The function. Raises ImportError."""
+        function: Callable[[Sequence[str]], int] = getattr(import_module(WITHIN + self.module), self.function)
+        return function
+
 
 COMMANDS: Final[dict[str, Command]] = {
     "lint": Command("policies.commands.lint", "check manifests, with file, line and column"),
+    "lsp": Command("policies.commands.lsp", "what the linter says, in an editor while you type (language server)"),
     "completion": Command("policies.cli", "a script by which bash, zsh or fish complete commands", "complete"),
     "explain": Command("policies.commands.explain", "say what a rule means, why, and what to do"),
     "dry-run": Command("policies.commands.dry_run", "what kube-apiserver itself would answer, offline"),
     "preempt": Command("policies.commands.preempt", "whom a pod would push out, and from which node"),
+    "why": Command("policies.commands.why", "why a pod is pending or was preempted, and what would help"),
     "simulate": Command("policies.commands.simulate", "what becomes of a cluster, one event after the other"),
     "whatif": Command("policies.commands.whatif", "what a lost zone, a drained node or a changed class comes to"),
     "test": Command("policies.commands.test", "whether what you promise of a cluster holds"),
+    "risk": Command("policies.commands.risk", "what each workload risks: preemption, lost zones and nodes, pressure"),
     "headroom": Command("policies.commands.headroom", "how many more replicas fit, and what runs out first"),
     "audit": Command("policies.commands.audit", "check what is in a cluster, and what its next restarts would do"),
     "node-pressure": Command("policies.commands.node_pressure", "whom the kubelet ends first on a node"),
@@ -128,7 +136,7 @@ def _run(name: str, arguments: list[str]) -> int:
     try:
         function = _load(name)
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] in ("", "policies", "webhook"):
+        if (missing.name or "").partition(".")[0] in ("", "forewarn", "policies", "webhook"):
             raise
         lacks = f"{missing.name} is not installed: it comes with forewarn's extra `webhook`"
         print(f"forewarn {name}: {lacks}", file=sys.stderr)  # noqa: T201
@@ -159,8 +167,7 @@ def _load(name: str) -> Callable[[Sequence[str]], int] | None:
     """The function of a subcommand; other distributions' come by the entry-point group forewarn.commands."""
     command = COMMANDS.get(name)
     if command is not None:
-        function: Callable[[Sequence[str]], int] = getattr(import_module(command.module), command.function)
-        return function
+        return command.load()
     from importlib.metadata import entry_points
 
     for entry_point in entry_points(group="forewarn.commands", name=name):

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from policies import WITHIN
 from policies.cow_table import FrozenGroups, FrozenTable, GroupedTable, Table
 from policies.findings import ObjectRef
 from policies.kinds import (
@@ -281,7 +282,7 @@ _SCHEDULING: Final = {s.table: k for k, s in BY_GROUP_KIND.items() if s.table} |
 def _reader(kind: str) -> Callable[[ApiObject], object]:
     """What makes a view of an API object of this kind."""
     module, name = _VIEWS[kind].split(":")
-    reader: Callable[[ApiObject], object] = getattr(import_module(f"policies.objects.{module}"), name).from_api
+    reader: Callable[[ApiObject], object] = getattr(import_module(f"{WITHIN}policies.objects.{module}"), name).from_api
     return reader
 
 
@@ -306,7 +307,7 @@ def predict(snapshot: ClusterSnapshot, pod: ApiObject | Pod, *, reasons: bool = 
     from policies.objects.pod import Pod
     from policies.scheduling.schedule_one import Prediction
 
-    view = resolved(pod, snapshot) if isinstance(pod, Pod) else admitted(pod, snapshot)
+    view = with_priority(pod, snapshot) if isinstance(pod, Pod) else admitted(pod, snapshot)
     return Prediction(snapshot.scheduling, view, reasons=reasons)
 
 
@@ -319,10 +320,10 @@ def admitted(pod: ApiObject, snapshot: ClusterSnapshot) -> Pod:
     from policies.objects.pod import Pod
 
     limit_ranges = snapshot.limit_ranges_of(text(pod, "metadata", "namespace") or DEFAULT_NAMESPACE)
-    return resolved(Pod.from_api(with_limit_range_defaults(pod, limit_ranges)), snapshot)
+    return with_priority(Pod.from_api(with_limit_range_defaults(pod, limit_ranges)), snapshot)
 
 
-def resolved(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
+def with_priority(pod: Pod, snapshot: ClusterSnapshot) -> Pod:
     """The pod with the priority and policy that admission would give it, by its namespace's default class too.
 
     Raises InvalidObject for an unknown class.

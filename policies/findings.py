@@ -131,7 +131,7 @@ class Finding(NamedTuple):
     for_requester: RequesterText | None = None
 
     @property
-    def disclosed(self) -> Finding:
+    def as_told(self) -> Finding:
         """The finding in the words for the requester."""
         return (
             self._replace(message=self.for_requester.message, remediation=self.for_requester.remediation)

@@ -132,8 +132,9 @@ def _kustomized(
     if not known:
         return members, 0
     by_file: dict[str, list[Member]] = defaultdict(list)
+    real = {file: os.path.realpath(file) for file in {member.file for member in members}}
     for member in members:
-        by_file[os.path.realpath(member.file)].append(member)
+        by_file[real[member.file]].append(member)
     bases = {path for k in known.values() for path in k.resources}
     patches = {path for k in known.values() for path in k.patches} & by_file.keys()
     taken: set[str] = set(patches)
@@ -143,7 +144,7 @@ def _kustomized(
         if directory not in bases:
             own = [_into(m, kustomization.namespace) for f in files if f not in patches for m in by_file[f]]
             groups.append(_group(os.path.relpath(directory), own))
-    rest = [m for m in members if os.path.realpath(m.file) not in taken]
+    rest = [m for m in members if real[m.file] not in taken]
     return rest, sum(len(by_file[path]) for path in patches)
 
 
@@ -160,6 +161,18 @@ def _reached(directory: str, known: Mapping[str, Kustomization], by_file: Mappin
                 to_do.append(path)
             elif path in by_file:
                 yield path
+
+
+def reached(directory: str, known: Mapping[str, Kustomization]) -> set[str]:
+    """The real paths of the files that a kustomization is made of, its bases' and patches among them."""
+    to_do, seen, found = [directory], set[str](), set[str]()
+    while to_do:
+        current = to_do.pop()
+        if current not in seen:
+            seen.add(current)
+            found.update(known[current].resources, known[current].patches)
+            to_do += [path for path in known[current].resources if path in known]
+    return found
 
 
 def _into(member: Member, namespace: str) -> Member:

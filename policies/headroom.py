@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 MOST_IN_TURN: Final = 2_000
 """Pods that are placed one after the other, where no other way tells how many fit."""
+MOST_PLACED: Final = 200_000
+"""Pods that are put on their nodes to ask each node why it takes no more.
+
+What a node says it can hold is a number that somebody wrote.
+"""
+_NOT_FILLED: Final = "so many fit that it was not looked at what runs out first"
 _ZONE: Final = "topology.kubernetes.io/zone"
 
 
@@ -83,7 +89,7 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject) -> Headroom:
     if why:
         raise InvalidObject(f"no prediction: {why}", ref=ref_of(obj, "default"))
     without, full = _fill(snapshot, pod)
-    prediction = Prediction(full, pod, reasons=True) if without.whole else None
+    prediction = Prediction(full, pod, reasons=True) if full is not None else None
     return Headroom(
         name=str(ref_of(obj, "default")),
         pod=pod,
@@ -91,9 +97,9 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject) -> Headroom:
         preempting=_with_preemption(snapshot, pod, without),
         by_class=list(_by_class(cluster, pod, without)),
         reasons=_reasons(prediction) if prediction else [],
-        left=_left(full, pod) if prediction else [],
+        left=_left(full, pod) if full is not None else [],
         by_zone=_by_zone(without.by_node or {}, snapshot),
-        notes=notes,
+        notes=notes if full is not None else [*notes, _NOT_FILLED],
     )
 
 
@@ -112,11 +118,14 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]
     return new.pods[0], notes
 
 
-def _fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot]:
-    """How many fit one after the other, and the cluster with them."""
+def _fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
+    """How many fit one after the other, and the cluster with them; None where they are too many to put there."""
     room = room_for(snapshot, pod)
     if room is None or room.by_node is None:
-        return _one_by_one(snapshot, pod, preempting=False)
+        count, full = _one_by_one(snapshot, pod, preempting=False)
+        return count, full if count.whole else None
+    if room.total > MOST_PLACED:
+        return Count(room.total, by_node=room.by_node), None
     every = _numbered(pod)
     bound = [snapshot.bound(next(every), node) for node, count in room.by_node.items() for _ in range(count)]
     return Count(room.total, by_node=room.by_node), snapshot.with_pods(bound, ())

@@ -70,12 +70,14 @@ CHANGES: Final = (
     Change(
         35, "DynamicResources", "has a score: alternatives of a request (firstAvailable) that come first are better"
     ),
+    Change(35, "binding", "the API server is told of the node of a pod whose binding has to wait (nominatedNodeName)"),
     Change(35, "pods", "carry the zone and region of their node as labels once they are bound"),
     Change(36, "NodeResourcesBalancedAllocation", "scores how much more even a node gets, not how even it then is"),
     Change(36, "ImageLocality", "counts the images of volumes"),
     Change(36, "NodeDeclaredFeatures", "rejects nodes whose kubelet does not know what the pod needs"),
     Change(36, "NodeVolumeLimits", "takes Portworx volumes for migrated without the CSINode's annotation"),
     Change(36, "requests", "of a pod itself count what an in-place resize of them has come to"),
+    Change(36, "NodeResourcesFit", "scores extended resources by the devices of the DeviceClass that provides them"),
     Change(36, "DynamicResources", "provides extended resources that a DeviceClass names; taints, counters and shares"),
     Change(37, "NodeName", "is looked at before NodeUnschedulable"),
     Change(37, "VolumeBinding", "scores nodes by the storage that is left (StorageCapacityScoring)"),

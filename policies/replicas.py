@@ -54,17 +54,24 @@ def place(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None)
 
     Raises InvalidObject: a template that cannot be read, a class that does not exist.
     """
+    new, name = new_pods_of(cluster, obj, replicas)
+    existing, left_out = max(new.wanted - len(new.pods), 0), max(len(new.pods) - MOST_IN_TURN, 0)
+    predictions = place_pods(cluster, new.pods[:MOST_IN_TURN])
+    return Placement(name, predictions, new.wanted, existing, new.without_claims, left_out)
+
+
+def new_pods_of(cluster: ClusterSnapshot, obj: ApiObject, replicas: int | None = None) -> tuple[NewPods, str]:
+    """(the pods that a pod or workload would bring, its name): as `place`, before anything is predicted.
+
+    Raises InvalidObject.
+    """
     ref = ref_of(obj, "default")
     template = pod_template_of(obj, POD_TEMPLATE_PATHS)
     if template is None:
         raise InvalidObject("there is no pod template in it", ref=ref)
     if template.is_template:
-        new = new_pods(cluster, obj, template.object, replicas)
-    else:
-        new = _single(cluster, admitted(obj, cluster), 1 if replicas is None else replicas)
-    existing, left_out = max(new.wanted - len(new.pods), 0), max(len(new.pods) - MOST_IN_TURN, 0)
-    predictions = place_pods(cluster, new.pods[:MOST_IN_TURN])
-    return Placement(str(ref), predictions, new.wanted, existing, new.without_claims, left_out)
+        return new_pods(cluster, obj, template.object, replicas), str(ref)
+    return _single(cluster, admitted(obj, cluster), 1 if replicas is None else replicas), str(ref)
 
 
 def _single(cluster: ClusterSnapshot, pod: Pod, count: int) -> NewPods:

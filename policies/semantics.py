@@ -32,6 +32,7 @@ FEATURE_GATES: Final[dict[str, tuple[tuple[int, bool], ...]]] = {
     "GangScheduling": ((35, False),),
     "InPlacePodLevelResourcesVerticalScaling": ((35, False), (36, True)),
     "NodeDeclaredFeatures": ((35, False), (36, True)),
+    "NominatedNodeNameForExpectation": ((34, False), (35, True)),
     "PodTopologyLabelsAdmission": ((33, False), (35, True)),
     "StorageCapacityScoring": ((33, False), (37, True)),
     "TaintTolerationComparisonOperators": ((35, False),),
@@ -105,6 +106,16 @@ class Semantics:
     def devices_are_scored(self) -> bool:
         """Whether DynamicResources has a score."""
         return self.minor >= 35
+
+    @property
+    def devices_of_resources_are_scored(self) -> bool:
+        """Whether extended resources that a DeviceClass provides are scored as those of device plugins are."""
+        return self.minor >= 35 and self.enabled("DRAExtendedResource")
+
+    @property
+    def coming_bindings_are_announced(self) -> bool:
+        """Whether the API server is told of a pod's node (`nominatedNodeName`) where its binding has to wait."""
+        return self.enabled("NominatedNodeNameForExpectation")
 
     @property
     def devices_are_allocated(self) -> bool:

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import subprocess
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +326,20 @@ def test_each_alert_is_tested_for_firing_and_for_keeping_silent() -> None:
     tried = [alert for test in tests["tests"] for alert in test["alert_rule_test"]]
     for fires in (True, False):
         assert {alert["alertname"] for alert in tried if bool(alert["exp_alerts"]) == fires} == set(alerts)
+
+
+def test_each_alert_leads_to_its_heading_among_the_runbooks() -> None:
+    setup = ConfigParser()
+    setup.read("setup.cfg")
+    (site,) = re.findall(r"^Documentation = (\S+)$", setup["metadata"]["project_urls"], re.MULTILINE)
+    (rules,) = documents(MANIFESTS / "components/monitoring/rules.yaml")
+    alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"]]
+    for alert in alerts:
+        assert alert["annotations"]["runbook_url"] == f"{site}runbooks/#{alert['alert'].lower()}"
+    page = Path("docs/runbooks.md").read_text()
+    assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == [alert["alert"] for alert in alerts]
+    for section in page.split("\n## ")[1:]:
+        assert re.findall(r"^\*\*(\w+)\*\*:", section, re.MULTILINE) == ["Means", "Look", "Do"], section
 
 
 def test_the_script_takes_the_replicas_away_before_the_configurations_and_those_before_the_rest(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from prometheus_client import (
     exposition,
 )
 
-from policies.cli import KUBERNETES, VERSION
+from policies import VERSION
+from policies.cli import KUBERNETES
 from policies.kinds import BY_GROUP_KIND
 from webhook.accuracy import RESULTS
 

@@ -7,34 +7,28 @@ import io
 import re
 from contextlib import redirect_stdout, suppress
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.terminal import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     class Command(Protocol):
         """An entry of `policies.cli.COMMANDS`."""
 
         @property
-        def module(self) -> str:
-            """Where it is."""
-
-        @property
-        def function(self) -> str:
-            """What runs it."""
-
-        @property
         def help(self) -> str:
             """A line on it."""
+
+        def load(self) -> Callable[[Sequence[str]], int]:
+            """The function that runs it. Raises ImportError."""
 
     Commands = Mapping[str, Command]
     Options = Mapping[str, Mapping[str, tuple[str, ...]]]
     """Command -> option -> the values that it may have, none where any will do."""
 
-_OPTION: Final = re.compile(r"^  (?:-\w(?: [^ ,]+)?, )?(--[a-z][a-z-]*)(?: \{([^}]+)\})?", re.MULTILINE)
+_OPTION: Final = re.compile(r"^  (?:-\w(?: (?:\{[^}]*\}|[^ ,]+))?, )?(--[a-z][a-z-]*)(?: \{([^}]+)\})?", re.MULTILINE)
 
 
 def main(arguments: Sequence[str], commands: Commands) -> int:
@@ -51,19 +45,16 @@ def main(arguments: Sequence[str], commands: Commands) -> int:
 
 
 def _options(commands: Commands) -> Options:
-    return {name: _of_help(_help(command)) for name, command in commands.items() if name != "completion"}
+    return {name: options_of(command) for name, command in commands.items() if name != "completion"}
 
 
-def _help(command: Command) -> str:
-    """What a command says of itself; nothing where an extra that it needs is not installed."""
+def options_of(command: Command) -> dict[str, tuple[str, ...]]:
+    """Its options -> the values that each may have, by its help; nothing where an extra that it needs is missing."""
     said = io.StringIO()
     with suppress(SystemExit, ImportError), redirect_stdout(said):
-        getattr(import_module(command.module), command.function)(["--help"])
-    return said.getvalue()
-
-
-def _of_help(text: str) -> dict[str, tuple[str, ...]]:
-    return {option: tuple(values.split(",")) if values else () for option, values in _OPTION.findall(text)}
+        command.load()(["--help"])
+    found = _OPTION.findall(said.getvalue())
+    return {option: tuple(values.split(",")) if values else () for option, values in found}
 
 
 def _bash(commands: Commands, options: Options) -> str:

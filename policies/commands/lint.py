@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
     from policies.releases import Release
 
-__all__ = ["as_update", "main", "read_input"]
+__all__ = ["as_update", "findings_on", "main", "read_input", "unsuppressed"]
 
 OK, FINDINGS, USAGE, FAILED = range(4)
 
@@ -101,9 +101,13 @@ def _judge(options: argparse.Namespace, config: Config, release: Release) -> _Ju
         options.stdin_filename,
         as_git=not options.no_gitignore,
     )
+    if options.render:
+        from policies.commands.lint_render import render
+
+        render(given, options.paths, config, options.namespace or "default", as_git=not options.no_gitignore)
     grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
-    found, unjudged = _findings(grouping, given, cluster, config)
-    findings, suppressed = _left(found, given, config, with_cluster=cluster is not None)
+    found, unjudged = findings_on(grouping, given, cluster, config)
+    findings, suppressed = unsuppressed(found, given, config, with_cluster=cluster is not None)
     return _Judged(given, grouping, findings, suppressed, unjudged, cluster)
 
 
@@ -167,7 +171,7 @@ def _status(options: argparse.Namespace, given: Input, findings: list[Finding]) 
     return FINDINGS if any(finding.severity <= threshold for finding in findings) else OK
 
 
-def _findings(
+def findings_on(
     grouping: Grouping, given: Input, cluster: ClusterSnapshot | None, config: Config
 ) -> tuple[list[Finding], int]:
     """The findings on all groups, each once, in the order of the report; and how many objects are left unjudged."""
@@ -192,7 +196,9 @@ def _evaluate(
     return evaluate(change_set, cluster, config, phase=Phase.LINT, now=now, judged=judged)
 
 
-def _left(found: list[Finding], given: Input, config: Config, *, with_cluster: bool) -> tuple[list[Finding], int]:
+def unsuppressed(
+    found: list[Finding], given: Input, config: Config, *, with_cluster: bool
+) -> tuple[list[Finding], int]:
     """The findings that nothing suppresses, and how many are suppressed."""
     if not given.suppressions and not config.options.ignored:
         return found, 0

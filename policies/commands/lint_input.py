@@ -6,8 +6,10 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.lint_ahead import read_ahead
 from policies.groups import Grouping, Member, grouped, matches
 from policies.kinds import LINTED, POD, PRIORITY_CLASS, RESOURCE_QUOTA
+from policies.manifests import read
 from policies.objects.fields import group_kind
 from policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from policies.sources import SourceError, find_files, read_file
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.config.model import Config
     from policies.groups import Group, Kustomization
+    from policies.manifests import Reading
     from policies.objects.fields import ApiObject
     from policies.sources.files import File
     from policies.suppressions import Suppression
@@ -78,28 +81,39 @@ def read_input(
     `stdin_name`: what standard input is called, and where it is taken to stand.
     """
     given, wanted = Input(), wanted_kinds(config)
-    exclude = config.options.exclude
+    exclude, files = config.options.exclude, []
     for file in find_files(paths, left_out=given.leave_out, as_git=as_git):
         if exclude and any(matches(file.path, pattern) for pattern in exclude):
             given.leave_out(file.path, EXCLUDED)
-            continue
-        named = file._replace(called=stdin_name) if stdin_name and file.path == "-" else file
-        _read(named, given, wanted, namespace, reported=True)
+        else:
+            files.append(file._replace(called=stdin_name) if stdin_name and file.path == "-" else file)
+    ahead = read_ahead(files, wanted, namespace)
+    for file in files:
+        _read(file, given, wanted, namespace, reported=True, reading=ahead.pop(file.path, None))
     for file in find_files(context):
         if file.name not in given.sources:
             _read(file, given, wanted, namespace, reported=False)
     return given
 
 
-def _read(file: File, given: Input, wanted: frozenset[str], namespace: str, *, reported: bool) -> None:
-    from policies.manifests import read
-
-    try:
-        content = read_file(file)
-    except SourceError as fault:
-        given.unreadable.append(str(fault))
-        return
-    reading = read(content, file.name, wanted, namespace=namespace)
+def _read(
+    file: File,
+    given: Input,
+    wanted: frozenset[str],
+    namespace: str,
+    *,
+    reported: bool,
+    reading: Reading | None = None,
+) -> None:
+    """Take in a file. `reading`: what it holds, where that is known and its text says no more."""
+    content = b""
+    if reading is None:
+        try:
+            content = read_file(file)
+        except SourceError as fault:
+            given.unreadable.append(str(fault))
+            return
+        reading = read(content, file.name, wanted, namespace=namespace)
     given.sources[file.name] = file
     place = file.called or file.path
     given.members += (Member(subject, place, reported) for subject in reading.subjects)

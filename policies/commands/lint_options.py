@@ -29,6 +29,11 @@ def lint_parser() -> argparse.ArgumentParser:
     add("--context", action="append", default=[], metavar="PATH", help="read for what it defines, not reported")
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to leave out (repeatable)")
     add("--no-gitignore", action="store_true", help="read what .gitignore leaves out, too")
+    add(
+        "--render",
+        action="store_true",
+        help="check what helm template and kustomize build print, too",
+    )
     add("--one-apply", action="store_true", help="all files come together, whatever their directories")
     add("--closed", action="store_true", help="there are no classes but those of the input")
     add("--allow-empty", action="store_true", help="an input without objects is clean")

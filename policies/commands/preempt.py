@@ -18,8 +18,9 @@ from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from policies.applied_together import Applied
     from policies.cluster import Cache, ClusterSnapshot
     from policies.objects.fields import ApiObject
     from policies.objects.reviewed_object import ReviewedObject
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from policies.replicas import Placement
     from policies.scheduling.schedule_one import Prediction
     from policies.semantics import Semantics
+    from policies.sources.files import File
 
 OK, FOUND, USAGE, FAILED = range(4)
 OUTCOMES: Final = {"preemption": "preempts", "pending": "pending"}
@@ -136,37 +138,47 @@ def _bound(pod: ApiObject) -> bool:
 
 
 def _predict(options: argparse.Namespace, release: Release) -> int:
-    """Predict what a file or a pending pod comes to, and print it."""
+    """Predict what files or a pending pod come to, and print it."""
     cache = settle(_loaded(options), release)
     cluster = cache.snapshot()
-    answered = list(_placements(options, cluster))
-    placements = [placed for placed in answered if not isinstance(placed, InvalidObject)]
-    faults = [placed for placed in answered if isinstance(placed, InvalidObject)]
+    faults: list[Exception] = []
+    applied = _applied(options, cluster, faults)
+    placements = [placed for placed in applied.placements if not isinstance(placed, InvalidObject)]
+    faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
     for fault in faults:
         complain("preempt", fault, FAILED)
-    if len(placements) > 1:
-        print(f"{len(placements)} objects, each placed alone: none sees the pods of the others", file=sys.stderr)  # noqa: T201
     if options.output == "json":
         for placement in placements:
             for prediction in placement.predictions:
                 how = _how(prediction) if options.explain else {}
-                print(json.dumps({"id": prediction.pod.key, **prediction.to_dict(), **how}))  # noqa: T201
+                turn = applied.turn_of(prediction)
+                print(json.dumps({"id": prediction.pod.key, **prediction.to_dict(), **turn, **how}))  # noqa: T201
     else:
-        from policies.render.prediction import render
-
-        color = wants_color(options.color, sys.stdout)
-        for placement in placements:
-            told = render(placement, cluster, painter(color), explain=options.explain)
-            sys.stdout.writelines(clean(line, color) + "\n" for line in told)
+        _print(options, applied, placements, cluster)
         if options.aftermath:
             from policies.commands.simulate import aftermath
 
+            color = wants_color(options.color, sys.stdout)
             comes = aftermath(cache, [options.filename], options.namespace)  # type: ignore[arg-type]
             sys.stdout.writelines(clean(line, color) + "\n" for line in comes)
     outcomes = {prediction.outcome for placement in placements for prediction in placement.predictions}
     if faults:
         return FAILED
     return FOUND if any(OUTCOMES[name] in outcomes for name in options.fail_on) else OK
+
+
+def _print(
+    options: argparse.Namespace, applied: Applied, placements: Sequence[Placement], cluster: ClusterSnapshot
+) -> None:
+    from policies.render.prediction import render, render_together
+
+    color = wants_color(options.color, sys.stdout)
+    paint = painter(color)
+    if len(placements) > 1:
+        told = render_together(placements, applied, cluster, paint, explain=options.explain)
+    else:
+        told = (line for each in placements for line in render(each, cluster, paint, explain=options.explain))
+    sys.stdout.writelines(clean(line, color) + "\n" for line in told)
 
 
 def _how(prediction: Prediction) -> ApiObject:
@@ -184,19 +196,20 @@ def _loaded(options: argparse.Namespace) -> Cache:
     return load_cluster(*options.cluster, into=DumpCache())
 
 
-def _placements(options: argparse.Namespace, cluster: ClusterSnapshot) -> Iterator[Placement | InvalidObject]:
-    """What becomes of each object; of one that cannot be placed, why: the others are answered all the same."""
+def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list[Exception]) -> Applied:
+    """What becomes of each object; of one that cannot be read, why: the others are answered all the same."""
+    from policies.applied_together import Applied, place_in_order
     from policies.replicas import Placement, place, place_pods
 
     if options.pod:
-        yield Placement(options.pod, place_pods(cluster, [_pending(options.pod, cluster)]))
-        return
-    objects, cluster = given_objects(options.filename, options.namespace, cluster)
-    for obj in objects:
-        try:
-            yield place(cluster, obj, options.replicas)
-        except InvalidObject as fault:
-            yield fault
+        return Applied((Placement(options.pod, place_pods(cluster, [_pending(options.pod, cluster)])),))
+    objects, cluster = given_objects(options.filename, options.namespace, cluster, faults)
+    if len(objects) > 1:
+        return place_in_order(cluster, objects, options.replicas)
+    try:
+        return Applied((place(cluster, objects[0], options.replicas),))
+    except InvalidObject as fault:
+        return Applied((fault,))
 
 
 def _pending(name: str, cluster: ClusterSnapshot) -> Any:
@@ -210,10 +223,13 @@ def _pending(name: str, cluster: ClusterSnapshot) -> Any:
     return pod
 
 
-def given_objects(path: str, namespace: str, cluster: ClusterSnapshot) -> tuple[list[ApiObject], ClusterSnapshot]:
+def given_objects(
+    path: str, namespace: str, cluster: ClusterSnapshot, faults: list[Exception] | None = None
+) -> tuple[list[ApiObject], ClusterSnapshot]:
     """The pods and workloads of a file or directory, and the cluster with the classes, LimitRanges and claims in it.
 
-    Raises SourceError where there is none, or none can be read.
+    `faults`: takes what is wrong with one file or object, and the others are read; without it that is raised. Raises
+    SourceError where there is nothing, or nothing can be read, and InvalidObject.
     """
     from policies.objects.limit_range import LimitRange
     from policies.objects.priority_class import PriorityClass
@@ -222,7 +238,8 @@ def given_objects(path: str, namespace: str, cluster: ClusterSnapshot) -> tuple[
     classes: dict[str, PriorityClass] = {}
     claims: set[tuple[str, str]] = set()
     limit_ranges: list[LimitRange] = []
-    for subject in _subjects(path, namespace):
+
+    def take(subject: ReviewedObject) -> None:
         kind, ref = group_kind(subject.object), subject.ref
         if kind == PRIORITY_CLASS:
             classes[ref.name] = PriorityClass.from_api(subject.object)
@@ -233,24 +250,32 @@ def given_objects(path: str, namespace: str, cluster: ClusterSnapshot) -> tuple[
         else:
             names = {"name": ref.name, "namespace": ref.namespace}
             objects.append({**subject.object, "metadata": {**mapping(subject.object, "metadata"), **names}})
+
+    for file in find_files([path]):
+        try:
+            for subject in _subjects(file, namespace):
+                take(subject)
+        except (SourceError, InvalidObject) as fault:
+            if faults is None:
+                raise
+            faults.append(fault)
     if not objects:
-        raise SourceError(path, "no pod and no workload in it")
+        raise faults[0] if faults else SourceError(path, "no pod and no workload in it")
     classes |= cluster.priority_classes
     to_be = cluster.with_limit_ranges(limit_ranges)
     return objects, replace(to_be, priority_classes=classes, pending_claims=frozenset(claims))
 
 
-def _subjects(path: str, namespace: str) -> Iterator[ReviewedObject]:
-    """What is asked about, and what comes with it. Raises SourceError where a file cannot be read."""
+def _subjects(file: File, namespace: str) -> Sequence[ReviewedObject]:
+    """What of a file is asked about, and what comes with it. Raises SourceError where it cannot be read."""
     from policies.manifests import read
 
     wanted = frozenset((POD, PRIORITY_CLASS, LIMIT_RANGE, CLAIM, *POD_TEMPLATE_PATHS))
-    for file in find_files([path]):
-        reading = read(read_file(file), file.name, wanted, namespace=namespace)
-        for diagnostic in reading.diagnostics:
-            if diagnostic.rule in ("parse-error", "template-braces"):
-                raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
-        yield from reading.subjects
+    reading = read(read_file(file), file.name, wanted, namespace=namespace)
+    for diagnostic in reading.diagnostics:
+        if diagnostic.rule in ("parse-error", "template-braces"):
+            raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
+    return reading.subjects
 
 
 def _parser() -> argparse.ArgumentParser:

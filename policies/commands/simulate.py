@@ -17,7 +17,7 @@ from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.objects.fields import ApiObject
     from policies.releases import Release
@@ -48,6 +48,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--cluster is missing: name a dump of the cluster, or live")
     elif not options.filename and not options.events:
         parser.error("give what arrives: -f, --events or both (or --batch)")
+    if options.output == "html" and (options.batch or options.runs > 1):
+        parser.error("-o html shows one run: leave out --batch and --runs")
     release = release_of(options, parser)
     try:
         if options.batch:
@@ -73,6 +75,8 @@ def _simulate(options: argparse.Namespace, release: Release) -> int:
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
     arrivals = [*applied(options.filename, options.namespace), *_events(options.events)]
     world = world_with(cache, arrivals, options.until)
+    if options.output == "html":
+        return _page(options, world, not_simulated(cache.snapshot()))
     outcomes = explore(partial(Simulation, world, progress=watched()), options.runs, options.seed)
     told = [(outcome, summarize(outcome.simulation)) for outcome in outcomes]
     if options.output == "json":
@@ -109,6 +113,20 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str) -> Iterato
     summary = summarize(simulation)
     yield f"aftermath: {settled(summary)}"
     yield from (f"  {line}" for line in ending(summary))
+
+
+def _page(options: argparse.Namespace, world: World, notes: Iterable[str]) -> int:
+    """Print the page of the run."""
+    from policies.render import html
+    from policies.whatif.comparison import ask
+    from policies.whatif.occupancy import Occupancy
+    from policies.whatif.questions import Question
+
+    applied_files = [f"{' and '.join(options.filename)} applied"] if options.filename else []
+    title = ", ".join([*applied_files, *([f"events of {options.events}"] if options.events else [])])
+    answer = ask(Question(title, world.arrivals), world, watched(), Occupancy)
+    sys.stdout.write(html.page(answer, notes=notes))
+    return FOUND if set(_happens(answer.summary)) & set(options.fail_on) else OK
 
 
 def _happens(summary: Summary) -> Iterator[str]:
@@ -237,7 +255,7 @@ def _parser() -> argparse.ArgumentParser:
         help="when to stop: 90s, 5m (default 1h)",
     )
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
-    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    add("-o", "--output", choices=("text", "json", "html"), default="text", help="default: text")
     happenings = ("preemption", "pending")
     add("--fail-on", action="append", choices=happenings, default=[], help="exit with 1 when this happens to a pod")
     add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from policies.commands.preempt import given_objects
 from policies.commands.release import add_release_options, release_of, settle
-from policies.commands.simulate import DEFAULT_UNTIL, applied, simulated_until, world_with
-from policies.objects.fields import InvalidObject
+from policies.commands.simulate import AT_ONCE, DEFAULT_UNTIL, applied, simulated_until, world_with
+from policies.objects.fields import InvalidObject, group_kind
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, progress, wants_color
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from policies.expectations.document import Expectation
     from policies.expectations.judge import Setting, Verdict
     from policies.releases import Release
+    from policies.simulation.dump import DumpCache
+    from policies.simulation.scenario import Arrival, World
 
 OK, BROKEN, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "junit", "json")
@@ -66,29 +68,54 @@ def _judged(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]
     if not given:
         raise SourceError(options.paths[0], "no expectations in it")
     verdicts: list[Verdict] = []
+    cluster = _Cluster(options, release)
     for place, each in progress(given, len(given), "expectations", sys.stderr):
         try:
-            verdicts.append(judge(each, _setting(options, place, release)))
+            verdicts.append(judge(each, _setting(options, place, cluster)))
         except (InvalidObject, ValueError) as fault:
             raise InvalidObject(f"{each.name}: {fault}") from None
     _print(options, verdicts)
     return BROKEN if any(verdict.broken for verdict in verdicts) else OK
 
 
-def _setting(options: argparse.Namespace, place: str, release: Release) -> Setting:
-    """The cluster anew: what one expectation applies is not there for the next."""
-    from policies.expectations.judge import Setting
-    from policies.simulation.dump import DumpCache
+class _Cluster:
+    """The cluster of --cluster, read once, and anew after what an expectation applies: it is not there for the next."""
 
-    cache = DumpCache()
-    load_cluster(*options.cluster, into=cache)
-    settle(cache, release)
-    cluster = cache.snapshot()
+    def __init__(self, options: argparse.Namespace, release: Release) -> None:
+        self._options, self._release = options, release
+        self._cache: DumpCache | None = None
+        self._world: World | None = None
+
+    def read(self) -> DumpCache:
+        """Raises SourceError."""
+        from policies.simulation.dump import DumpCache
+
+        if self._cache is None:
+            self._cache, self._world = DumpCache(), None
+            load_cluster(*self._options.cluster, into=self._cache)
+            settle(self._cache, self._release)
+        return self._cache
+
+    def world(self, arrivals: Sequence[Arrival]) -> World:
+        """Its world with these arrivals. Raises InvalidObject."""
+        cache, until = self.read(), self._options.until
+        if any(group_kind(arrival.object) in AT_ONCE for arrival in arrivals):
+            self._cache = None
+            return world_with(cache, arrivals, until)
+        if self._world is None:
+            self._world = world_with(cache, [], until)
+        return self._world._replace(arrivals=sorted(arrivals, key=lambda arrival: arrival.at))
+
+
+def _setting(options: argparse.Namespace, place: str, cluster: _Cluster) -> Setting:
+    from policies.expectations.judge import Setting
+
+    there = cluster.read().snapshot()
     return Setting(
-        cluster=cluster,
-        world=lambda arrivals: world_with(cache, arrivals, options.until),
+        cluster=there,
+        world=cluster.world,
         objects=lambda path: [*applied([os.path.join(place, path)], options.namespace)],
-        workloads=lambda path: given_objects(os.path.join(place, path), options.namespace, cluster),
+        workloads=lambda path: given_objects(os.path.join(place, path), options.namespace, there),
         most=options.most,
     )
 

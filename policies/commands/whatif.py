@@ -15,7 +15,7 @@ from policies.sources import SourceError, load_cluster
 from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.releases import Release
     from policies.simulation.dump import DumpCache
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from policies.whatif.questions import Question
 
 OK, FOUND, USAGE, FAILED = range(4)
-FORMATS: Final = ("text", "json", "markdown")
+FORMATS: Final = ("text", "json", "markdown", "html", "svg")
+DRAWN: Final = ("html", "svg")
+"""Formats for which a run is watched node by node."""
 HAPPENINGS: Final = ("fewer", "pending", "preemption", "budget")
 MOST_VALUE: Final = 2**31 - 1
 
@@ -50,16 +52,35 @@ def main(arguments: Sequence[str]) -> int:
 def _answer(options: argparse.Namespace, release: Release) -> int:
     from policies.simulation.dump import DumpCache, not_simulated
     from policies.whatif.comparison import ask
+    from policies.whatif.occupancy import Occupancy
 
     cache = DumpCache()
     load_cluster(*options.cluster, into=cache)
     settle(cache, release)
     question, change = _question(options, cache)
     world = world_with(cache, question.arrivals, options.until)
-    answer = ask(question, world, watched())
-    _print(options, answer, change)
+    answer = ask(question, world, watched(), Occupancy if options.output in DRAWN else None)
+    notes = not_simulated(cache.snapshot())
+    if options.output in DRAWN:
+        sys.stdout.write(_drawn(options.output, answer, change, notes))
+    else:
+        _print(options, answer, change)
     if options.output == "text":
-        sys.stdout.writelines(clean(f"  note: {note}", color=False) + "\n" for note in not_simulated(cache.snapshot()))
+        sys.stdout.writelines(clean(f"  note: {note}", color=False) + "\n" for note in notes)
+    return _status(options, answer)
+
+
+def _drawn(form: str, answer: Answer, change: ClassChange | None, notes: Iterable[str]) -> str:
+    if form == "svg":
+        from policies.render.node_picture import picture
+
+        return picture(answer)
+    from policies.render import html
+
+    return html.page(answer, change, notes)
+
+
+def _status(options: argparse.Namespace, answer: Answer) -> int:
     return FOUND if set(_happens(answer)) & set(options.fail_on) else OK
 
 

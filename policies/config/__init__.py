@@ -36,4 +36,4 @@ def __getattr__(name: str) -> Any:
     """Import on use (PEP 562): a linter without a configuration file does not wait for what reads one."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"policies.config.{_HOMES.get(name, 'model')}"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'model')}"), name)

@@ -41,6 +41,6 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     """
     if key[0] not in CONTROLLERS or view.workload(key) is None:
         return []
-    module = import_module(f"policies.controllers.{CONTROLLERS[key[0]]}")
+    module = import_module(f"{__name__}.{CONTROLLERS[key[0]]}")
     sync: Callable[[View, Key, float], list[Action]] = module.reconcile
     return sync(view, key, now)

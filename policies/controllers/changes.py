@@ -93,12 +93,12 @@ def _goes_in_order(obj: ApiObject) -> bool:
 
 def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *, pods_defaulted: bool) -> Coming:
     """A pod on its own comes when it is made, or let go."""
-    from policies.cluster import admitted, resolved
+    from policies.cluster import admitted, with_priority
     from policies.objects.pod import Pod
 
     if subject.old is not None and not _is_let_go(subject.old, obj):
         return Coming()
-    pod = resolved(Pod.from_api(obj), cluster) if pods_defaulted else admitted(obj, cluster)
+    pod = with_priority(Pod.from_api(obj), cluster) if pods_defaulted else admitted(obj, cluster)
     return Coming((without_missing_claims(pod, cluster),))
 
 

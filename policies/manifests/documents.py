@@ -22,7 +22,7 @@ _FEW: Final = 20
 _GO_SPACE: Final = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """What Go's unicode.IsSpace takes for one: a separator may have it behind it."""
 _LINE_END: Final = re.compile("\n")
-_SEPARATOR: Final = re.compile(rb"^---([^\n]*)(?:\n|\Z)", re.MULTILINE)
+_SEPARATOR: Final = b"---"
 
 
 class Fault(Exception):
@@ -85,19 +85,30 @@ def split(data: bytes, file: str, line: int = 0, column: int = 0) -> Iterator[Do
     Lines that begin with `---` separate, wherever they stand: kubectl cuts before it parses.
     """
     start, broken = 0, False
-    for match in _SEPARATOR.finditer(data) if b"---" in data else ():
-        rest = match[1].decode("utf-8", "replace").strip(_GO_SPACE)
+    for begin in _separators(data):
+        end = data.find(b"\n", begin) + 1 or len(data)
+        rest = data[begin + len(_SEPARATOR) : end].decode("utf-8", "replace").strip(_GO_SPACE)
         proper = not rest or rest.startswith("#")
-        if proper and not broken and match.start() == start:
+        if proper and not broken and begin == start:
             continue  # The first line of a document: kubectl leaves it there.
         if not broken:
-            yield Document(data[start : match.start()], file, line, column)
-        line += data.count(b"\n", start, match.end())
-        start, column = match.end(), 0
+            yield Document(data[start:begin], file, line, column)
+        line += data.count(b"\n", start, end)
+        here, start, column = data[begin:end], end, 0
         broken = not proper
         if broken:
-            here = Document(match[0], file, line - match[0].count(b"\n"))
-            yield here, Fault(f"only a comment may follow the separator ---, not {rest[:40]!r}", 3)
+            fault = Fault(f"only a comment may follow the separator ---, not {rest[:40]!r}", 3)
+            yield Document(here, file, line - here.count(b"\n")), fault
     if not broken:
-        rest = data[start:] if start else data
-        yield Document(rest if rest.endswith(b"\n") else rest + b"\n", file, line, column)
+        last = data[start:] if start else data
+        yield Document(last if last.endswith(b"\n") else last + b"\n", file, line, column)
+
+
+def _separators(data: bytes) -> Iterator[int]:
+    """Where lines begin that begin with `---`."""
+    if data.startswith(_SEPARATOR):
+        yield 0
+    at = data.find(b"\n" + _SEPARATOR)
+    while at >= 0:
+        yield at + 1
+        at = data.find(b"\n" + _SEPARATOR, at + 1)

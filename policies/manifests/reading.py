@@ -10,7 +10,7 @@ from policies.manifests.comments import Comment, comments_of
 from policies.manifests.documents import Document, Fault, as_utf8, split
 from policies.manifests.json.source import JsonSource, Spans
 from policies.manifests.json.text import JsonReader, NotJson
-from policies.manifests.object_finder import ObjectFinder
+from policies.manifests.object_finder import NO_KIND, ObjectFinder
 from policies.manifests.yaml.construct import Construction
 from policies.manifests.yaml.grammar import check, check_as_kubectl
 from policies.manifests.yaml.lenient import leniently
@@ -103,6 +103,10 @@ class _FileReader:
         if type_meta and not finder.wants(*type_meta) and sniff.only_grammar_matters(data):
             check(document)
             finder.skip(type_meta[1])
+            return
+        if type_meta is None and sniff.is_untyped(data) and sniff.only_grammar_matters(data):
+            check(document)
+            finder.skip(NO_KIND)
             return
         value = quick_value(document)
         if value is UNUSUAL:

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import listed, plural
 from policies.objects.pod import wait_seconds
 from policies.render.why_not import explanations, why_not
-from policies.replicas import outcomes, waits
+from policies.replicas import IN_TURN, outcomes, waits
 from policies.scheduling.explanation import explanation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from policies.applied_together import Applied
     from policies.cluster import ClusterSnapshot
     from policies.objects.pod import Pod
     from policies.replicas import Placement
     from policies.scheduling.schedule_one import Prediction
 
 
+TOGETHER: Final = f"{IN_TURN}; what controllers make anew for victims comes beside that: --aftermath tells of it"
 NONE_WANTED: Final = "it asks for no pods (no replicas, suspended, or no node lets it in)"
 
 
@@ -34,8 +36,10 @@ def render(
     paint: Callable[[str, str], str] = _plain,
     *,
     explain: bool = False,
+    applied: Applied | None = None,
 ) -> Iterator[str]:
-    """What becomes of an object's pods, line by line; `explain`: and by what that was come to."""
+    """What becomes of an object's pods, line by line; `explain`: and by what that was come to; `applied`: with what
+    others it comes."""
     predictions = placement.predictions
     if not predictions:
         there = f"{placement.existing} of {plural(placement.wanted, 'pod')} there" if placement.wanted else NONE_WANTED
@@ -52,15 +56,49 @@ def render(
             yield from _why_not_lines(prediction, cluster)
         if prediction.outcome in ("pending", "preempts"):
             yield from (f"  note: {line}" for line in explanations(prediction, cluster))
-        yield from (f"  note: {line}" for line in prediction.caveats)
+        yield from (f"  note: {line}" for line in (*_turn(prediction, applied), *prediction.caveats))
         how = explanation_of(prediction) if explain else None
         yield from (f"  how: {line}" for line in (how,) if line is not None)
     for line in placement.caveats:
-        yield f"  note: {line}"
+        if applied is None or line is not IN_TURN:
+            yield f"  note: {line}"
+
+
+def render_together(
+    placements: Sequence[Placement],
+    applied: Applied,
+    cluster: ClusterSnapshot,
+    paint: Callable[[str, str], str] = _plain,
+    *,
+    explain: bool = False,
+) -> Iterator[str]:
+    """What becomes of several objects, in the order in which they come."""
+    predictions = [prediction for placement in placements for prediction in placement.predictions]
+    new = f"{plural(len(predictions), 'new pod')}, one after the other: {_counted(predictions)}"
+    yield paint(f"{len(placements)} objects, {new}", "bold")
+    for placement in placements:
+        yield from render(placement, cluster, paint, explain=explain, applied=applied)
+    yield f"  note: {TOGETHER}"
+
+
+def _turn(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
+    """What came before or after the cycle that is told."""
+    turn = applied.turn_of(prediction) if applied else {}
+    if by := turn.get("pushedOutBy"):
+        yield f"pushed out again by {by}, which comes later"
+    if "overtaken" in turn:
+        yield "overtaken: pods of higher priority that come later will have taken the room when the victims have ended"
+    if tries := turn.get("attempts"):
+        yield f"tried {tries} times: what came later changed where it can go"
 
 
 def _overview(placement: Placement) -> str:
-    counts = outcomes(placement.predictions)
+    there = f"{placement.existing} of {placement.wanted} there; " if placement.existing else ""
+    return f"{there}{plural(len(placement.predictions), 'new pod')}: {_counted(placement.predictions)}"
+
+
+def _counted(predictions: Sequence[Prediction]) -> str:
+    """`2 would fit, 1 would stay pending`."""
     said = {
         "fits": "would fit",
         "preempts": "would push others out",
@@ -68,9 +106,7 @@ def _overview(placement: Placement) -> str:
         "pending": "would stay pending",
         "not-predicted": "cannot be predicted",
     }
-    there = f"{placement.existing} of {placement.wanted} there; " if placement.existing else ""
-    new = ", ".join(f"{count} {said[outcome]}" for outcome, count in counts.items())
-    return f"{there}{plural(len(placement.predictions), 'new pod')}: {new}"
+    return ", ".join(f"{count} {said[outcome]}" for outcome, count in outcomes(predictions).items()) or "none"
 
 
 def _same(prediction: Prediction, before: Prediction, cluster: ClusterSnapshot) -> bool:

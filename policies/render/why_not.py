@@ -9,7 +9,7 @@ from policies.findings import listed, plural
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.objects.taints import untolerated_taint
 from policies.profiles import DEFAULT_SCHEDULER
-from policies.scheduling.disruption import filter_pods_with_pdb_violation
+from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from policies.scheduling.plugins import inter_pod_affinity
 from policies.scheduling.plugins.inter_pod_affinity import AFFINITY, merge_namespaces
 from policies.scheduling.preemption import NO_VICTIMS, by_importance, potential_victims

@@ -39,7 +39,8 @@ class BindingCycle:
     """A pod that is assumed to be on its node. Each step is another value.
 
     `waits`: plugin -> for how many seconds it holds the pod, from when PERMIT was taken, unless it allows it before.
-    `announced`: the API server is told of the node (`nominatedNodeName`), because there is something to wait for.
+    `announced`: the API server is told of the node (`nominatedNodeName`), because there is something to wait for (since
+    1.35).
     `status`, `failed_at`: why it failed, and where.
     """
 
@@ -113,6 +114,9 @@ def _permit(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Ta
 
 
 def _pre_flight(cycle: BindingCycle, framework: Framework, state: CycleState) -> _Taken:
+    """Nothing is asked where nobody is told: PreBind plugins then run whether they have anything to do or not."""
+    if not framework.snapshot.semantics.coming_bindings_are_announced:
+        return cycle, None
     status = run_pre_bind_pre_flights(framework, state, cycle.pod, cycle.node_name)
     skipped = status is not None and status.code is Code.SKIP
     return replace(cycle, announced=status is None or bool(cycle.waits)), None if skipped else status

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.scheduling.columns import BASE_RESOURCES
+from policies.scheduling.large_cycle import Cycle
 from policies.scheduling.responsible import framework_of, not_predicted
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized import capacity
 from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer
 from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +35,18 @@ def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> Iterator
     if not_predicted(pod, snapshot):
         return None
     return capacity.on_each_node(framework_of(snapshot, pod), pod, nodes)
+
+
+def rejecting_plugins(prediction: Prediction) -> frozenset[str]:
+    """Who rejects a pod that fits nowhere: what the queue goes by; none after an error. In columns where they tell."""
+    snapshot = prediction.snapshot
+    with snapshot.derived.taken():
+        try:
+            return Cycle(snapshot, prediction.pod).rejection()[0]
+        except NotValid:
+            pass
+    rejection = prediction.rejection
+    return frozenset() if rejection.error else frozenset(rejection.plugins)
 
 
 def prepare(snapshot: Snapshot) -> None:

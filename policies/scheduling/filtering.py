@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.objects.pod import Pod
-    from policies.profiles import Profile, SchedulerConfiguration
     from policies.scheduling.node_info import NodeInfo
 
 MIN_FEASIBLE_NODES: Final = 100
+_LEAST_PERCENT: Final = 5
 """So many feasible nodes the scheduler looks for in any case. Source: minFeasibleNodesToFind."""
 
 
@@ -73,7 +73,10 @@ def find_nodes_that_fit_pod(framework: Framework, state: CycleState, pod: Pod) -
     return Filtered(feasible, statuses, restricting=plugins)
 
 
-def num_feasible_nodes_to_find(configuration: SchedulerConfiguration, profile: Profile, nodes: int) -> int:
-    """After so many feasible nodes the scheduler stops looking. Source: upstream `numFeasibleNodesToFind`."""
-    percentage = configuration.percentage(profile) or max(50 - nodes // 125, 5)
+def num_feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
+    """After so many feasible nodes the scheduler stops looking; `percentage`: as configured, 0 where it is not.
+
+    Source: upstream `numFeasibleNodesToFind`.
+    """
+    percentage = percentage or max(50 - nodes // 125, _LEAST_PERCENT)
     return nodes if nodes < MIN_FEASIBLE_NODES else min(nodes, max(nodes * percentage // 100, MIN_FEASIBLE_NODES))

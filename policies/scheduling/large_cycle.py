@@ -16,6 +16,7 @@ from policies.metering import charge
 from policies.objects.resources import CPU, MEMORY, NON_ZERO_DEFAULTS, as_resource
 from policies.objects.taints import PREFER_NO_SCHEDULE, tolerations_tolerate_taint, untolerated_taint
 from policies.scheduling.configuration import configuration_of
+from policies.scheduling.filtering import num_feasible_nodes_to_find
 from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Framework
 from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
 from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
@@ -41,19 +42,8 @@ if TYPE_CHECKING:
     from policies.scheduling.preemption import Candidate
     from policies.scheduling.snapshot import Snapshot
 
-MIN_FEASIBLE: Final = 100
-"""Up to so many nodes all are looked at."""
-_LEAST_PERCENT: Final = 5
 _KEPT: Final = 512
 NOT_NAMED: Final = f"node(s) didn't satisfy plugin(s) [{NodeAffinity.name}]"
-
-
-def num_feasible_nodes_to_find(nodes: int) -> int:
-    """After how many feasible nodes the scheduler looks no further. Source: upstream, without a percentage given."""
-    if nodes < MIN_FEASIBLE:
-        return nodes
-    percentage = max(50 - nodes // 125, _LEAST_PERCENT)
-    return max(nodes * percentage // 100, MIN_FEASIBLE)
 
 
 class Found(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from policies.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from policies.objects.node import Node
     from policies.objects.pod import Pod
@@ -99,6 +99,20 @@ class NodeInfo:
         self._update(pod, -1)
         if pod.spec.host_ports:
             self.used_ports.difference_update(pod.spec.host_ports)
+
+    def end_pods(self, pods: Sequence[Pod]) -> None:
+        """Pods of this node are told to end: removed, and then added as they are now. They occupy the same."""
+        with_affinity = [pod for pod in pods if pod.spec.pod_affinity.present]
+        apart = [pod for pod in with_affinity if pod.spec.pod_affinity.has_required_anti_affinity]
+        ending = {id(pod): pod.ending() for pod in pods}
+        for present, those in (
+            (self.pods, pods),
+            (self.pods_with_affinity, with_affinity),
+            (self.pods_with_required_anti_affinity, apart),
+        ):
+            for pod in those:
+                _swap_out(present, pod)
+            present += [ending[id(pod)] for pod in those]
 
     def _update(self, pod: Pod, sign: int) -> None:
         occupies = footprint(pod, self.semantics)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from policies.metering import meter
 from policies.objects.priority_class import PREEMPT_NEVER
-from policies.scheduling.disruption import filter_pods_with_pdb_violation
 from policies.scheduling.framework import FILTERS, Code, failed, unresolvable
+from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

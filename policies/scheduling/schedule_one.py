@@ -73,7 +73,7 @@ class Prediction(SchedulingCycle):
     def looked_for(self) -> int:
         """After so many feasible nodes the scheduler stops looking for more."""
         nodes = len(self.snapshot.node_infos)
-        return num_feasible_nodes_to_find(self.configuration, self.framework.profile, nodes)
+        return num_feasible_nodes_to_find(nodes, self.configuration.percentage(self.framework.profile))
 
     @property
     def not_scored(self) -> str:

@@ -119,11 +119,15 @@ class Snapshot:
                     work.charge(_CLONING)
                     changed[pod.node_name] = self.node_infos[self.rows[pod.node_name]].clone()
                 change(changed[pod.node_name], pod)
-        pods_by_node = _over(self.objects.pods_by_node, {name: tuple(info.pods) for name, info in changed.items()})
         nominated = emptied_nominations(self.objects.nominated, self.nominations, bound, gone)
-        objects = replace(self.objects, pods_by_node=pods_by_node, nominated=_over(self.objects.nominated, nominated))
-        after = self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
+        after = self._with_pods_of(changed, _over(self.objects.nominated, nominated))
         return after.with_budgets(charged_budgets(self.budgets, gone)) if gone else after
+
+    def _with_pods_of(self, changed: Mapping[str, NodeInfo], nominated: Mapping[str, tuple[Pod, ...]]) -> Snapshot:
+        """With other pods on some nodes, by name, and these nominated."""
+        pods_by_node = _over(self.objects.pods_by_node, {name: tuple(info.pods) for name, info in changed.items()})
+        objects = replace(self.objects, pods_by_node=pods_by_node, nominated=nominated)
+        return self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
 
     def with_budgets(self, changed: Mapping[tuple[str, str], PodDisruptionBudget]) -> Snapshot:
         """As it would be with these disruption budgets in the place of those of their names."""
@@ -140,13 +144,16 @@ class Snapshot:
         The pods are nominated to their nodes, on which their victims are ending. Nominated pods of lower priority lose
         the node when somebody is evicted. Source: upstream `prepareCandidateAsync`.
         """
-        victims = [victim for _, _, those in cycles for victim in those]
-        ending = [v if v.terminating else replace(v, terminating=True, preempted=True) for v in victims]
-        after = self.with_pods(ending, victims)
+        changed: dict[str, NodeInfo] = {}
         nominated = without_nominations(self.objects.nominated, cycles)
-        for pod, node, _ in cycles:
+        work = meter()
+        for pod, node, victims in cycles:
+            work.charge(_CLONING + 3 * len(victims))
+            changed[node] = self.node_infos[self.rows[node]].clone()
+            changed[node].end_pods(victims)
             nominated[node] = (*nominated.get(node, ()), replace(pod, nominated_node_name=node))
-        return Snapshot(replace(after.objects, nominated=nominated), after.node_infos, after.columns, after)
+        evicted = [victim for _, _, victims in cycles for victim in victims]
+        return self._with_pods_of(changed, nominated).with_budgets(charged_budgets(self.budgets, evicted))
 
     def bound(self, pod: Pod, node: str) -> Pod:
         """The pod as it would be on a node of this snapshot."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from policies.objects.priority_class import PREEMPT_NEVER
+from policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from policies.scheduling.framework import Status, unresolvable
-from policies.scheduling.large_cycle import MIN_FEASIBLE, Cycle, Found
+from policies.scheduling.large_cycle import Cycle, Found
 from policies.scheduling.preemption import NEVER, TERMINATING
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized.problem import NotValid
@@ -86,7 +87,7 @@ class SchedulingAlgorithm:
         return result
 
     def _decide(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
-        if len(snapshot.node_infos) > MIN_FEASIBLE:
+        if len(snapshot.node_infos) > MIN_FEASIBLE_NODES:
             result = self._at_once(snapshot, pod)
             if result is not None:
                 return result

@@ -62,7 +62,10 @@ class World(NamedTuple):
 
 
 def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
-    """Read a line of a batch; `semantics`: of its cluster. Raises ValueError and InvalidObject."""
+    """Read a line of a batch; `semantics`: of its cluster. Raises ValueError and InvalidObject.
+
+    `scalingDown`: ReplicaSets and StatefulSets delete pods too, which they do not in the recordings.
+    """
     nodes = [read_node(obj) for obj in _objects(case, "nodes")]
     workloads = [read_workload(obj) for key in ("workloads", "pdbs") for obj in _objects(case, key)]
     return World(
@@ -73,7 +76,7 @@ def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
         horizon=_seconds(case, "horizonSeconds", 3600.0),
         quiet=_seconds(case, "quietSeconds", 400.0),
         base=ClusterObjects(semantics=semantics),
-        grows_only=True,
+        grows_only=case.get("scalingDown") is not True,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,8 @@ GROUP: Final = "forewarn.sources"
 
 _SUFFIXES: Final = tuple(suffix + packed for suffix in MANIFESTS for packed in ("", ".gz"))
 _PROGRESS_EVERY: Final = 1000
+_JSON: Final = re.compile(r"""\[|\{(["}]|$)""")
+"""The start of JSON, without spaces: `{kind: Node}` is YAML, as kubectl reads it."""
 
 
 def load_cluster(
@@ -125,7 +128,7 @@ class _Loading:
 
     def _stream(self, binary: Bytes, name: str) -> None:
         text = TextStream(binary)
-        if text.first() in ("{", "["):
+        if _JSON.match(text.first(2)):
             self._found = True
             for obj, line in json_objects(text):
                 self._add(obj, name, line)

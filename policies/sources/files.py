@@ -69,16 +69,27 @@ def find_files(
     says why. `as_git`: what a .gitignore names is left out, in a work tree of git.
     """
     seen: set[str] = set()
+    directories: dict[str, str] = {}
     for path in paths:
         if path == STDIN or not os.path.isdir(path):
             found: Iterable[File] = (File(path),)
         else:
             found = _Walk(path, suffixes, left_out, as_git=as_git).files()
         for file in found:
-            real = file.path if file.path == STDIN else os.path.realpath(file.path)
+            real = file.path if file.path == STDIN else _real(file.path, directories)
             if real not in seen:
                 seen.add(real)
                 yield file
+
+
+def _real(path: str, directories: dict[str, str]) -> str:
+    """The real path of a file; those of directories are remembered: each asks the system about every step."""
+    if os.path.islink(path):
+        return os.path.realpath(path)
+    parent, name = os.path.split(path)
+    if parent not in directories:
+        directories[parent] = os.path.realpath(parent)
+    return os.path.join(directories[parent], name)
 
 
 class _Walk:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import re
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Final, Protocol, cast
 
 if TYPE_CHECKING:
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
 _GZIP: Final = b"\x1f\x8b"
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BLOCK: Final = 1 << 16
+_NO_SPACE: Final = re.compile(r"\S")
 
 
 class Bytes(Protocol):
@@ -36,14 +39,17 @@ class TextStream:
         self._decoder: IncrementalDecoder = codecs.getincrementaldecoder(encoding)()
         self._seen = ""
 
-    def first(self) -> str:
-        """The first character that is no space; it stays to be read. Empty where there is none."""
-        while not (stripped := self._seen.lstrip()):
+    def first(self, count: int = 1) -> str:
+        """The first characters that are no space; they stay to be read. Fewer where there are no more."""
+        blocks, found = [self._seen], _without_space(self._seen, count)
+        while len(found) < count:
             more = self._decode(_BLOCK)
             if not more:
-                return ""
-            self._seen += more
-        return stripped[0]
+                break
+            blocks.append(more)
+            found += _without_space(more, count - len(found))
+        self._seen = "".join(blocks)
+        return found
 
     def read(self, size: int, /) -> str:
         """About so many characters, all of them for -1; none at the end."""
@@ -61,6 +67,10 @@ class TextStream:
             text = self._decoder.decode(data, not data or size < 0)
             if text or not data or size < 0:
                 return text
+
+
+def _without_space(text: str, count: int) -> str:
+    return "".join(islice((match.group() for match in _NO_SPACE.finditer(text)), count))
 
 
 class _Prefixed:

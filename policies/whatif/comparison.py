@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from policies.simulation.scenario import World
     from policies.simulation.summary import Summary
     from policies.simulation.timeline import Origin
+    from policies.whatif.occupancy import Occupancy
     from policies.whatif.questions import Question
 
 NO_CLASS: Final = "none"
@@ -91,6 +92,7 @@ class Answer(NamedTuple):
     simulation: Simulation
     summary: Summary
     anyway: Summary | None
+    occupancy: Occupancy | None = None
 
     def count_pending(self, what: str) -> list[tuple[str, int]]:
         """Pods that wait in the end by `priority_class`, `namespace` or `workload`, most first."""
@@ -101,9 +103,16 @@ class Answer(NamedTuple):
         return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
 
 
-def ask(question: Question, world: World, progress: Callable[[float, int], None] | None = None) -> Answer:
-    """Run it. `world`: with the question's arrivals. Raises ValueError where that takes too long."""
+def ask(
+    question: Question,
+    world: World,
+    progress: Callable[[float, int], None] | None = None,
+    watch: Callable[[Simulation], Occupancy] | None = None,
+) -> Answer:
+    """Run it. `world`: with the question's arrivals; `watch`: Occupancy, where the answer is to have one. Raises
+    ValueError where that takes too long."""
     simulation = Simulation(world, progress=progress)
+    occupancy = watch(simulation) if watch else None
     before, budgets = _standing(simulation), _short_budgets(simulation)
     if question.start is not None:
         question.start(simulation)
@@ -123,6 +132,7 @@ def ask(question: Question, world: World, progress: Callable[[float, int], None]
         simulation=simulation,
         summary=summary,
         anyway=None if _at_rest(world) else _without(world),
+        occupancy=occupancy,
     )
 
 

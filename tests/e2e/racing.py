@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8
 TTL = 40
-"""Seconds after which a place that was reserved for nothing is free: LEASE_SECONDS of default_class.reservation."""
+"""Seconds after which a place that was reserved for nothing is free: LEASE_SECONDS of global_default.reservation."""
 MERGE = "application/merge-patch+json"
 
 

@@ -14,6 +14,7 @@ from tests.e2e.api import Refused, identity
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from policies.semantics import Semantics
     from tests.e2e.api import Api, Obj
 
 NAMESPACES: Final = ("default", "prod", "dev")
@@ -57,10 +58,10 @@ CLEARED: Final = tuple(kind for kind in reversed(DUMPED) if kind not in ("Priori
 
 
 class Stage:
-    """One cluster at a time on a control plane."""
+    """One cluster at a time on a control plane. `semantics`: what its scheduler decides by."""
 
-    def __init__(self, api: Api) -> None:
-        self.api = api
+    def __init__(self, api: Api, semantics: Semantics) -> None:
+        self.api, self.semantics = api, semantics
         self._pool = ThreadPoolExecutor(6, thread_name_prefix="stage")
         self._known: set[str] = set()
 

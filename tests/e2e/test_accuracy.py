@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
-from signal import SIGCONT, SIGSTOP
+from signal import SIGCONT, SIGKILL, SIGSTOP
 from typing import TYPE_CHECKING
 
 import pytest
@@ -108,6 +108,16 @@ def scheduler_stands_still(plane: ControlPlane) -> Iterator[None]:
         plane.processes.signal("kube-scheduler", SIGCONT)
 
 
+@contextmanager
+def scheduler_is_away(plane: ControlPlane) -> Iterator[None]:
+    """What stood still may decide on the first pod before it hears of the next; what starts knows all pods first."""
+    plane.processes.stop("kube-scheduler", SIGKILL)
+    try:
+        yield
+    finally:
+        plane.start_scheduler()
+
+
 def coming(name: str) -> Obj:
     return {**identity("Pod", name), "spec": {"containers": [container("10")]}}
 
@@ -130,7 +140,7 @@ def ends_as(webhook: Webhook, before: Obj, result: str) -> None:
 
 def test_a_change_in_between_explains(plane: ControlPlane, staged: Stage, webhook: Webhook) -> None:
     before = told(webhook)
-    with scheduler_stands_still(plane):
+    with scheduler_is_away(plane):
         staged.create(coming("overtaken"))
         case = {"namespaces": [], "nodes": [], "pods": [running("first", "only", "10")]}
         staged.put(case)

@@ -89,11 +89,12 @@ def full(stage: Stage, webhook: Webhook, api: Api) -> Iterator[None]:
 
 PREEMPTS = (
     "Warning: web (priority 1000): no room; its pod would preempt 1 pod on n1. "
-    "Victims: default/report (priority 10). They have up to 3600 seconds to end. "
+    "Victims: default/report (priority 10). No replacement. They have up to 3600 seconds to end. "
     "Fix: ask for less, or choose a lower class [preempts-running-pods]\n"
 )
 IMPACT_KEY = "validate.forewarn.dev/preemption-impact"
 IMPACT = {
+    "aftermath": {"notReplaced": 1},
     "newPods": 1,
     "predicted": 1,
     "preemptions": [{"node": "n1", "pdbViolations": 0, "victims": ["default/report"]}],
@@ -167,3 +168,9 @@ def test_a_pod_of_a_missing_class_is_refused_by_the_api_server(apply: Apply) -> 
         "no PriorityClass with name missing was found\n"
     )
     assert told == (1, "", text)
+
+
+def test_the_first_manifest_of_the_installation_page_gives_a_warning(apply: Apply) -> None:
+    told = apply.plane.kubectl("apply", "--dry-run=server", "-f", "docs/hello.yaml")
+    assert told.status == 0
+    assert told.err.startswith("Warning: no PriorityClass with name no-such-class was found: its pods will be refused")

@@ -91,8 +91,8 @@ def test_a_tenant_reads_no_name_of_another_namespace_and_the_audit_log_has_them(
     assert told.status == 0, told.err
     assert told.err == (
         "Warning: tenants (priority 1000): no room; its pod would preempt 1 pod. Victims: 1 pod of another namespace, "
-        "priority 10. They have up to 3600 seconds to end. Fix: ask for less, or choose a lower class "
-        "[preempts-running-pods]\n"
+        "priority 10. No replacement. They have up to 3600 seconds to end. Fix: ask for less, or choose a lower "
+        "class [preempts-running-pods]\n"
     )
     stored = plane.kubectl("get", "deployment", "tenants", "-o", "json", user="developer").out
     assert "forewarn.dev/preemption-impact" in stored

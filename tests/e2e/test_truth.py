@@ -8,7 +8,6 @@ kept under tests/e2e/cases/.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -19,15 +18,26 @@ import pytest
 
 from policies import Prediction, predict
 from tests.e2e.random_cases import SEED, case_of
-from tests.e2e.truth import CASES, SETTLING, Question, act, as_case, ask, compact, differences, key_of, rank, wait_until
-from webhook.admission.impact_annotation import ANNOTATION
+from tests.e2e.truth import (
+    CASES,
+    SETTLING,
+    Question,
+    act,
+    as_case,
+    ask,
+    compact,
+    differences,
+    lacks_a_claim,
+    rank,
+    same_by_webhook,
+    wait_until,
+)
 from webhook.apiserver import ApiServer, connect
 from webhook.informer import Informer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.objects.pod import Pod
     from tests.e2e.api import Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.staging import Stage
@@ -81,41 +91,6 @@ def up_to_order(prediction: Prediction, question: Question) -> Obj:
 
 def ranks(victims: list[str], question: Question) -> list[tuple[int, str]]:
     return sorted(rank(question.pods[key]) for key in victims)
-
-
-def same_by_webhook(stage: Stage, question: Question, pod: Obj) -> bool:
-    """Whether the annotation of a dry run says the same. A new name each time: an answer is kept for some seconds."""
-    renamed = {**pod, "metadata": {**pod["metadata"], "name": f"ask-{time.monotonic_ns()}"}}
-    annotations = stage.create(renamed, dryRun="All")["metadata"].get("annotations", {})
-    told = json.loads(annotations.get(ANNOTATION) or "{}")
-    prediction = question.prediction
-    if prediction.outcome != "preempts":
-        return told.get("pending", 0) == (prediction.outcome == "pending") and "preemptions" not in told
-    (preemption,) = told.get("preemptions", [{"node": ""}])
-    expected = {c.node_name: c for c in prediction.candidates}.get(preemption["node"])
-    nodes, victims = preemption.get("orAnyOf", [preemption["node"]]), preemption.get("victims", ())
-    return (
-        expected is not None
-        and set(nodes) <= set(prediction.best_nodes)
-        and len(nodes) + preemption.get("moreNodes", 0) == len(prediction.best_nodes)
-        and [rank(question.pods[key]) for key in victims] == [of_victim(v, question) for v in expected.victims][:10]
-        and len(victims) + preemption.get("moreVictims", 0) == len(expected.victims)
-        and preemption["pdbViolations"] == expected.num_pdb_violations
-    )
-
-
-def of_victim(victim: Pod, question: Question) -> tuple[int, str]:
-    return rank(question.pods[victim.key])
-
-
-def lacks_a_claim(question: Question) -> bool:
-    """Whether a claim of the pod is missing: the webhook takes it to come, as that of a StatefulSet's new pod does."""
-    volumes = question.pod["spec"].get("volumes", ())
-    named = {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
-    namespace = question.pod["metadata"]["namespace"]
-    return not {f"{namespace}/{name}" for name in named} <= {
-        key_of(obj) for obj in question.objects if obj["kind"] == "PersistentVolumeClaim"
-    }
 
 
 @pytest.mark.parametrize("number", range(TRUTH))

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import policies
 from tests.e2e.staging import Stage
+from webhook.admission.impact_annotation import ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from policies.objects.pod import Pod
     from tests.e2e.api import Obj
 
 CASES = Path(__file__).parent / "cases"
@@ -55,7 +57,7 @@ def ask(stage: Stage, pod: Obj) -> Question:
     """Ask about a pod with the cluster as it is stored now; the pod is as a dry run of its creation shows it."""
     objects = stage.dump()
     dry = stage.create(pod, dryRun="All")
-    cache = policies.Cache()
+    cache = policies.Cache(semantics=stage.semantics)
     for obj in objects:
         cache.add(obj)
     return Question(objects, dry, policies.predict(cache.snapshot(), dry))
@@ -151,6 +153,41 @@ def _terminating(pod: Obj) -> bool:
 def rank(pod: Obj) -> tuple[int, str]:
     """What makes a pod more important than another."""
     return pod["spec"].get("priority", 0), pod["status"].get("startTime", "")
+
+
+def same_by_webhook(stage: Stage, question: Question, pod: Obj) -> bool:
+    """Whether the annotation of a dry run says the same. A new name each time: an answer is kept for some seconds."""
+    renamed = {**pod, "metadata": {**pod["metadata"], "name": f"ask-{time.monotonic_ns()}"}}
+    annotations = stage.create(renamed, dryRun="All")["metadata"].get("annotations", {})
+    told = json.loads(annotations.get(ANNOTATION) or "{}")
+    prediction = question.prediction
+    if prediction.outcome != "preempts":
+        return told.get("pending", 0) == (prediction.outcome == "pending") and "preemptions" not in told
+    (preemption,) = told.get("preemptions", [{"node": ""}])
+    expected = {c.node_name: c for c in prediction.candidates}.get(preemption["node"])
+    nodes, victims = preemption.get("orAnyOf", [preemption["node"]]), preemption.get("victims", ())
+    return (
+        expected is not None
+        and set(nodes) <= set(prediction.best_nodes)
+        and len(nodes) + preemption.get("moreNodes", 0) == len(prediction.best_nodes)
+        and [rank(question.pods[key]) for key in victims] == [of_victim(v, question) for v in expected.victims][:10]
+        and len(victims) + preemption.get("moreVictims", 0) == len(expected.victims)
+        and preemption["pdbViolations"] == expected.num_pdb_violations
+    )
+
+
+def of_victim(victim: Pod, question: Question) -> tuple[int, str]:
+    return rank(question.pods[victim.key])
+
+
+def lacks_a_claim(question: Question) -> bool:
+    """Whether a claim of the pod is missing: the webhook takes it to come, as that of a StatefulSet's new pod does."""
+    volumes = question.pod["spec"].get("volumes", ())
+    named = {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
+    namespace = question.pod["metadata"]["namespace"]
+    return not {f"{namespace}/{name}" for name in named} <= {
+        key_of(obj) for obj in question.objects if obj["kind"] == "PersistentVolumeClaim"
+    }
 
 
 def _without_noise(obj: Obj) -> Obj:

@@ -34,6 +34,8 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "many questions": lambda n: f"{UNWANTED}   {'? ' * (n // 2)}[ \n",
     "many brackets": lambda n: f"{UNWANTED}   {'[' * 3999}{' ?' * (n // 2)}\n",
     "many stars": lambda n: UNWANTED + "   &a  *\n" * (n // 8),
+    "many stars in a long line": lambda n: UNWANTED.replace("|", "b") + f"   {'x *y ' * (n // 5)}",
+    "many brackets in quotes": lambda n: UNWANTED.replace("|", "'") + f"   {'x: [ ' * (n // 5)}\n   ?'\n",
     "many merges": lambda n: "apiVersion: v1\nkind: Pod\nb: &b {a: 1}\nmetadata:\n" + "  <<: *b\n" * (n // 9),
     "many separators": lambda n: "a: b\n---\n" * (n // 9),
 }

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from policies.cli import KUBERNETES, VERSION
+from policies import VERSION
+from policies.cli import KUBERNETES
 from tests.webhook.builders import body, endpoint, pod
 from tests.webhook.running import begin, read_answer, running
 from webhook.admission.endpoint import MAX_BODY

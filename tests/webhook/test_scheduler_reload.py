@@ -8,7 +8,7 @@ from policies.config.scheduler import scheduler_source
 from policies.releases import Release
 from tests.webhook.scripted_api import BY_NAME
 from webhook.commands.serve import _scheduler
-from webhook.commands.state import State, from_files
+from webhook.commands.state_source import StateSource, from_files
 from webhook.informer.deltas import Asked, ListBegins, ListEnds, Runs
 from webhook.informer.state import ClusterState
 from webhook.metrics import Metrics
@@ -59,7 +59,7 @@ def test_a_file_that_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     path.write_text(CONFIG.format("first"))
     settings = parse_settings(["--scheduler-config", str(path)], {})
     told: list[frozenset[str]] = []
-    state = State(lambda: None, use=lambda release: told.append(release.semantics().scheduler_names))
+    state = StateSource(lambda: None, use=lambda release: told.append(release.semantics().scheduler_names))
     look = _scheduler(settings, state, Metrics())
     look()
     assert told == []

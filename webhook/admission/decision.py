@@ -422,7 +422,7 @@ def _annotated(
         remembered = worked_out if request.dry_run else recall  # what a dry run was told must not outlive it
         with suppress(InvalidObject):
             text = remembered(subject, work_out)
-    cut = any(found.rest == "unknown" for found in told if found)
+    cut = any(found.is_cut_short for found in told if found)
     written = impact_annotation.written(subject, text) if told and text and not request.dry_run else None
     if text is None:
         text = impact_annotation.kept(subject, config)
@@ -554,7 +554,7 @@ def _judge(
         outcome=impact_annotation.outcome_of(told[-1]) if told else "",
         expected=expectation_of(subject, told[-1]) if told and not time.late else None,
         predicting=seconds,
-        is_cut_short=any(found.rest == "unknown" for found in told),
+        is_cut_short=any(found.is_cut_short for found in told),
     )
     said = several_defaults.said_of(subject, cluster, config) if cluster is not None else ""
     return _audited(answered, several_defaults.AUDIT_KEY, said)

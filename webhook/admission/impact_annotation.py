@@ -83,7 +83,7 @@ class Impacts:
         if fingerprint in known:
             return known[fingerprint]
         impact = work_out()
-        if impact is None or impact.rest != "unknown":
+        if impact is None or not impact.is_cut_short:
             known[fingerprint] = impact
             while len(known) > _IMPACTS or sum(map(_weight, known.values())) > _PREDICTIONS:
                 known.popitem(last=False)

@@ -1,6 +1,6 @@
 """Findings as kubectl shows them: warnings within their budget, audit annotations, the text of a denial.
 
-Warnings and denials are for who asked, and in the words for him (`Finding.disclosed`); the audit log has it in full.
+Warnings and denials are for who asked, and in the words for him (`Finding.as_told`); the audit log has it in full.
 
 Sources: apiserver pkg/endpoints/filters/warning.go (a warning with a control character is dropped without a word; past
 4,096 runes in all, each is cut to 256), pkg/admission/attributes.go (keys of audit annotations).
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, one_line, plural
+from policies.findings import Action, cut, one_line, plural
 from webhook.admission.review import Cause
 
 if TYPE_CHECKING:
@@ -23,13 +23,10 @@ MAX_WARNINGS: Final = 3
 MAX_WARNING: Final = 256
 MAX_FIRST_SENTENCE: Final = 120
 MAX_AUDIT_KEY: Final = 63
+LISTS: Final = ("Victims: ",)
+"""How sentences begin that are a list of names."""
 _NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _FULL_STOP: Final = re.compile(r"(?<=[.!?])\s")
-
-
-def cut(text: str, limit: int) -> str:
-    """At most `limit` characters; what is lost leaves an ellipsis."""
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -41,10 +38,10 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
     """At most three warnings, worst first, each said once; the last one says how many more there are.
 
-    What is too long loses the end of its longest sentence, a list of names as a rule, before any of its remedy.
+    What is too long loses the end of its list of victims, then of its longest sentence, before any of its remedy.
     """
     texts: dict[tuple[tuple[str, ...], str], str] = {}
-    for finding in worst_first(finding.disclosed for finding in findings):
+    for finding in worst_first(finding.as_told for finding in findings):
         texts.setdefault((_sentences(finding), _remedy(finding)), finding.rule)
     more = len(texts) - MAX_WARNINGS
     shown = list(texts.items())[:MAX_WARNINGS]
@@ -55,10 +52,11 @@ def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def _fitted(sentences: tuple[str, ...], remedy: str, room: int) -> str:
-    """All within so many characters: the longest sentence is shortened, then the next one, and the remedy with them."""
+    """All within so many characters: a list of names is shortened first, then the longest sentence, then the next one,
+    and the remedy with them."""
     parts = [*sentences, remedy] if remedy else [*sentences]
     while (over := len(" ".join(parts)) - room) > 0:
-        longest = max(range(len(sentences)), key=lambda index: len(parts[index]))
+        longest = max(range(len(sentences)), key=lambda index: (_is_list(parts[index]), len(parts[index])))
         if len(parts[longest]) <= _SHORTEST:
             return cut(" ".join(parts), room)
         if remedy and len(remedy) > room // 2:
@@ -66,6 +64,11 @@ def _fitted(sentences: tuple[str, ...], remedy: str, room: int) -> str:
             continue
         parts[longest] = cut(parts[longest], max(_SHORTEST, len(parts[longest]) - over))
     return " ".join(parts)
+
+
+def _is_list(sentence: str) -> bool:
+    """Whether it is names that can be left out, as long as some of them are left."""
+    return sentence.startswith(LISTS) and len(sentence) > _SHORTEST
 
 
 _SHORTEST: Final = 24
@@ -109,7 +112,7 @@ def audit_key(text: str) -> str:
 
 def denial_of(findings: Sequence[Finding]) -> tuple[str, tuple[Cause, ...]]:
     """The message of a denial, one statement a field and every rule named, and its causes for programs."""
-    ordered = worst_first(finding.disclosed for finding in findings)
+    ordered = worst_first(finding.as_told for finding in findings)
     by_field: dict[str, list[Finding]] = {}
     for finding in ordered:
         by_field.setdefault(finding.path or finding.message, []).append(finding)

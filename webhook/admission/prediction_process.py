@@ -26,6 +26,7 @@ from threading import RLock, local
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
+from policies import WITHIN
 from webhook.admission.lanes import Cost, Lane
 from webhook.logs import silence
 
@@ -195,7 +196,7 @@ def _most_descriptors() -> int:
 
 def _cached_properties() -> Iterator[Any]:
     for name, module in list(sys.modules.items()):
-        if name.startswith(("policies", "webhook")):
+        if name.startswith((f"{WITHIN}policies", f"{WITHIN}webhook")):
             for found in list(vars(module).values()):
                 if isinstance(found, type) and found.__module__ == name:
                     yield from (value for value in vars(found).values() if isinstance(value, cached_property))

@@ -12,9 +12,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.config import RepeatedWarnings
-from policies.findings import Action, one_line
+from policies.findings import Action, cut, one_line
 from webhook.admission import impact_annotation
-from webhook.admission.messages import MAX_WARNINGS, audit_of, cut, warnings_of, worst_first
+from webhook.admission.messages import MAX_WARNINGS, audit_of, warnings_of, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ class WarningLimiter:
             return decision
         annotated = impact_annotation.wanted(request.subject, config)
         lines = [
-            _short(next(f for f in warned if f.rule == rule).disclosed, request, annotated)
+            _short(next(f for f in warned if f.rule == rule).as_told, request, annotated)
             if turn.is_short
             else f"{turn.held_back} more warnings of this rule were not shown [{rule}]"
             for rule, turn in turns.items()

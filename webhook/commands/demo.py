@@ -10,12 +10,13 @@ import subprocess
 import sys
 import tempfile
 from base64 import b64decode
-from contextlib import chdir, contextmanager
+from contextlib import contextmanager
 from http.client import HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from policies import WITHIN
 from policies.cli import main as forewarn
 from policies.kinds import NAMESPACE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.manifests import read
@@ -32,6 +33,11 @@ MANIFESTS: Final = ("banner.yaml", "search.yaml", "checkout.yaml", "standard.yam
 _KINDS: Final = frozenset((POD, NAMESPACE, PRIORITY_CLASS, *POD_TEMPLATE_PATHS))
 _PLURALS: Final = {"PriorityClass": "priorityclasses"}
 _RESPONSE_SECONDS: Final = 10
+_NEXT: Final = (
+    "Next: `forewarn lint DIRECTORY` checks manifests of yours,",
+    "`forewarn audit --cluster live` the cluster of your kubeconfig, `kubectl forewarn` does so as kubectl's plugin;",
+    "docs/install.md puts the webhook on a cluster.",
+)
 
 
 class Answer(NamedTuple):
@@ -47,17 +53,19 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="forewarn demo", description="The webhook at work on a small sample cluster.")
     parser.parse_args(arguments)
     paint = painter(wants_color("auto", sys.stdout))
-    _say(paint(f"The cluster: {_shown(SAMPLE / 'cluster.yaml')}. The webhook runs over TLS on this machine.", "dim"))
+    cluster, manifests = _shown(SAMPLE / "cluster.yaml"), _shown(SAMPLE / "manifests")
+    about = "The webhook runs over TLS on this machine; kubectl's lines are as kubectl would print them."
+    _say(paint(f"The cluster: {cluster}. {about}", "dim"))
     with _serving() as connection:
         for name in MANIFESTS:
             _say("", paint(f"$ kubectl apply -f {name}", "bold"))
             for line in _applied(name, connection):
                 style = {"Warning:": "warning", "Error": "error", "$": "bold"}.get(line.split(" ", 1)[0], "")
                 _say(paint(line, style) if style else line)
-    command = ["lint", "--cluster", "../cluster.yaml", *sorted(MANIFESTS)]
+    command = ["lint", "--cluster", cluster, manifests]
     _say("", paint("$ forewarn " + shlex.join(command), "bold"))
-    with chdir(SAMPLE / "manifests"):
-        status = forewarn(command)
+    status = forewarn(command)
+    _say("", *(paint(line, "dim") for line in _NEXT))
     return 0 if status == 1 else 1  # the linter has found what the webhook has found
 
 
@@ -67,7 +75,7 @@ def _serving() -> Iterator[HTTPSConnection]:
     with tempfile.TemporaryDirectory() as scratch:
         ca = Path(scratch) / "ca.pem"
         serve = ["serve", "--cluster", str(SAMPLE / "cluster.yaml"), "--port", "0", "--health-port", "0"]
-        command = [sys.executable, "-P", "-m", "policies.cli", *serve, "--write-ca", str(ca), "--drain", "0"]
+        command = [sys.executable, "-P", "-m", f"{WITHIN}policies.cli", *serve, "--write-ca", str(ca), "--drain", "0"]
         log = Path(scratch) / "log"
         with (
             log.open("w") as errors,

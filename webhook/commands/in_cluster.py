@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from webhook.admission.callers import Tokens
     from webhook.admission.decision import Reserve
-    from webhook.commands.state import State
+    from webhook.commands.state_source import StateSource
     from webhook.http.tls import SwappingContext
     from webhook.informer.deltas import Changed
     from webhook.metrics import Metrics
@@ -30,7 +30,7 @@ class InCluster(NamedTuple):
     stop: Callable[[], None] = lambda: None
 
 
-def in_cluster(settings: Settings, state: State, contexts: SwappingContext, metrics: Metrics) -> InCluster:
+def in_cluster(settings: Settings, state: StateSource, contexts: SwappingContext, metrics: Metrics) -> InCluster:
     """Begin to look after what is in the namespace; nothing where none is given.
 
     Raises ValueError where there is no API server to ask.

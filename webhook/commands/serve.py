@@ -13,6 +13,7 @@ from importlib import import_module
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies import WITHIN
 from policies.config import Config, ConfigError
 from policies.config.load import says_nothing
 from policies.disclosure import Disclose
@@ -22,7 +23,7 @@ from webhook.admission.callers import BadTokens, Callers, none, read_tokens
 from webhook.admission.endpoint import Endpoint, Gate
 from webhook.admission.workers import Workers
 from webhook.commands.in_cluster import InCluster, in_cluster
-from webhook.commands.state import context_of, from_files, from_watches
+from webhook.commands.state_source import context_of, from_files, from_watches
 from webhook.health import Health
 from webhook.http.app import create_app, create_health_app
 from webhook.http.asgi import Limits, Routes
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from policies.releases import Release
     from webhook.admission.access_reviews import AccessReviews
     from webhook.admission.callers import Tokens
-    from webhook.commands.state import State
+    from webhook.commands.state_source import StateSource
     from webhook.settings import Settings
     from webhook.x509 import Certificate
 
@@ -56,9 +57,8 @@ _ASKED_FOR_LATE = (
     "policies.kube_apiserver.quota.admission",
     "policies.rules.support.quota_use",
     "policies.scheduling.vectorized.capacity",
-    "numpy.ma",
 )
-"""What the linter imports only where it needs it: here no first request must wait for it."""
+"""What the linter imports, like numpy.ma, only where it needs it: here no first request must wait for it."""
 
 
 class CannotStart(Exception):
@@ -101,7 +101,7 @@ def _ended_when_told() -> Iterator[None]:
 
 
 def _run(settings: Settings) -> int:
-    for module in _ASKED_FOR_LATE:
+    for module in (*(WITHIN + ours for ours in _ASKED_FOR_LATE), "numpy.ma"):
         import_module(module)
     sys.setswitchinterval(_SWITCH_SECONDS)
     metrics, gate = Metrics(), Gate(settings.max_in_flight)
@@ -163,7 +163,9 @@ def _is_in_force(config: Callable[[], Config], mode: Disclose) -> float:
     return float(config().disclose is mode)
 
 
-def _state(settings: Settings, metrics: Metrics, accuracy: Accuracy, templates: Mapping[str, tuple[str, ...]]) -> State:
+def _state(
+    settings: Settings, metrics: Metrics, accuracy: Accuracy, templates: Mapping[str, tuple[str, ...]]
+) -> StateSource:
     """The cluster state, out of files or by watches; `templates`: what is a workload, and where its pod template is."""
     try:
         context = context_of(settings.cluster)
@@ -177,7 +179,7 @@ def _state(settings: Settings, metrics: Metrics, accuracy: Accuracy, templates: 
         raise CannotStart(fault, FAILED) from None
 
 
-def _scheduler(settings: Settings, state: State, metrics: Metrics) -> Callable[[], object]:
+def _scheduler(settings: Settings, state: StateSource, metrics: Metrics) -> Callable[[], object]:
     """What looks whether the scheduler's configuration has changed."""
     if settings.scheduler_file is None:
         return lambda: None
@@ -196,7 +198,7 @@ def _scheduler(settings: Settings, state: State, metrics: Metrics) -> Callable[[
     return reconcile
 
 
-def _reviews(state: State) -> AccessReviews | None:
+def _reviews(state: StateSource) -> AccessReviews | None:
     """What asks about the rights of a user, where there is an API server to ask."""
     if state.api is None:
         return None
@@ -209,7 +211,7 @@ def _reviews(state: State) -> AccessReviews | None:
     return AccessReviews(TypedApi(state.api, Timeouts(*TIMEOUTS)), monotonic)
 
 
-def _in_cluster(settings: Settings, state: State, contexts: SwappingContext, metrics: Metrics) -> InCluster:
+def _in_cluster(settings: Settings, state: StateSource, contexts: SwappingContext, metrics: Metrics) -> InCluster:
     """What a replica that knows its namespace looks after."""
     try:
         return in_cluster(settings, state, contexts, metrics)

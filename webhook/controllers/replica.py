@@ -6,8 +6,8 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from webhook.controllers.default_class.monitor import GlobalDefaults
-from webhook.controllers.default_class.reservation import RECONCILE_SECONDS, Reservations
+from webhook.controllers.global_default.monitor import GlobalDefaults
+from webhook.controllers.global_default.reservation import RECONCILE_SECONDS, Reserver
 from webhook.controllers.registration import Registration
 from webhook.controllers.serving_certificate import ServingCertificate
 from webhook.controllers.tasks import Tasks
@@ -47,7 +47,7 @@ class ReplicaControllers:
         self._registration = Registration(api)
         self._serving = ServingCertificate(api, installation.serving, contexts, metrics) if contexts else None
         self._defaults = GlobalDefaults(metrics)
-        self.reservations = Reservations(api, installation.default, metrics, clock)
+        self.reservations = Reserver(api, installation.default, metrics, clock)
         self._trusted = contexts is None
         self._why = "not looked yet"
         self._stop = Event()

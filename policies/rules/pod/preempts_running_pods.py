@@ -3,7 +3,8 @@
 Why: kube-scheduler makes room for a pod of higher priority by evicting others, and says so only when it has happened.
 The prediction is what its own algorithm does, over every node; ties are named. Pods that come together find the victims
 of those before them still ending. Of a changed template all new pods count, not only the first ones: those of a
-Deployment come while old pods are still there, those of StatefulSets and DaemonSets in the place of an old one.
+Deployment come while old pods are still there, those of StatefulSets and DaemonSets in the place of an old one. Where
+replacements of the victims would go, and whom these push out, is told too where there is time to work it out.
 
 Cluster:
 
@@ -104,12 +105,13 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     broken = sum(prediction.num_pdb_violations for prediction in preempting)
     budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
+    comes = f" {impact.aftermath.sentence}" if impact.aftermath else ""
     name, beside = shortened(subject.ref.name), " beside its old pods" if impact.beside_old else ""
     yield Problem(
         lambda audience: (
             f"{name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact)} "
             f"would preempt {plural(len(victims), 'pod')}{on_nodes(preempting, audience)}. "
-            f"Victims: {described(victims, audience)}.{budgets} "
+            f"Victims: {described(victims, audience)}.{budgets}{comes} "
             f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}"
         ),
         template.at("priorityClassName"),

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import PriorityClass
-from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.context import NOTHING_STORED, Context, Phase, Target
 from policies.rules.support.rule_text import class_of
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     new, old = class_of(subject), PriorityClass.from_api(subject.old)
     stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
+    known = "before it the input has" if context.phase is Phase.LINT and context.cluster is None else "the cluster has"
     for fault in validate_priority_class_update(new, old):
         name = str(fault.path[0])
         yield Problem(
-            f"{str(fault).rstrip('.')}; the cluster has {stored[name]}",
+            f"{str(fault).rstrip('.')}; {known} {stored[name]}",
             fault.path,
             f"keep {name}: {stored[name]}, or create a class with another name",
         )

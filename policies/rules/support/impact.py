@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.disclosure import OPEN
 from policies.findings import listed, plural
-from policies.metering import CutShort, each, limited, meter
+from policies.metering import CutShort, each, limited, meter, metered
 from policies.objects.fields import InvalidObject, at
 from policies.objects.workload import pod_template_of
 from policies.rules.support.context import Phase
@@ -19,6 +19,7 @@ from policies.rules.support.rule_text import in_other_namespaces
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from policies.aftermath import Aftermath
     from policies.cluster import ClusterSnapshot
     from policies.controllers.changes import Coming
     from policies.controllers.pod_sequences import DaemonPods
@@ -59,7 +60,8 @@ class Impact(NamedTuple):
     to work out (`"unknown"`); a quota refuses them (`"refused"`), or a rollout makes them when those before them run
     (`"later"`). `new` is what the object asks for, however many: nothing grows with it. `priority` None: not worked
     out. `beside_old`: a rollout's pods come while old ones are still there; `ended_first`: how many of those are told
-    to end before it shows what becomes of the first new one.
+    to end before it shows what becomes of the first new one. `aftermath`: what becomes of the victims; None where there
+    are none, or it was not asked for.
     """
 
     predictions: tuple[Prediction, ...]
@@ -70,6 +72,12 @@ class Impact(NamedTuple):
     fitting: int = 0
     beside_old: bool = False
     ended_first: int = 0
+    aftermath: Aftermath | None = None
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether more would have been worked out with more time."""
+        return self.rest == "unknown" or (self.aftermath is not None and not self.aftermath.known)
 
     @property
     def predicted(self) -> int:
@@ -94,6 +102,8 @@ class Impact(NamedTuple):
         if preempting := self.preempting:
             told["preemptions"] = [_told(prediction, audience) for prediction in preempting[:_SHOWN]]
             told |= _more("Preemptions", len(preempting))
+        if self.aftermath is not None:
+            told["aftermath"] = self.aftermath.to_dict()
         if self.pending:
             told["pending"] = self.pending
         if self.rest == "unknown":
@@ -138,7 +148,10 @@ class Forecast:
         expired: Callable[[], bool],
         *,
         pods_defaulted: bool = False,
+        aftermath: bool = True,
     ) -> None:
+        """`aftermath`: also work out what becomes of victims."""
+        self._aftermath = aftermath
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
 
@@ -170,9 +183,24 @@ class Forecast:
         if self._expired():
             return impact._replace(rest="unknown")
         try:
-            return self._limited(found, impact, most)
+            done = self._limited(found, impact, most)
         except CutShort:
             return impact._replace(rest="unknown")
+        wanted = self._aftermath and done.preempting and done.rest != "unknown"
+        return self._with_aftermath(done) if wanted else done
+
+    def _with_aftermath(self, impact: Impact) -> Impact:
+        """What becomes of the victims, as far as that can be told in the time that is left, and with little work."""
+        from policies.aftermath import MOST_WORK, NOT_KNOWN, aftermath_of
+
+        try:
+            if self._expired():
+                raise CutShort("time is up")
+            with metered(self._expired, MOST_WORK):
+                comes = aftermath_of(self._cluster, self._snapshot(), impact.preempting, impact.own)
+        except CutShort:
+            comes = NOT_KNOWN
+        return impact._replace(aftermath=comes)
 
     def _limited(self, found: Coming, impact: Impact, most: int | None) -> Impact:
         """No more than `most` pods come: a quota refuses the others, but in the place of old pods that end."""
@@ -476,8 +504,10 @@ def worked_out(_: ReviewedObject, _cluster: ClusterSnapshot, work_out: Callable[
 class Predicted:
     """The impacts of one apply, in its order: each subject sees the pods of those before it."""
 
-    def __init__(self, context: Context, recall: Recall | None = None) -> None:
-        """`recall`: for an apply of one subject alone, as impacts depend on what comes before."""
+    def __init__(self, context: Context, recall: Recall | None = None, aftermath: bool = True) -> None:
+        """`recall`: for an apply of one subject alone, as impacts depend on what comes before. `aftermath`: whether it
+        is asked for."""
+        self._aftermath = aftermath
         self._context, self._recall = context, recall or worked_out
         self._impacts: dict[int, Impact | None] = {}
 
@@ -515,7 +545,13 @@ class Predicted:
         assert context.cluster_to_be is not None
         past_limit_ranger = context.phase is Phase.VALIDATE
         paths = context.options.pod_template_paths
-        return Forecast(context.cluster_to_be, paths, context.expired, pods_defaulted=past_limit_ranger)
+        return Forecast(
+            context.cluster_to_be,
+            paths,
+            context.expired,
+            pods_defaulted=past_limit_ranger,
+            aftermath=self._aftermath,
+        )
 
 
 def predicted_of(context: Context) -> Predicted:

@@ -9,7 +9,7 @@ from policies.objects.fields import InvalidObject, group_kind, mapping
 from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from policies.objects.workload import pod_template_of
 from policies.rules.support.context import Context
-from policies.rules.support.impact import predicted_of
+from policies.rules.support.impact import Predicted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ def _impact(subject: ReviewedObject, context: Context) -> Impact | None:
         ChangeSet((subject,)), context.cluster, context.options, context.phase, context.now, context.expired
     )
     try:
-        return predicted_of(alone).of(subject)
+        return alone.once(Predicted, None, False).of(subject)
     except InvalidObject:
         return None  # other rules say what is wrong with it
 

@@ -54,6 +54,15 @@ class Pools:
         pools = [pool for pool in (self._pool(key, parts) for key, parts in sorted(found.items())) if pool is not None]
         return [p for p in pools if not p.binding_conditions] + [p for p in pools if p.binding_conditions]
 
+    def reached_from(self, labels: Mapping[str, str], name: str) -> Iterator[tuple[ResourceSlice, Device]]:
+        """All devices that a node reaches, of whatever generation and pool."""
+        for part in each((*self._by_node.get(name, ()), *self._shared), 1):
+            if not _relevant(part, labels, name):
+                continue
+            for device in each(part.devices, 1):
+                if not part.per_device or device.place.reaches(labels, name):
+                    yield part, device
+
     def _pool(self, key: tuple[str, str], parts: Sequence[ResourceSlice]) -> Pool | None:
         """None where there are newer slices than those for this node."""
         generation, wanted = parts[0].generation, parts[0].slices

@@ -27,6 +27,7 @@ from policies.scheduling.framework import (
     unschedulable,
 )
 from policies.scheduling.status import NOT_FOUND
+from policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from policies.objects.pod_spec import PodSpec
     from policies.scheduling.devices.pools import Pools
     from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.vectorized.problem import NodeFitProblem
     from policies.semantics import Semantics
 
 MOST_ALTERNATIVES: Final = 8
@@ -159,6 +161,11 @@ class DynamicResources(Plugin):
     def beyond_columns(spec: PodSpec) -> bool:
         """Columns are for pods without claims."""
         return spec.claims_devices
+
+    def in_columns(self, problem: NodeFitProblem) -> None:
+        """Nor are they for extended resources that a DeviceClass provides."""
+        if extended_resources_of(problem.pod, problem.snapshot.extended_resources):
+            raise NotValid
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:  # noqa: ARG002
         """Upstream `PostFilter`: it may let go of an idle claim, which this cycle does not see."""

@@ -9,7 +9,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from policies.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Plugin, Status
-from policies.scheduling.plugins.resource_allocation import amounts_on, requests_of
+from policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.scheduling.arguments import NodeResourcesBalancedAllocationArgs
     from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.plugin import PluginHandle
 
 
 class NodeResourcesBalancedAllocation(Plugin):
@@ -24,6 +25,10 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     args: NodeResourcesBalancedAllocationArgs
+
+    def __init__(self, handle: PluginHandle, args: NodeResourcesBalancedAllocationArgs) -> None:
+        super().__init__(handle, args)
+        self._devices = DeviceCount(self.snapshot)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
         """Upstream `PreScore`: nothing to do for a pod that requests none of them."""
@@ -38,7 +43,8 @@ class NodeResourcesBalancedAllocation(Plugin):
         before 1.36 how even it is then."""
         if self.name not in state.data and self.pre_score(state, pod, ()) is not None:
             return 0
-        amounts = amounts_on(node_info, state.data[self.name], self.args.resources, non_zero=False)
+        requests = state.data[self.name]
+        amounts = amounts_on(node_info, requests, self.args.resources, non_zero=False, devices=self._devices)
         with_pod = balance(amount.requested / amount.allocatable for amount in amounts)
         if not self.semantics.balanced_allocation_scores_the_change:
             return with_pod

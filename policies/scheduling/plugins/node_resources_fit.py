@@ -10,7 +10,7 @@ from policies.metering import FEW, charge
 from policies.objects.resources import NON_ZERO_DEFAULTS
 from policies.scheduling.devices.claims import extended_resources_of
 from policies.scheduling.framework import Code, CycleState, Plugin, PreFilterResult, Status
-from policies.scheduling.plugins.resource_allocation import amounts_on, requests_of, scorer
+from policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
 from policies.scheduling.status import NOT_FOUND
 from policies.scheduling.vectorized.problem import MOST, CapacityConstraint, NodeFitProblem, NotValid
 
@@ -33,6 +33,7 @@ class NodeResourcesFit(Plugin):
     def __init__(self, handle: PluginHandle, args: NodeResourcesFitArgs) -> None:
         super().__init__(handle, args)
         self._score = scorer(args.strategy, args.shape)
+        self._devices = DeviceCount(self.snapshot)
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
         """Upstream `PreFilter`: what the pod requests is known already."""
@@ -98,7 +99,7 @@ class NodeResourcesFit(Plugin):
         if self.name not in state.data:
             self.pre_score(state, pod, ())
         requests = state.data[self.name]
-        return self._score(amounts_on(node_info, requests, self.args.resources, non_zero=True))
+        return self._score(amounts_on(node_info, requests, self.args.resources, non_zero=True, devices=self._devices))
 
 
 def insufficient_resources(

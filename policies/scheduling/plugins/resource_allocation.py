@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import floor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.objects.devices import DeviceId
 from policies.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, as_resource
 from policies.scheduling.arguments import (
     LEAST_ALLOCATED,
@@ -16,6 +17,7 @@ from policies.scheduling.arguments import (
     MOST_ALLOCATED,
     REQUESTED_TO_CAPACITY_RATIO,
 )
+from policies.scheduling.devices.selectors import SelectorError
 from policies.scheduling.framework import MAX_NODE_SCORE
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from policies.objects.resources import ResourceList
     from policies.scheduling.arguments import ResourceWeight, ShapePoint
     from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.snapshot import Snapshot
 
 _FULL: Final = 100
 
@@ -50,11 +53,12 @@ def amounts_on(
     resources: Sequence[ResourceWeight],
     *,
     non_zero: bool,
+    devices: Callable[[str, NodeInfo], tuple[int, int]],
 ) -> list[Amount]:
     """The resources that count on a node: those that it has, and of extended ones those that the pod requests.
 
-    `non_zero`: pods without requests of cpu and memory count as if they had some. Source: upstream
-    `calculateNodeAllocatableRequest`.
+    `non_zero`: pods without requests of cpu and memory count as if they had some; `devices`: see `DeviceCount`. Source:
+    upstream `calculateNodeAllocatableRequest`.
     """
     found = []
     has = node_info.node.allocatable
@@ -70,9 +74,39 @@ def amounts_on(
             continue
         else:
             allocatable, allocated = has.scalars.get(name, 0), node_info.scalars.get(name, 0)
+            if not allocatable:
+                allocatable, allocated = devices(name, node_info)
         if allocatable:
             found.append(Amount(allocated, allocated + requested, allocatable, weight))
     return found
+
+
+class DeviceCount:
+    """The devices of a node that provide an extended resource, and those of them that are in use.
+
+    Upstream counts every slice that reaches the node, also what its allocator would pass over (older generations, pools
+    that are not whole, taints). Source: upstream `calculateDRAResourceTotals`.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._scored = snapshot.semantics.devices_of_resources_are_scored
+
+    def __call__(self, resource: str, node_info: NodeInfo) -> tuple[int, int]:
+        """(devices, those in use); none where no DeviceClass provides it, or where one of its selectors fails."""
+        device_class = self._snapshot.extended_resources.get(resource) if self._scored else None
+        if device_class is None:
+            return 0, 0
+        node, match = node_info.node, self._snapshot.device_selectors.match
+        found = used = 0
+        for part, device in self._snapshot.device_pools.reached_from(node.labels, node.name):
+            try:
+                matches = match(device_class.selectors, part.driver, device)
+            except SelectorError:
+                return 0, 0
+            found += matches
+            used += matches and DeviceId(part.driver, part.pool, device.name) in self._snapshot.devices_in_use
+        return found, used
 
 
 def least_allocated(amounts: Sequence[Amount]) -> int:

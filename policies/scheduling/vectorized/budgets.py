@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -28,7 +28,8 @@ _KEPT: Final = 256
 
 
 class _Numbered(NamedTuple):
-    """The budgets of a namespace, the number of the first of them (the others follow), and the kinds told of them."""
+    """The budgets of a namespace, maybe none, the number of the first of them (the others follow), and the kinds told
+    of them."""
 
     budgets: Sequence[PodDisruptionBudget]
     first: int
@@ -50,7 +51,7 @@ class MatchingBudgets:
         self._namespaces: dict[str, _Numbered] = {}
         self._all: Mapping[str, Sequence[PodDisruptionBudget]] | None = None
         self._of_kind: dict[int, tuple[int, ...]] = {}
-        """Kind -> the numbers of the budgets that match it; kinds whose namespace has none are not in it."""
+        """Kind -> the numbers of the budgets that match it."""
         self._allowed: NDArray[np.int64] = np.zeros(64, np.int64)
         self._names_pods: NDArray[np.bool_] = np.zeros(64, np.bool_)
         self._count = 0
@@ -67,19 +68,21 @@ class MatchingBudgets:
     ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """(how many budgets match each of these kinds, their numbers, kind after kind). Raises CutShort."""
         self._learn(budgets)
-        known, work = self._of_kind, meter()
-        found = [known.get(kind) for kind in kinds.tolist()]
-        work.charge(len(found) // 8)
-        for place, numbers in enumerate(found):
-            if numbers is None:
-                pod = self._kinds.members[int(kinds[place])]
-                assert pod is not None
-                work.charge(1)
-                found[place] = self._matching(int(kinds[place]), pod) if pod.namespace in self._namespaces else ()
-        lengths = np.fromiter((len(numbers or ()) for numbers in found), np.intp, len(found))
-        every = chain.from_iterable(numbers or () for numbers in found)
-        work.charge(int(lengths.sum()) // 8)
-        return lengths, np.fromiter(every, np.int64, int(lengths.sum()))
+        work = meter()
+        found = list(map(self._of_kind.get, kinds.tolist()))
+        work.charge(len(found) // 16)
+        if None in found:
+            for place, known in enumerate(found):
+                if known is None:
+                    work.charge(1)
+                    pod = self._kinds.members[int(kinds[place])]
+                    assert pod is not None
+                    found[place] = self._matching(int(kinds[place]), pod)
+        matched = cast("list[tuple[int, ...]]", found)
+        lengths = np.array(list(map(len, matched)), np.intp)
+        numbers = list(chain.from_iterable(matched))
+        work.charge(len(numbers) // 8)
+        return lengths, np.array(numbers, np.int64)
 
     @property
     def allowed(self) -> NDArray[np.int64]:
@@ -97,7 +100,7 @@ class MatchingBudgets:
         if self._count > _MOST_NUMBERS and self._count > 2 * sum(map(len, budgets.values())):
             self._forget()
         charge((len(budgets) + len(self._namespaces)) // 16)
-        for namespace in [name for name in self._namespaces if name not in budgets]:
+        for namespace in [name for name, known in self._namespaces.items() if known.budgets and name not in budgets]:
             self._drop(namespace)
         for namespace, found in budgets.items():
             self._numbered(namespace, found)
@@ -131,10 +134,10 @@ class MatchingBudgets:
             self._of_kind.pop(kind, None)
 
     def _matching(self, kind: int, pod: Pod) -> tuple[int, ...]:
-        """The numbers of the budgets that match a kind whose namespace has some."""
+        """The numbers of the budgets that match a kind; those of its namespace, if it has some, have numbers."""
         found = self._of_kind.get(kind)
         if found is None:
-            budgets, first, kinds = self._namespaces[pod.namespace]
+            budgets, first, kinds = self._namespaces.setdefault(pod.namespace, _Numbered((), 0, []))
             here = enumerate(each(budgets, 1.5), first)
             found = tuple(number for number, budget in here if budget.matches(pod.namespace, pod.labels))
             self._of_kind[kind] = found
@@ -165,10 +168,14 @@ def concerned(
             [pod is not None and _any(by_namespace.get(pod.namespace, ()), pod) for pod in each(matrix.kinds.members)]
         )
         return np.asarray(touched[kind].any(axis=0))
+    charge((2 + len(changed)) * kind.size // VECTOR)
+    counted = [matching_kinds(matrix, budget)[: len(matrix.kinds)] > 0 for _, budget in changed]
     found = np.zeros(kind.shape[1], np.bool_)
-    for allowed, budget in changed:
-        charge(kind.size // VECTOR)
-        found |= matching_kinds(matrix, budget).astype(np.bool_)[kind].sum(axis=0, dtype=np.int32) > allowed
+    # Few pods match any of them: these are picked out once, and counted for each.
+    place = np.flatnonzero(np.logical_or.reduce(counted).take(kind)) if counted else np.zeros(0, np.intp)
+    kinds, nodes = kind.ravel()[place], place % kind.shape[1]
+    for (allowed, _), counts in zip(changed, counted, strict=True):
+        found |= np.bincount(nodes[counts[kinds]], minlength=len(found)) > allowed
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from policies.metering import VECTOR, charge, meter
-from policies.scheduling.disruption import filter_pods_with_pdb_violation
+from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from policies.scheduling.preemption import by_importance, start_time
 from policies.scheduling.vectorized.budgets import concerned
 from policies.scheduling.vectorized.reprieve_order import reprieve_order

@@ -17,6 +17,8 @@ from policies.scheduling.schedule_one import Prediction
 from tests.builders import make_node, make_pod
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from policies.cluster import ClusterSnapshot
     from tests.builders import MadePod
 
@@ -151,3 +153,17 @@ def test_a_daemon_set_has_none(capsys: pytest.CaptureFixture[str], tmp_path: Any
     status, _, err = run(capsys, "-f", str(tmp_path / "d.json"), "--cluster", "docs/whatif/cluster.yaml")
     assert status == 3
     assert "there is nothing to scale" in err
+
+
+@pytest.mark.parametrize("pods", [300_000, 2_000_000_000, 2**62])
+def test_a_node_that_claims_to_hold_any_number_of_pods_costs_no_more(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, pods: int
+) -> None:
+    boundless = make_node("boundless").has(cpu="4", memory="4Gi", pods=str(pods)).obj
+    cluster, new = tmp_path / "cluster.json", tmp_path / "new.json"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [boundless]}))
+    new.write_text(json.dumps(make_pod("new").obj))
+    status, out, err = run(capsys, "-f", str(new), "--cluster", str(cluster))
+    assert (status, err) == (0, "")
+    assert f"without preemption: {min(pods, 2**31)} more pods" in out
+    assert "note: so many fit that it was not looked at what runs out first" in out

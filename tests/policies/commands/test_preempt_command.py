@@ -213,13 +213,124 @@ def test_a_workload_that_lacks_no_pods_says_why(
 
 
 @pytest.mark.usefixtures("cluster")
-def test_of_several_objects_each_is_placed_alone_and_that_is_said(
+def test_of_several_objects_each_finds_what_those_before_it_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pods = [make_pod(name).priority(5).request(cpu="3") for name in ("a", "b")]
-    _, out, err = run(capsys, "-f", write(tmp_path / "two.json", *pods), "--cluster", "dump.json", "-o", "json")
-    assert [json.loads(line)["nominatedNode"] for line in out.splitlines()] == ["n1", "n1"]
-    assert err == "2 objects, each placed alone: none sees the pods of the others\n"
+    pods = [make_pod(name).priority(5).request(cpu="2") for name in ("a", "b", "c")]
+    path = write(tmp_path / "three.json", *pods)
+    _, out, err = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [(a["id"], a["outcome"]) for a in answers] == [
+        ("default/a", "preempts"),
+        ("default/b", "preempts"),
+        ("default/c", "pending"),
+    ]
+    assert err == ""
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
+    assert out.splitlines()[0] == (
+        "3 objects, 3 new pods, one after the other: 1 would push others out, 1 would wait for pods that are ending, "
+        "1 would stay pending"
+    )
+    assert "default/b (priority 5): no room yet; 1 pod on its node is ending already (n1)" in out
+    assert out.endswith("--aftermath tells of it\n")
+
+
+def on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache()
+    cache.add(make_node("n1").obj)
+    monkeypatch.setattr("policies.commands.preempt.load_cluster", lambda *_: cache)
+
+
+def test_a_pod_that_a_later_one_pushes_out_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_one_node(monkeypatch)
+    path = write(tmp_path / "a.json", make_pod("low").request(cpu="3"), make_pod("high").priority(9).request(cpu="3"))
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
+    low, high = map(json.loads, out.splitlines())
+    assert (low["outcome"], low["pushedOutBy"]) == ("fits", "default/high")
+    assert high["candidates"]["n1"]["victims"] == ["default/low"]
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
+    assert "  note: pushed out again by default/high, which comes later\n" in out
+
+
+def test_a_pod_that_wants_to_be_near_one_that_comes_later_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_one_node(monkeypatch)
+    near = make_pod("near").affinity(
+        "podAffinity", {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
+    )
+    path = write(tmp_path / "a.json", near, make_pod("db").labels(app="db"))
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
+    first, _ = map(json.loads, out.splitlines())
+    assert (first["outcome"], first["attempts"]) == ("fits", 2)
+    assert "tried 2 times" in run(capsys, "-f", path, "--cluster", "dump.json")[1]
+
+
+def test_a_nominated_pod_that_is_overtaken_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = Cache()
+    for made in (make_node("n1"), make_pod("x").request(cpu="2").on("n1"), make_pod("y").request(cpu="2").on("n1")):
+        cache.add(made.obj)
+    monkeypatch.setattr("policies.commands.preempt.load_cluster", lambda *_: cache)
+    pods = [make_pod("mid").priority(5).request(cpu="2"), make_pod("high").priority(9).request(cpu="4")]
+    _, out, _ = run(capsys, "-f", write(tmp_path / "a.json", *pods), "--cluster", "dump.json", "-o", "json")
+    mid, high = map(json.loads, out.splitlines())
+    assert (high["outcome"], mid["outcome"], mid["attempts"]) == ("preempts", "pending", 2)
+
+
+@pytest.mark.parametrize(("cpu", "overtaken"), [("4", True), ("1", False)])
+def test_a_nominated_pod_whose_room_a_later_one_takes_is_told_so(
+    cpu: str, overtaken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Upstream's executor has nobody to evict then, and leaves the nomination."""
+    cache = Cache()
+    for made in (make_node("n1"), make_pod("x").request(cpu="4").on("n1")):
+        cache.add(made.obj)
+    monkeypatch.setattr("policies.commands.preempt.load_cluster", lambda *_: cache)
+    pods = [make_pod("mid").priority(5).request(cpu="2"), make_pod("high").priority(9).request(cpu=cpu)]
+    path = write(tmp_path / "a.json", *pods)
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
+    mid, high = map(json.loads, out.splitlines())
+    assert (high["outcome"], mid["outcome"], "overtaken" in mid) == ("preempts", "preempts", overtaken)
+    assert ("  note: overtaken: " in run(capsys, "-f", path, "--cluster", "dump.json")[1]) == overtaken
+
+
+def test_pods_that_are_nameless_or_wanted_several_times_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_one_node(monkeypatch)
+    nameless = make_pod("").metadata(generateName="job-").request(cpu="1")
+    path = write(tmp_path / "a.json", nameless, nameless, make_pod("web").request(cpu="1"), make_pod("web"))
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")
+    names = [json.loads(line)["id"] for line in out.splitlines()]
+    assert names == ["default/job-*", "default/job-*+2", "default/web"]
+    path = write(tmp_path / "a.json", nameless, make_pod("web").request(cpu="3"))
+    _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "--replicas", "2", "-o", "json")
+    answers = [(json.loads(line)["id"], json.loads(line)["outcome"]) for line in out.splitlines()]
+    assert answers == [
+        ("default/job-*", "fits"),
+        ("default/job-*+2", "fits"),
+        ("default/web", "pending"),
+        ("default/web+2", "pending"),
+    ]
+
+
+def test_one_bad_file_of_a_directory_leaves_the_others_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_one_node(monkeypatch)
+    (tmp_path / "bad.yaml").write_text("a: [1\n")
+    write(tmp_path / "class.yaml", priority_class("gold", 2**40))
+    write(tmp_path / "good.yaml", make_pod("web"))
+    status, out, err = run(capsys, "-f", str(tmp_path), "--cluster", "dump.json")
+    assert status == 3
+    assert out.startswith("default/web (priority 0): fits on n1")
+    bad, refused = err.splitlines()
+    assert "bad.yaml:" in bad
+    assert "PriorityClass gold" in refused
 
 
 @pytest.mark.usefixtures("cluster")

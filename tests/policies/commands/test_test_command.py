@@ -14,8 +14,22 @@ from hypothesis import strategies as st
 
 from policies.cli import main
 from policies.expectations.document import Selector, read_expectations
+from policies.sources import load_cluster
 
 CLUSTER = ("--cluster", "docs/whatif/cluster.yaml")
+CLASS = """
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: new-default}
+value: 1000000
+globalDefault: true
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: large}
+spec: {containers: [{name: c, image: c, resources: {requests: {cpu: "2"}}}]}
+"""
 SHOWN = ("docs/test/expectations.yaml", *CLUSTER)
 
 
@@ -44,6 +58,25 @@ def test_junit_has_the_counterexample(capsys: pytest.CaptureFixture[str]) -> Non
     failures = [failure.text or "" for failure in suites.iter("failure")]
     assert "node a-1 with 2 pods drained" in failures[0]
     assert "pushes out 1 pod of reports/nightly" in failures[1]
+
+
+def test_a_cluster_is_read_once_and_anew_after_a_class_is_applied(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[tuple[str, ...]] = []
+
+    def counted(*sources: str, into: Any) -> Any:
+        reads.append(sources)
+        return load_cluster(*sources, into=into)
+
+    monkeypatch.setattr("policies.commands.test.load_cluster", counted)
+    (tmp_path / "class.yaml").write_text(CLASS)
+    (tmp_path / "pod.yaml").write_text(POD)
+    lost = {"name": "lost", "when": {"lost": {"node": "any"}}, "expect": {"nonePushedOut": {"class": "gold"}}}
+    with_class = {"name": "a", "when": {"apply": "class.yaml"}, "expect": {"nonePending": {}}}
+    without = {"name": "b", "when": {"apply": "pod.yaml"}, "expect": {"nonePushedOut": {}}}
+    assert [each["holds"] for each in judged(capsys, tmp_path, lost, with_class, without, lost)] == [True] * 4
+    assert len(reads) == 2
 
 
 @pytest.mark.parametrize(

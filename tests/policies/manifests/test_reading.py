@@ -6,6 +6,7 @@ import json
 import random
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from policies.manifests import Reading, read
 from policies.manifests.documents import Document, Fault
-from policies.manifests.sniff import only_grammar_matters, type_meta
+from policies.manifests.sniff import is_untyped, laxer_than_kubectl, only_grammar_matters, type_meta
 from policies.manifests.yaml.construct import Construction
 from policies.manifests.yaml.grammar import check
 from policies.manifests.yaml.nodes import compose
@@ -242,6 +243,72 @@ def test_looking_at_the_kind_first_changes_nothing(pieces: list[str]) -> None:
                 check(document)
         return
     assert (value["apiVersion"], value["kind"]) == found
+
+
+@given(st.lists(st.sampled_from([*PIECES, "a: b\n", "  c: 'd\n", "    {{ e }}\n", "f: [1]\n"]), max_size=8))
+def test_what_has_no_type_comes_to_the_same_without_being_read(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    if not is_untyped(text.encode()) or "---" in text:
+        return
+    quick = read(text, "f.yaml", WANTED)
+    with patch("policies.manifests.sniff.is_untyped", lambda _: False):
+        assert read(text, "f.yaml", WANTED) == quick
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("replicas: 1\nimage: {tag: a}\n", True),
+        ("# values\n\nreplicas: 1\n", True),
+        ("kind: Pod\n", False),
+        ("apiVersion : v1\n", False),
+        ("- a\n", False),
+        ("items:\n- kind: Pod\n", False),
+        ("'kind': Pod\n", False),
+        ("text\n", False),
+        ("a: b\n...\n", False),
+    ],
+)
+def test_a_mapping_without_a_type_is_known_by_its_lines(text: str, is_one: bool) -> None:
+    assert is_untyped(text.encode()) is is_one
+
+
+@pytest.mark.parametrize(
+    ("text", "matters"),
+    [
+        ("a: 'x\n  !y'\nb: c\n", True),
+        ("a: 'x\n  it''s\n  !y'\n", True),
+        ('a: "x\n  \\"!y\n  ? z : *w"\n', True),
+        ("a: 'x'\nb:\n  !y c\n", False),
+        ("a: 'x\n  y'\nb:\n  !c d\n", False),
+        ("- a: |\n    text\n  b: *c\n", False),
+        ("a: see {{ b }}\n", True),
+        ("a: {{ b }}\n", False),
+        ("a: >-\n  {{ b }}\n", True),
+        ("a: |\n  http[s]://b : c]: d\n", True),
+        ("[a]: b\n", False),
+    ],
+)
+def test_what_stands_in_text_is_not_grammar(text: str, matters: bool) -> None:
+    assert only_grammar_matters(text.encode()) is matters
+
+
+@pytest.mark.parametrize(
+    ("text", "laxer"),
+    [
+        ("a: see [b] or c?\n", False),
+        ("a: [b?]\n", True),
+        ("a: ['b?']\n", True),
+        ("a: &b ['c?']\n", True),
+        ("a: !c ['d?']\n", True),
+        ("a: |\n  x: ['b?']\n", False),
+        ("a: |\n  x: ['b?']\nc: ['d?']\n", True),
+        ("a: 'b\\/c'\n", True),
+        ("a: |\n  b\\/c\n", False),
+    ],
+)
+def test_what_libyaml_may_take_that_kubectl_does_not_is_looked_at(text: str, laxer: bool) -> None:
+    assert laxer_than_kubectl(text.encode()) is laxer
 
 
 def test_every_case_of_the_table_is_refused_in_any_kind() -> None:

@@ -21,6 +21,7 @@ from policies.scheduling.framework import (
     unschedulable,
 )
 from policies.scheduling.responsible import framework_of
+from policies.semantics import Semantics
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import cluster, config, point, semantics
 
@@ -167,6 +168,21 @@ def test_a_pod_waits_no_longer_than_it_may(framework: Framework) -> None:
     longest = cycle.allow("First").time_out(MAX_PERMIT_TIMEOUT, framework, CycleState())
     assert longest.status is not None
     assert longest.status.reasons == ("rejected due to timeout after waiting 15m0s at plugin Second",)
+
+
+def test_up_to_1_34_nobody_is_told_of_the_node_and_nobody_is_asked_whether_it_has_to_wait() -> None:
+    every = point("PrioritySort", "First", "Second", disabled=("*",))
+    given = config({"schedulerName": "default-scheduler", "plugins": {"multiPoint": every}})
+    ANSWERS["pre_bind_pre_flight"] = SKIP
+    ANSWERS["permit"] = PermitResult(WAIT, 30)
+    older = semantics(given, First, Second, base=Semantics(34))
+    for meant, announced in ((older, False), (older.with_gates(NominatedNodeNameForExpectation=True), True)):
+        CALLS.clear()
+        framework = framework_of(cluster(meant, make_node("n1")).scheduling, THE_POD)
+        cycle = run(framework)
+        assert cycle.announced is announced
+        run(framework, cycle.allow("First").allow("Second"))
+        assert ("First.pre_bind_pre_flight" in CALLS) is announced
 
 
 def test_what_has_nothing_to_do_before_binding_is_left_out(framework: Framework) -> None:

@@ -17,6 +17,7 @@ from policies.releases import known_minor
 from policies.scheduling.devices.selectors import NotModelled, SelectorError, evaluate
 from policies.semantics import Semantics
 from tests.builders import make_node, make_pod
+from tests.policies.scheduling.profiles import args, config, point, semantics
 from tests.policies.scheduling.test_recorded import compare
 
 CASES = Path(__file__).parent / "cases" / "devices.jsonl.gz"
@@ -155,3 +156,44 @@ def test_a_claim_that_is_not_there_keeps_the_pod_waiting() -> None:
     assert prediction.outcome == "pending"
     assert prediction.pre_filter is not None
     assert "nothing" in prediction.pre_filter.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("base", "scores"),
+    [
+        (Semantics(36), {"n1": 66, "n2": 50}),
+        (Semantics(35).with_gates(DRAExtendedResource=True), {"n1": 66, "n2": 50}),
+        (Semantics(34).with_gates(DRAExtendedResource=True), {"n1": 0, "n2": 0}),
+    ],
+)
+def test_resources_that_a_class_provides_are_scored_by_its_devices(base: Semantics, scores: dict[str, int]) -> None:
+    """Of three devices one is in use and one is asked for; n2 has two. Up to 1.34 they count as nothing."""
+    resources = [{"name": "example.com/gpu", "weight": 1}]
+    given = args(NodeResourcesFit={"scoringStrategy": {"type": "MostAllocated", "resources": resources}})
+    cache = Cache(semantics=semantics(config({"pluginConfig": given}), base=base))
+    result = {"request": "r", "driver": "gpu.example", "pool": "n1", "device": "d0"}
+    taken = named("ResourceClaim", "taken", spec=request(), status={"allocation": {"devices": {"results": [result]}}})
+    cel = {"cel": {"expression": 'device.driver == "gpu.example"'}}
+    provides = named("DeviceClass", "gpu", spec={"extendedResourceName": "example.com/gpu", "selectors": [cel]})
+    for obj in (make_node("n1").obj, make_node("n2").obj, provides, taken, offer("n1", 3), offer("n2", 2)):
+        cache.add(obj)
+    prediction = predict(cache.snapshot(), make_pod("p").request(**{"example.com/gpu": "1"}).obj)
+    assert {node: row["NodeResourcesFit"] for node, row in prediction.to_dict()["scores"].items()} == scores
+
+
+def test_columns_are_not_for_resources_that_a_class_provides_whatever_the_profile_leaves_out() -> None:
+    """Without NodeResourcesFit nothing else in columns looks at what the pod requests."""
+    given = config({"plugins": {"multiPoint": point(disabled=("NodeResourcesFit",))}})
+    cache = Cache(semantics=semantics(given))
+    provides = named("DeviceClass", "gpu", spec={"extendedResourceName": "example.com/gpu"})
+    for obj in (make_node("n1").obj, make_node("n2").obj, provides, offer("n2", 2)):
+        cache.add(obj)
+    prediction = predict(cache.snapshot(), make_pod("p").request(**{"example.com/gpu": "1"}).obj)
+    assert prediction.feasible == ["n2"]
+
+
+def offer(node: str, count: int) -> dict[str, Any]:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"d{number}"} for number in range(count)]
+    spec = {"driver": "gpu.example", "nodeName": node, "pool": pool, "devices": devices}
+    return named("ResourceSlice", node, spec=spec)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from policies.cluster import predict
+from policies.objects.pod import Pod
 from policies.replicas import place, place_pods
 from policies.scheduling.schedule_one import Prediction
 from tests.builders import Made, MadePod, cluster, make_budget, make_node, make_pod
@@ -108,3 +109,12 @@ def test_many_evictions_in_turn_leave_what_a_rebuild_gives() -> None:
     assert [p.num_pdb_violations for p in predictions] == [0] * 7 + [1] * 5
     for prediction in predictions:
         prediction.snapshot_after().check()
+
+
+def test_an_ending_pod_is_the_pod_but_for_its_end() -> None:
+    """Every field is taken over, whichever comes to be added."""
+    given = {field.name: object() for field in fields(Pod)} | {"terminating": False, "preempted": False}
+    pod = Pod(**given)  # type: ignore[arg-type]
+    assert pod.ending() == replace(pod, terminating=True, preempted=True)
+    ended = replace(pod, terminating=True)
+    assert ended.ending() is ended

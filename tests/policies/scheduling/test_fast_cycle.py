@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import policies
-from policies.scheduling.large_cycle import Cycle, num_feasible_nodes_to_find
+from policies.scheduling.filtering import num_feasible_nodes_to_find
+from policies.scheduling.large_cycle import Cycle
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized.problem import NotValid
 from tests.benchmarks.clusters import Size, objects, pod, workload

@@ -289,7 +289,7 @@ def test_resources_that_an_extender_looks_after_are_not_looked_at() -> None:
 def test_how_many_feasible_nodes_are_looked_for() -> None:
     default = configuration_of(DEFAULT)
     one = default.profiles["default-scheduler"]
-    assert [num_feasible_nodes_to_find(default, one, n) for n in (50, 100, 300, 5000, 10_000)] == [
+    assert [num_feasible_nodes_to_find(n, default.percentage(one)) for n in (50, 100, 300, 5000, 10_000)] == [
         50,
         100,
         144,
@@ -297,7 +297,7 @@ def test_how_many_feasible_nodes_are_looked_for() -> None:
         500,
     ]
     given = SchedulerConfiguration(default.profiles, percentage_of_nodes_to_score=100)
-    assert num_feasible_nodes_to_find(given, one, 5000) == 5000
+    assert num_feasible_nodes_to_find(5000, given.percentage(one)) == 5000
 
 
 def test_settings_of_a_profile_come_before_those_of_all() -> None:

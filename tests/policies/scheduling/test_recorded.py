@@ -38,7 +38,7 @@ def victims(case: Any, answer: Any) -> dict[str, Any]:
 
 
 def compare(case: Any, want: Any, got: Any) -> None:
-    assert got["feasible"] == want["feasible"]
+    assert sorted(got["feasible"]) == sorted(want["feasible"]), "a set, as upstream has it"
     assert statuses(got, "statuses") == statuses(want, "statuses")
     assert got.get("preFilter") == want.get("preFilter")
     assert {n: s["total"] for n, s in got.get("scores", {}).items()} == {
@@ -60,7 +60,11 @@ def test_recorded_answers_are_met(case: Any, answer: Any) -> None:
 @pytest.mark.parametrize(("case", "answer"), recorded("profiles.jsonl.gz"))
 def test_answers_under_other_configurations_are_met(case: Any, answer: Any) -> None:
     """Each case brings a KubeSchedulerConfiguration; what kube-scheduler does not start with is refused."""
-    got = answer_case(case, count_nominated=True)
+    compare_all(case, answer, answer_case(case, count_nominated=True))
+
+
+def compare_all(case: Any, answer: Any, got: Any) -> None:
+    """As `compare`, every plugin's score, and what belongs to a configuration."""
     if answer.get("configError"):
         assert got["configError"]
         return
@@ -99,3 +103,20 @@ def test_since_1_37_an_infeasible_resize_that_no_container_tells_of_counts_as_no
     case = {"nodes": [make_node("n").obj], "pods": pods, "pod": make_pod("new").request(cpu="2").obj}
     fits = {m: answer_case(case, count_nominated=True, semantics=Semantics(m))["feasible"] for m in KNOWN_MINORS}
     assert fits == {34: [], 35: [], 36: [], 37: ["n"]}
+
+
+def of_each_release() -> list[Any]:
+    """Cases with configurations and devices; releases that say the same share an answer."""
+    lines = gzip.decompress((CASES / "each-release.jsonl.gz").read_bytes()).splitlines()
+    return [
+        pytest.param(entry["case"], release, found["answer"], id=f"{entry['case']['id']}-{release}")
+        for entry in map(json.loads, lines)
+        for found in entry["answers"]
+        for release in found["releases"]
+    ]
+
+
+@pytest.mark.parametrize(("case", "release", "answer"), of_each_release())
+def test_each_release_is_met_with_configurations_and_devices(case: Any, release: str, answer: Any) -> None:
+    got = answer_case(case, count_nominated=True, semantics=Semantics(known_minor(release)))
+    compare_all(case, answer, got)

@@ -52,3 +52,15 @@ def test_several_runs_find_several_outcomes_where_ties_decide() -> None:
     answer = answer_case(case, runs=8)
     assert answer["distinctFinals"] > 1
     assert sum(outcome["count"] for outcome in answer["outcomes"]) == 8
+
+
+def test_workloads_delete_pods_where_the_scenario_says_so_and_not_in_the_world_of_the_recordings() -> None:
+    """`removals-77-249` has a StatefulSet made smaller; the recordings' controllers left its pods alone."""
+    case = next(case for case, _ in scenarios()["removals"] if case["id"] == "removals-77-249")
+
+    def deleted(**more: Any) -> set[str]:
+        (outcome,) = answer_case({**case, **more})["outcomes"]
+        return {event["pod"] for event in outcome["timeline"] if event["event"] == "deleted"}
+
+    assert "default/w7-2" in deleted(scalingDown=True)
+    assert "default/w7-2" not in deleted()

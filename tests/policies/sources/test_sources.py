@@ -141,6 +141,18 @@ def test_every_form_of_a_dump_is_the_same_cluster(tmp_path: Path, name: str, enc
     assert _pods(load_cluster(str(tmp_path))) == {"a": "", "b": ""}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: team}, spec: {}}\n",
+        "\n { 'apiVersion': v1, kind: Pod, metadata: {name: a, namespace: team}, spec: {}}\n",
+    ],
+)
+def test_yaml_in_flow_style_is_not_taken_for_json(tmp_path: Path, text: str) -> None:
+    (tmp_path / "dump.yaml").write_text(text)
+    assert _pods(load_cluster(str(tmp_path))) == {"a": ""}
+
+
 def test_later_objects_replace_earlier_ones(tmp_path: Path) -> None:
     for name, node in (("1.json", "n1"), ("2.json", "n2"), ("3.json", "n3")):
         (tmp_path / name).write_text(json.dumps(_list(_pod("a", nodeName=node))))
@@ -175,7 +187,7 @@ def test_an_empty_list_is_an_empty_cluster(tmp_path: Path) -> None:
         ('{"a": "x', "unterminated"),
         ('{"a": "x\ty"}', "control character"),
         ('{"a": NaN}', "NaN"),
-        ("{1: 2}", "string"),
+        ('{"a": 1, 1: 2}', "string"),
         ('{"a": ' + "[" * 100_000, "deep"),
         (json.dumps(_list(_pod("a"), _pod("b", nodeName=7)), indent=1), ":13: Pod team/b: spec.nodeName"),
         (yaml.safe_dump_all([_pod("a"), _pod("b", priority="x")]), ":8: Pod team/b: spec.priority"),

@@ -269,8 +269,8 @@ def _answer(obj: Obj, disclose: Disclose, state: ClusterSnapshot = STATE, **more
 
 FULL = (
     "web (priority 1000): no room; its pod would preempt 2 pods on node-7. Victims: shop/report (priority 200), "
-    "payroll/nightly (priority 100). They have up to 30 seconds to end. Fix: ask for less, or choose a lower class "
-    "[preempts-running-pods]"
+    "payroll/nightly (priority 100). No replacement. They have up to 30 seconds to end. Fix: ask for less, or "
+    "choose a lower class [preempts-running-pods]"
 )
 
 
@@ -285,8 +285,8 @@ FULL = (
 def test_victims_of_other_namespaces_are_counted_and_nodes_are_not_named(disclose: Disclose, victims: str) -> None:
     (warning,) = _answer(STARVING, disclose).response.warnings
     start = "web (priority 1000): no room; its pod would preempt 2 pods"
-    end = " They have up to 30 seconds to end. Fix: ask for less, or choose a lower class [preempts-running-pods]"
-    assert warning == start + victims + end
+    end = "They have up to 30 seconds to end. Fix: ask for less, or choose a lower class [preempts-running-pods]"
+    assert warning == f"{start}{victims} No replacement. {end}"
 
 
 @pytest.mark.parametrize("disclose", HIDDEN)

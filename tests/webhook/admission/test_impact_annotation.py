@@ -58,6 +58,7 @@ VICTIM = _with_cpu(pod(priority=0, name="victim", namespace="batch"), "1")
 VICTIM["spec"]["nodeName"] = "node-1"
 STATE = cluster(NODE, VICTIM)
 IMPACT = {
+    "aftermath": {"notReplaced": 1},
     "newPods": 1,
     "predicted": 1,
     "preemptions": [{"node": "node-1", "pdbViolations": 0, "victims": ["batch/victim"]}],

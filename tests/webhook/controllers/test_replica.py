@@ -17,8 +17,8 @@ from tests.webhook.fake_api import LEASE, WRITER, FakeApi, unreachable
 from webhook.admission.decision import DefaultCandidate
 from webhook.apiserver.object_api import Forbidden
 from webhook.controllers.ca_injector import CaInjector
-from webhook.controllers.default_class.monitor import GlobalDefaults
-from webhook.controllers.default_class.reservation import CLASSES
+from webhook.controllers.global_default.monitor import GlobalDefaults
+from webhook.controllers.global_default.reservation import CLASSES
 from webhook.controllers.installation import Installation
 from webhook.controllers.registration import PATHS, Registration
 from webhook.controllers.replica import ReplicaControllers

@@ -75,7 +75,7 @@ class Reservation:
         return kind == "update" and not (there and at(stored or {}, "metadata", "resourceVersion") == version)
 
 
-class Reservations:
+class Reserver:
     """Reserves the place of the global default. Safe to use from any thread."""
 
     def __init__(self, api: ObjectApi, path: str, metrics: Metrics, clock: Callable[[], float] = monotonic) -> None:

@@ -18,7 +18,7 @@ from webhook.admission.callers import Callers
 from webhook.admission.decision import DefaultCandidate, Hook, default_candidate_of
 from webhook.admission.endpoint import NOT_RESERVED, UNKNOWN_CALLER, AdmissionCall, Later, Reply, Where
 from webhook.admission.review import parse_review
-from webhook.controllers.default_class.reservation import CLASSES, Reservations
+from webhook.controllers.global_default.reservation import CLASSES, Reserver
 from webhook.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def test_who_forges_reviews_keeps_no_legal_default_out(history: list[tuple[str, 
     one that holds it is over, the next one gets it.
     """
     api = FakeApi(LEASE)
-    reservations = Reservations(api, LEASE, Metrics())
+    reservations = Reserver(api, LEASE, Metrics())
     asked = endpoint(reserve=reservations.reserve, callers=Callers(told=lambda: (TOKEN,)))
     holds = ""
     for number, (kind, same, token) in enumerate(history):

@@ -9,12 +9,12 @@ import pytest
 from tests.webhook.fake_api import LEASE, FakeApi, unreachable
 from webhook.admission.decision import DefaultCandidate
 from webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
-from webhook.controllers.default_class.reservation import (
+from webhook.controllers.global_default.reservation import (
     CLASSES,
     LEASE_SECONDS,
     RECONCILE_SECONDS,
     STALE_SECONDS,
-    Reservations,
+    Reserver,
 )
 from webhook.metrics import Metrics
 
@@ -34,7 +34,7 @@ class Replicas:
 
     def __init__(self, count: int = 2) -> None:
         self.api, self.clock = FakeApi(LEASE), Clock()
-        self.each = [Reservations(self.api, LEASE, Metrics(), self.clock) for _ in range(count)]
+        self.each = [Reserver(self.api, LEASE, Metrics(), self.clock) for _ in range(count)]
 
     def reserve(self, name: str, request: str = "", replica: int = 0) -> str:
         return self.each[replica].reserve(DefaultCandidate(name, request or f"create uid-of-{name}"), 3)

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-import webhook.controllers.default_class.reservation as module
+import webhook.controllers.global_default.reservation as module
 from tests.webhook.fake_api import LEASE, FakeApi
 from tests.webhook.interleaving import Actor
 from webhook.admission.decision import DefaultCandidate
 from webhook.apiserver.object_api import ObjectApiError
-from webhook.controllers.default_class.reservation import CLASSES, Reservations
+from webhook.controllers.global_default.reservation import CLASSES, Reserver
 from webhook.controllers.leader import Lease
 from webhook.metrics import Metrics
 
@@ -36,9 +36,7 @@ class Cluster:
     def __init__(self, replicas: int) -> None:
         self.api, self.now, self.running = FakeApi(LEASE), 0.0, None
         self.api.before = self._stand
-        self.replicas = [
-            Reservations(self.api, LEASE, Metrics(), self._clock(number * 1e4)) for number in range(replicas)
-        ]
+        self.replicas = [Reserver(self.api, LEASE, Metrics(), self._clock(number * 1e4)) for number in range(replicas)]
         self.actors: list[Actor] = []
         self.events: list[dict[str, Any]] = []
         self.heard = dict.fromkeys(self.replicas, 0)
@@ -68,14 +66,14 @@ class Cluster:
         assert self.running is not None
         self.running.pause()
 
-    def create(self, name: str, replica: Reservations) -> None:
+    def create(self, name: str, replica: Reserver) -> None:
         path, began = f"{CLASSES}/{name}", self.now
         self._uid += 1
         uid = f"uid-{self._uid}"
         if self._granted(replica, DefaultCandidate(name, f"create {uid}"), began) and path not in self.api.objects:
             self._store(path, {"globalDefault": True}, uid)
 
-    def promote(self, name: str, replica: Reservations) -> None:
+    def promote(self, name: str, replica: Reserver) -> None:
         """A PATCH: where the object has changed meanwhile, admission is asked anew."""
         path, began = f"{CLASSES}/{name}", self.now
         while self.now <= began + CEILING and path in self.api.objects:
@@ -93,7 +91,7 @@ class Cluster:
         self.events.append(self.api.put(path, obj, uid))
         self.stored += 1
 
-    def _granted(self, replica: Reservations, candidate: DefaultCandidate, began: float) -> bool:
+    def _granted(self, replica: Reserver, candidate: DefaultCandidate, began: float) -> bool:
         """Whether admission allows it, and the API server gets to storing it in time."""
         try:
             allowed = replica.reserve(candidate, 3) == ""
@@ -107,7 +105,7 @@ class Cluster:
         if path in self.api.objects:
             self.api.put(path, {})
 
-    def reconcile(self, replica: Reservations) -> None:
+    def reconcile(self, replica: Reserver) -> None:
         replica.reconcile()
 
     def begin(self, kind: str, which: int) -> None:
@@ -209,11 +207,11 @@ def test_of_eight_parallel_requests_one_at_most_gets_through(order: list[int]) -
 @pytest.mark.parametrize("weakness", ["no list", "early expiry", "no version", "no merging"])
 def test_the_model_finds_what_is_wrong_with_a_weaker_protocol(weakness: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if weakness == "no list":
-        monkeypatch.setattr(Reservations, "_defaults", lambda _self: iter(()))
+        monkeypatch.setattr(Reserver, "_defaults", lambda _self: iter(()))
     elif weakness == "early expiry":
         monkeypatch.setattr(module, "STALE_SECONDS", 4.0)
     elif weakness == "no version":
-        monkeypatch.setattr(Reservations, "_write", _write_over)
+        monkeypatch.setattr(Reserver, "_write", _write_over)
     else:
         monkeypatch.setattr(module.Reservation, "is_over", lambda _self, stored, _seen: stored is not None)
 
@@ -228,7 +226,7 @@ def test_the_model_finds_what_is_wrong_with_a_weaker_protocol(weakness: str, mon
         holds()
 
 
-def _write_over(self: Reservations, place: module.Reservation, name: str, request: str) -> module.Reservation:
+def _write_over(self: Reserver, place: module.Reservation, name: str, request: str) -> module.Reservation:
     api = self._api
     assert isinstance(api, FakeApi)
     api.before("replace", LEASE)

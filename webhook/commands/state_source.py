@@ -32,7 +32,7 @@ def _nothing() -> str:
     return ""
 
 
-class State(NamedTuple):
+class StateSource(NamedTuple):
     """Cluster state: what it is now, and what is to be said of it. `fault`: why no request may be sent here.
 
     Where it is watched, `api` is the API server, and `listen` adds who is told of each change. `use` tells of another
@@ -66,7 +66,7 @@ def context_of(sources: Sequence[str]) -> str | None:
 
 def from_files(
     sources: Sequence[str], metrics: Metrics, release: Release, templates: Collection[str] = POD_TEMPLATE_PATHS
-) -> State:
+) -> StateSource:
     """Cluster state that never changes, save what holds for it; `templates`: what is a workload. Raises SourceError."""
     cache = settle(load_cluster(*sources, templates=templates), release)
     latest = cache.snapshot()
@@ -82,7 +82,7 @@ def from_files(
         nonlocal latest
         latest = settle(cache, other).snapshot()
 
-    return State(lambda: latest, use=use)
+    return StateSource(lambda: latest, use=use)
 
 
 def from_watches(
@@ -92,7 +92,7 @@ def from_watches(
     accuracy: Accuracy,
     release: Release,
     templates: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS,
-) -> State:
+) -> StateSource:
     """Cluster state that follows an API server; it comes in after the call. Raises ApiError.
 
     `accuracy` is told what becomes of pods. `templates`: what is a workload, and where it holds its pod template.
@@ -141,7 +141,7 @@ def from_watches(
             return ""
         return f"no news from the API server for {ceil(age)} s, which is more than {max_age:g} s"
 
-    return State(
+    return StateSource(
         cluster=informer.cluster,
         confirm=LiveClasses(api),
         late=late,

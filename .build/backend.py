@@ -1,0 +1,179 @@
+"""The build backend (PEP 517): setuptools, and for wheels a tree in which everything is inside one package.
+
+The sources are the packages `policies` and `webhook`. Installed under these names they would share files with whatever
+else has such names, and a folder `policies/` where somebody works would be taken for ours. So a wheel has them as
+`forewarn.policies` and `forewarn.webhook`: its modules are those of the sources, line by line, with the names in their
+import statements written in full (docs/decisions/0010-one-package.md). An editable install has the sources as they are,
+and a small package `forewarn` by which they have these names too.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from configparser import ConfigParser
+from contextlib import chdir
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from setuptools import build_meta
+from setuptools.build_meta import (
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+]
+
+PACKAGE: Final = "forewarn"
+INSIDE: Final = ("policies", "webhook")
+"""The packages of the sources that are inside the package of a wheel."""
+_OWN: Final = Path(__file__).resolve().parent / PACKAGE
+"""The package itself, as an editable install has it."""
+_BESIDE: Final = ("LICENSE", "pyproject.toml", "setup.cfg")
+_INIT: Final = '"""Says beforehand whom a Kubernetes pod\'s priority will push out."""\n'
+_LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+
+
+class CannotBuild(Exception):
+    """A source that cannot be moved into the package."""
+
+
+def build_wheel(
+    wheel_directory: str,
+    config_settings: Mapping[str, Any] | None = None,
+    metadata_directory: str | None = None,  # noqa: ARG001 -- PEP 517's
+) -> str:
+    """Build the wheel of the tree in the working directory into `wheel_directory`; returns its file name."""
+    target = os.path.abspath(wheel_directory)
+    with tempfile.TemporaryDirectory(prefix="forewarn-wheel-") as scratch:
+        stage(Path(), Path(scratch))
+        with chdir(scratch):
+            return build_meta.build_wheel(target, config_settings)
+
+
+def build_editable(
+    wheel_directory: str,
+    config_settings: Mapping[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Build the wheel of an editable install, with the package `forewarn` in it; returns its file name."""
+    name: str = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    path = Path(wheel_directory, name)
+    files = {f"{PACKAGE}/{file.name}": file.read_bytes() for file in sorted(_OWN.glob("*.py"))}
+    with zipfile.ZipFile(path) as made:
+        files = {entry: made.read(entry) for entry in made.namelist()} | files
+    (record,) = (entry for entry in files if entry.endswith(".dist-info/RECORD"))
+    lines = [f"{entry},{_digest(data)},{len(data)}" for entry, data in files.items() if entry != record]
+    files[record] = "\n".join([*lines, f"{record},,", ""]).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        for entry, data in files.items():
+            made.writestr(entry, data)
+    return name
+
+
+def _digest(data: bytes) -> str:
+    """As RECORD has it. Source: packaging.python.org, Binary distribution format."""
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def stage(sources: Path, tree: Path) -> None:
+    """Write to `tree` what a wheel is made of. Raises CannotBuild."""
+    for name in _BESIDE:
+        shutil.copyfile(sources / name, tree / name)
+    config = ConfigParser()
+    config.read(tree / "setup.cfg")
+    config["options.packages.find"]["include"] = f"\n{PACKAGE}\n{PACKAGE}.*"
+    with open(tree / "setup.cfg", "w") as file:
+        config.write(file)
+    readme = sources / "README.md"
+    if readme.exists():  # an image is built without it too
+        documentation = project_urls((sources / "setup.cfg").read_text())["Documentation"]
+        (tree / "README.md").write_text(for_index(readme.read_text(), documentation))
+    package = tree / PACKAGE
+    _copy(_OWN, package)
+    (package / "__init__.py").write_text(_INIT)
+    for name in INSIDE:
+        _copy(sources / name, package / name)
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    for module in target.rglob("*.py"):
+        module.write_bytes(inside_package(module.read_bytes(), str(source / module.relative_to(target))))
+
+
+def inside_package(source: bytes, file: str) -> bytes:
+    """A module of the sources with `forewarn.` before the names of our packages in its imports; no line moves.
+
+    Raises CannotBuild: `import policies.x`, which binds a name that would be another package's.
+    """
+    lines = source.splitlines(keepends=True)
+    for line, column in sorted(_imports(source, file), reverse=True):
+        text = lines[line - 1]
+        lines[line - 1] = text[:column] + PACKAGE.encode() + b"." + text[column:]
+    return b"".join(lines)
+
+
+def _imports(source: bytes, file: str) -> Iterator[tuple[int, int]]:
+    """Line (from 1) and column (from 0, in bytes) of each name of our packages in an import statement."""
+    for node in ast.walk(ast.parse(source, file)):
+        if isinstance(node, ast.ImportFrom) and not node.level and _is_ours(node.module or ""):
+            yield node.lineno, node.col_offset + len("from ")
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if _is_ours(alias.name) and alias.asname is None:
+                    would = f"write `from {alias.name} import …`"
+                    raise CannotBuild(f"{file}:{alias.lineno}: import {alias.name} cannot be moved; {would}")
+                if _is_ours(alias.name):
+                    yield alias.lineno, alias.col_offset
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in INSIDE
+
+
+def project_urls(setup: str) -> dict[str, str]:
+    """The URLs of the project by their labels, out of the text of setup.cfg."""
+    config = ConfigParser()
+    config.read_string(setup)
+    lines = (line.partition("=") for line in config["metadata"]["project_urls"].splitlines() if line)
+    return {label.strip(): url.strip() for label, _, url in lines}
+
+
+def for_index(readme: str, documentation: str) -> str:
+    """The README for readers who have no repository: pages and pictures are the site's, other files not linked."""
+    site = documentation.rstrip("/") + "/"
+
+    def link(match: re.Match[str]) -> str:
+        picture, text, target = match.groups()
+        page, _, fragment = target.partition("#")
+        if ":" in target or not page:
+            return match[0]
+        if picture and page.startswith("docs/"):
+            return f"![{text}]({site}{page.removeprefix('docs/')})"
+        if not page.startswith("docs/") or not page.endswith(".md"):
+            return text
+        address = site + page.removeprefix("docs/").removesuffix(".md") + "/"
+        return f"[{text}]({address}{'#' + fragment if fragment else ''})"
+
+    return _LINK.sub(link, readme)

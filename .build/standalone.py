@@ -1,0 +1,94 @@
+"""Make one file of an installed directory: `standalone.py DIRECTORY OUTPUT`, run by `make standalone`.
+
+A zip file that Python runs (zipapp). numpy and libyaml are libraries of the machine, which nothing loads out of a zip:
+so the first start unpacks it, under the name of its content, into $XDG_CACHE_HOME/forewarn (~/.cache/forewarn), and
+later ones only look whether that is there.
+"""
+
+from __future__ import annotations
+
+import compileall
+import hashlib
+import os
+import py_compile
+import shutil
+import sys
+import tempfile
+import zipapp
+from pathlib import Path
+from typing import Final
+
+_LEFT_OUT: Final = ("tests", "bin", "__pycache__", "*.pyc", "*.pyi", "*.lib", "*.a")
+_MAIN: Final = '''"""Unpack what is in this file, once, and start it."""
+
+import os
+import sys
+
+NAME = "{name}"
+VERSION = {version}
+
+
+def unpack(here):
+    """Write the content beside its place and rename it there: two who start at once do not see half of it."""
+    import tempfile
+    import zipfile
+
+    os.makedirs(os.path.dirname(here), mode=0o700, exist_ok=True)
+    scratch = tempfile.mkdtemp(prefix=".unpacking-", dir=os.path.dirname(here))
+    try:
+        with zipfile.ZipFile(os.path.abspath(sys.argv[0])) as archive:
+            archive.extractall(scratch)
+        os.rename(scratch, here)
+    except OSError:
+        import shutil
+
+        shutil.rmtree(scratch, ignore_errors=True)
+        if not os.path.isdir(here):
+            raise
+
+
+def main():
+    """The command's exit status."""
+    if sys.version_info[:2] != VERSION:
+        return "forewarn: this file is for Python %d.%d" % VERSION
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    here = os.path.join(cache, "forewarn", NAME)
+    if not os.path.isdir(here):
+        try:
+            unpack(here)
+        except OSError as error:
+            why = "%s (XDG_CACHE_HOME names another place)" % error.strerror
+            return "forewarn: cannot be unpacked into %s: %s" % (here, why)
+    if os.stat(here).st_uid != os.getuid():
+        return "forewarn: %s belongs to somebody else" % here
+    sys.path[0] = here
+    from forewarn.__main__ import main
+
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+'''
+
+
+def build(directory: Path, output: Path) -> None:
+    """Write `output`, of what `pip install --target` has put into `directory`. The same content, the same name."""
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch, "tree")
+        shutil.copytree(directory, tree, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # who unpacks it does not keep the times of files
+        compileall.compile_dir(tree, quiet=2, invalidation_mode=mode, stripdir=str(tree))
+        content = hashlib.sha256()
+        for path in sorted(path for path in tree.rglob("*") if path.is_file()):
+            content.update(str(path.relative_to(tree)).encode() + b"\0" + path.read_bytes())
+            os.utime(path, (315532800, 315532800))  # 1980, where the times of zip files begin
+        (tree / "__main__.py").write_text(
+            _MAIN.format(name=content.hexdigest()[:20], version=tuple(sys.version_info[:2]))
+        )
+        output.parent.mkdir(parents=True, exist_ok=True)
+        zipapp.create_archive(tree, output, interpreter="/usr/bin/env python3", compressed=True)
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]), Path(sys.argv[2]))

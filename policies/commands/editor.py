@@ -1,0 +1,160 @@
+"""What an editor asks of the linter: what is wrong with text as it is typed, what a name means, what mends it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.commands.lint import findings_on, unsuppressed
+from policies.commands.lint_fix import class_names
+from policies.commands.lint_input import Input, read_input, wanted_kinds
+from policies.config.model import Config
+from policies.config.search import find_config
+from policies.findings import cut, printable
+from policies.fixes import edits_of
+from policies.groups import Member
+from policies.kinds import PRIORITY_CLASS
+from policies.manifests import read
+from policies.objects.fields import InvalidObject, group_kind
+from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
+from policies.suppressions import of_annotations, of_comments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.findings import Finding
+    from policies.fixes import Edit
+
+NAMESPACE: Final = "default"
+_NAME: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*")
+_LONGEST_NAME: Final = 253
+_LONGEST_LINE: Final = 10_000
+_MOST_TOLD: Final = 3
+"""Definitions of one class that are told: a tree may hold one for each environment."""
+
+
+class Judged(NamedTuple):
+    """A text, what there is to say of it, and the classes that it can name: the class, and the file it is in."""
+
+    text: str
+    findings: list[Finding]
+    given: Input
+    classes: list[tuple[PriorityClass, str]]
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines, as findings count them."""
+        return self.text.split("\n")
+
+
+class Workspace:
+    """A directory: its configuration, and what its files define. Empty: a file that stands alone."""
+
+    def __init__(self, root: str = "") -> None:
+        self._root = root
+        self.config = Config()
+        self._files: Input | None = None
+        self._real: dict[str, str] = {}
+
+    def refresh(self) -> None:
+        """Read the configuration anew, and the files when they are next asked for. Raises ConfigError."""
+        self._files = None
+        self.config = Config()
+        found = find_config(self._root) if self._root else None
+        if found:
+            from policies.config.load import load_config
+
+            self.config = load_config(found)
+
+    def judge(self, path: str, text: str) -> Judged:
+        """What there is to say of a file that holds this text, beside what the other files define.
+
+        Raises what rules raise of a fault of ours, and nothing for what the text holds.
+        """
+        given = self._with(path, text)
+        grouping = given.grouping(self.config)
+        found, _ = findings_on(grouping, given, None, self.config)
+        found, _ = unsuppressed(found, given, self.config, with_cluster=False)
+        return Judged(text, [f for f in found if f.location.file == path], given, list(_classes(given)))
+
+    def _with(self, path: str, text: str) -> Input:
+        """All that the linter would have read, with this text in the place of its file."""
+        files, own = self._read(), os.path.realpath(path)
+        reading = read(text, path, wanted_kinds(self.config), namespace=NAMESPACE)
+        mine = [Member(subject, path) for subject in reading.subjects]
+        given, place = Input(), None
+        for member in files.members:
+            if self._real[member.file] == own:
+                place = len(given.members) if place is None else place
+            else:
+                given.members.append(member._replace(reported=False))
+        at = len(given.members) if place is None else place
+        given.members[at:at] = mine
+        given.kustomizations = files.kustomizations
+        given.reported, given.objects = [path], reading.objects
+        given.diagnostics = list(reading.diagnostics)
+        given.suppressions = [*of_comments(reading.comments), *of_annotations(reading.subjects)]
+        return given
+
+    def _read(self) -> Input:
+        if self._files is None:
+            self._files = read_input([self._root], self.config, NAMESPACE) if self._root else Input()
+            self._real = {file: os.path.realpath(file) for file in {m.file for m in self._files.members}}
+        return self._files
+
+
+def meaning(judged: Judged, line: int, column: int) -> str:
+    """What there is to say of a place, line and column from 1, as plain text; empty where there is nothing."""
+    found = [f for f in judged.findings if f.location.line == line and _covers(f, column)]
+    told = [f"{f.severity} [{f.rule}] {f.message}" + (f"\n{f.remediation}" if f.remediation else "") for f in found]
+    name = _name_at(judged, line, column)
+    if name:
+        same = [(c, file) for c, file in judged.classes if c.name == name]
+        told = [*(_class_line(c, file) for c, file in same[:_MOST_TOLD]), *told]
+        if len(same) > _MOST_TOLD:
+            told.insert(_MOST_TOLD, f"and {len(same) - _MOST_TOLD} more definitions")
+    if found:
+        told.append(f"forewarn explain {found[0].rule}")
+    return "\n\n".join("\n".join(map(printable, each.split("\n"))) for each in told)
+
+
+def mending(judged: Judged, first: int, last: int) -> list[tuple[Finding, Edit]]:
+    """What mends the findings on these lines, from 1, the last included: each with the finding that it is for."""
+    found = []
+    names = class_names(judged.given, None)
+    data = judged.text.encode("utf-8", "surrogatepass")
+    for finding in judged.findings:
+        if first <= finding.location.line <= last:
+            found += [(finding, edit) for edit in edits_of([finding], data, names)]
+    return found
+
+
+def _covers(finding: Finding, column: int) -> bool:
+    return finding.location.column <= column <= max(finding.location.end_column, finding.location.column + 1)
+
+
+def _name_at(judged: Judged, line: int, column: int) -> str:
+    """The name at a place, on a line that is about a class; empty where there is none."""
+    lines = judged.lines
+    text = lines[line - 1][:_LONGEST_LINE] if 0 < line <= len(lines) else ""
+    if not re.search(r"[cC]lass|name", text):
+        return ""
+    names = (m for m in _NAME.finditer(text) if m.start() < column <= m.end() + 1)
+    return next((m[0] for m in names if len(m[0]) <= _LONGEST_NAME), "")
+
+
+def _classes(given: Input) -> Iterator[tuple[PriorityClass, str]]:
+    yield from ((known, "every cluster") for known in SYSTEM_CLASSES)
+    for member in given.members:
+        if group_kind(member.subject.object) == PRIORITY_CLASS:
+            try:
+                yield PriorityClass.from_api(member.subject.object), member.file
+            except InvalidObject:
+                continue  # a finding says so
+
+
+def _class_line(known: PriorityClass, file: str) -> str:
+    default = ", the default of pods without a class" if known.global_default else ""
+    said = f"PriorityClass {known.name}: {known.value}, {known.preemption_policy}{default} ({cut(file, 200)})"
+    return cut(said, 1_000)

@@ -1,0 +1,147 @@
+"""Reading a large tree on all cores: forked helpers go through files that hold nothing to judge, which most bytes are.
+
+A helper tells how many objects of which kinds such a file holds, and nothing of a file in which there is more to see:
+that one is read here as ever. So what comes of a tree does not depend on helpers, nor on what becomes of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from policies.manifests import Reading, read
+from policies.sources import SourceError, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from policies.sources.files import File
+
+LEAST: Final = 16_000
+"""Bytes of a file that is worth a word between processes."""
+MOST: Final = 8 << 20
+"""Bytes of a file that helpers read: each holds one at a time in memory of its own."""
+WORTH: Final = 1_500_000
+"""Bytes of such files altogether from which on helpers pay: a fork takes some milliseconds."""
+_MOST_FILES: Final = 8_000
+_MOST_HELPERS: Final = 3
+_TICKET: Final = 4
+_KIND: Final = re.compile(rb"^[ -]*[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)", re.MULTILINE)
+
+
+def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -> dict[str, Reading]:
+    """What some of these files hold, by path; the others are still to be read."""
+    helpers = min(_cores() - 1, _MOST_HELPERS)
+    large = _large(files) if helpers > 0 and _is_alone() else []
+    if not large:
+        return {}
+    found: dict[str, Reading] = {}
+    tickets = _tickets(len(large))
+    told = [pipe for pipe in (_helper(large, tickets, wanted) for _ in range(helpers)) if pipe is not None]
+    for index in _taken(tickets):
+        file = large[index]
+        with suppress(SourceError):  # it is told when its turn comes
+            found[file.path] = read(read_file(file), file.name, wanted, namespace=namespace)
+    os.close(tickets)
+    for process, pipe in told:
+        found |= {large[index].path: reading for index, reading in _readings(pipe)}
+        os.waitpid(process, 0)
+    return found
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def _is_alone() -> bool:
+    """Whether this process has one thread: of others a fork would take the locks and leave their owners behind."""
+    try:
+        return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
+
+
+def _large(files: Sequence[File]) -> list[File]:
+    """The files that are worth it, the longest first; none where all of them together are not."""
+    sizes = []
+    for file in files:
+        if file.tree and not os.path.basename(file.path).lower().startswith("kustomization"):
+            with suppress(OSError):
+                size = os.stat(file.path).st_size
+                if LEAST <= size <= MOST:
+                    sizes.append((size, file))
+    if sum(size for size, _ in sizes) < WORTH:
+        return []
+    sizes.sort(key=lambda entry: -entry[0])
+    return [file for _, file in sizes[:_MOST_FILES]]
+
+
+def _tickets(count: int) -> int:
+    """A pipe that holds the numbers below `count`: whoever reads one has that file to read."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):  # what does not fit is read by nobody ahead
+        os.write(writer, b"".join(number.to_bytes(_TICKET, "big") for number in range(count)))
+    os.close(writer)
+    return reader
+
+
+def _taken(tickets: int) -> Iterator[int]:
+    while ticket := os.read(tickets, _TICKET):
+        yield int.from_bytes(ticket, "big")
+
+
+def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tuple[int, int] | None:
+    """A forked process and the pipe by which it tells; None where there can be none."""
+    reader, writer = os.pipe()
+    try:
+        process = os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        return None
+    if process == 0:
+        _help(large, tickets, wanted, writer)
+    os.close(writer)
+    return process, reader
+
+
+def _help(large: Sequence[File], tickets: int, wanted: Collection[str], pipe: int) -> NoReturn:
+    """What a helper does; whatever ends it ends it without a word."""
+    try:
+        lines = [
+            json.dumps([index, reading.objects, dict(reading.skipped)])
+            for index in _taken(tickets)
+            if (reading := skimmed(large[index], wanted)) is not None
+        ]
+        with os.fdopen(pipe, "w", encoding="ascii") as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+    finally:
+        os._exit(0)
+
+
+def skimmed(file: File, wanted: Collection[str]) -> Reading | None:
+    """What a file holds, if that is nothing but objects to count; None where there is more, or may be."""
+    kinds = {kind.rpartition("/")[2] for kind in wanted}
+    try:
+        content = read_file(file)
+    except SourceError:
+        return None
+    if any(match[1].decode("ascii", "replace") in kinds for match in _KIND.finditer(content)):
+        return None
+    reading = read(content, file.name, wanted)
+    return None if reading.subjects or reading.diagnostics or reading.comments else reading
+
+
+def _readings(pipe: int) -> Iterator[tuple[int, Reading]]:
+    """What a helper told; of one that ended early less, or nothing."""
+    with os.fdopen(pipe, "rb") as stream:
+        for line in stream:
+            with suppress(ValueError):
+                index, objects, skipped = json.loads(line)
+                yield index, Reading(objects=objects, skipped=skipped)

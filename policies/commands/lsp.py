@@ -1,0 +1,246 @@
+"""`forewarn lsp`: the linter as a language server, over standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from policies import VERSION
+from policies.config.model import ConfigError
+from policies.findings import Severity, cut, one_line
+from policies.terminal import columns, complain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lsprotocol import types
+    from pygls.lsp.server import LanguageServer
+
+    from policies.commands.editor import Judged, Workspace
+    from policies.findings import Finding
+    from policies.fixes import Edit
+
+PAUSE: Final = 0.2
+"""Seconds without a key after which a text is judged."""
+_MOST: Final = 1_000
+"""Findings of one file that are told."""
+_LONGEST: Final = 2_000
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve until the editor says exit; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="forewarn lsp",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Speak the Language Server Protocol over standard input and output; editors start it.",
+    )
+    parser.add_argument("--stdio", action="store_true", help="as editors may ask: there is no other way")
+    parser.parse_args(arguments)
+    try:
+        server = _server()
+    except ImportError as missing:
+        return complain("lsp", f"{missing.name} is not installed: it comes with forewarn's extra `lsp`", 3)
+    server.start_io()
+    return 0
+
+
+class _Session:
+    """What is open, and what was said of it last."""
+
+    def __init__(self, server: LanguageServer) -> None:
+        self.server = server
+        self.workspace: Workspace | None = None
+        self.judged: dict[str, tuple[int | None, Judged]] = {}
+        self._waiting: dict[str, asyncio.TimerHandle] = {}
+
+    def start(self, root: str) -> None:
+        """Take a directory for the workspace; empty: none."""
+        from policies.commands.editor import Workspace
+
+        self.workspace = Workspace(root)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read files and configuration anew; what is wrong with that is shown, and nothing configured."""
+        from lsprotocol import types
+
+        try:
+            if self.workspace is not None:
+                self.workspace.refresh()
+        except ConfigError as fault:
+            message = cut(one_line(str(fault)), _LONGEST)
+            self.server.window_show_message(types.ShowMessageParams(types.MessageType.Error, message))
+
+    def soon(self, uri: str) -> None:
+        """Judge a text when nothing has been typed for a moment."""
+        self.forget(uri)
+        self._waiting[uri] = asyncio.get_running_loop().call_later(PAUSE, self.tell, uri)
+
+    def forget(self, uri: str) -> None:
+        """Judge it no more."""
+        waiting = self._waiting.pop(uri, None)
+        if waiting is not None:
+            waiting.cancel()
+
+    def judge(self, uri: str) -> Judged | None:
+        """The verdict on a text as it is now; None where it is no file."""
+        document = self.server.workspace.get_text_document(uri)
+        if self.workspace is None or not document.path or not uri.startswith("file:"):
+            return None
+        version, judged = self.judged.get(uri, (None, None))
+        if judged is None or version != document.version or judged.text != document.source:
+            judged = self.workspace.judge(os.path.relpath(document.path), document.source)
+            self.judged[uri] = document.version, judged
+        return judged
+
+    def tell(self, uri: str) -> None:
+        """Send the findings on a text."""
+        from lsprotocol import types
+
+        self.forget(uri)
+        judged = self.judge(uri)
+        if judged is None:
+            return
+        lines = judged.lines
+        diagnostics = [self._diagnostic(finding, lines) for finding in judged.findings[:_MOST]]
+        version = self.judged[uri][0]
+        told = types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics, version=version)
+        self.server.text_document_publish_diagnostics(told)
+
+    def tell_all(self) -> None:
+        """Judge all open texts anew."""
+        self.judged.clear()
+        for uri in list(self.server.workspace.text_documents):
+            self.tell(uri)
+
+    def range_of(self, finding: Finding, lines: Sequence[str]) -> types.Range:
+        """Where a finding is, in the units of the client."""
+        where = finding.location
+        return self.span(where.line, where.column, where.end_column, lines)
+
+    def span(self, line: int, start: int, end: int, lines: Sequence[str]) -> types.Range:
+        """A part of a line, all counted from 1, the end exclusive."""
+        from lsprotocol import types
+
+        number = min(max(line, 1), len(lines)) - 1
+        units = self.server.workspace.position_codec.client_num_units
+        text = lines[number]
+        return types.Range(
+            types.Position(number, units(text[: start - 1])), types.Position(number, units(text[: end - 1]))
+        )
+
+    def character(self, position: types.Position, lines: Sequence[str]) -> int:
+        """The column, from 1, of a position of the client."""
+        if position.line >= len(lines):
+            return 1
+        units, text = self.server.workspace.position_codec.client_num_units, lines[position.line]
+        low, high = 0, len(text)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if units(text[:middle]) <= position.character else (low, middle - 1)
+        return low + 1
+
+    def _diagnostic(self, finding: Finding, lines: Sequence[str]) -> types.Diagnostic:
+        from lsprotocol import types
+
+        severities = {
+            Severity.ERROR: types.DiagnosticSeverity.Error,
+            Severity.WARNING: types.DiagnosticSeverity.Warning,
+            Severity.NOTE: types.DiagnosticSeverity.Information,
+        }
+        message = f"{finding.message}\n{finding.remediation}" if finding.remediation else finding.message
+        return types.Diagnostic(
+            range=self.range_of(finding, lines),
+            message="\n".join(one_line(part) for part in cut(message, _LONGEST).split("\n")),
+            severity=severities[finding.severity],
+            code=finding.rule,
+            source="forewarn",
+        )
+
+    def action(self, uri: str, finding: Finding, edit: Edit, lines: Sequence[str]) -> types.CodeAction:
+        """What mends a finding, for the editor to offer."""
+        from lsprotocol import types
+
+        where = edit.location
+        if edit.new is None:
+            place = types.Range(types.Position(where.line - 1, 0), types.Position(where.line, 0))
+        else:
+            place = self.span(where.line, where.column, where.end_column, lines)
+        change = types.WorkspaceEdit(changes={uri: [types.TextEdit(range=place, new_text=edit.new or "")]})
+        return types.CodeAction(
+            title=cut(one_line(edit.title), 200),
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[self._diagnostic(finding, lines)],
+            edit=change,
+            is_preferred=edit.is_safe,
+        )
+
+
+def _server() -> LanguageServer:
+    """The server with its features. Raises ImportError."""
+    from lsprotocol import types
+    from pygls.lsp.server import LanguageServer
+
+    from policies.commands.editor import meaning, mending
+
+    server = LanguageServer("forewarn", VERSION)
+    session = _Session(server)
+
+    @server.feature(types.INITIALIZED)
+    def initialized(_: types.InitializedParams) -> None:
+        root = server.workspace.root_path or ""
+        if root and os.path.isdir(root):
+            os.chdir(root)
+        session.start(os.curdir if root else "")
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def did_open(params: types.DidOpenTextDocumentParams) -> None:
+        session.tell(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def did_change(params: types.DidChangeTextDocumentParams) -> None:
+        session.soon(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def did_save(_: types.DidSaveTextDocumentParams) -> None:
+        session.refresh()
+        session.tell_all()
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def did_close(params: types.DidCloseTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        session.forget(uri)
+        session.judged.pop(uri, None)
+        server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=[]))
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    def did_change_files(_: types.DidChangeWatchedFilesParams) -> None:
+        session.refresh()
+        session.tell_all()
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    def hover(params: types.HoverParams) -> types.Hover | None:
+        judged = session.judge(params.text_document.uri)
+        if judged is None:
+            return None
+        column = session.character(params.position, judged.lines)
+        said = meaning(judged, params.position.line + 1, column)
+        content = types.MarkupContent(kind=types.MarkupKind.PlainText, value=cut(said, _LONGEST))
+        return types.Hover(contents=content) if said else None
+
+    @server.feature(
+        types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix])
+    )
+    def code_action(params: types.CodeActionParams) -> list[types.CodeAction]:
+        uri = params.text_document.uri
+        judged = session.judge(uri)
+        if judged is None:
+            return []
+        lines = judged.lines
+        found = mending(judged, params.range.start.line + 1, params.range.end.line + 1)
+        return [session.action(uri, finding, edit, lines) for finding, edit in found[:_MOST]]
+
+    return server

@@ -1,0 +1,92 @@
+"""`forewarn risk`: what each workload risks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from policies.commands.release import add_release_options, release_of, settle
+from policies.commands.simulate import simulated_until, world_with
+from policies.objects.fields import InvalidObject
+from policies.sources import SourceError, load_cluster
+from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, progress, wants_color
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.releases import Release
+    from policies.whatif.questions import Question
+
+OK, FOUND, USAGE, FAILED = range(4)
+MOST: Final = 100_000
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.cluster:
+        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    release = release_of(options, parser)
+    try:
+        return _answer(options, release)
+    except (SourceError, InvalidObject, ValueError) as fault:
+        return complain("risk", fault, FAILED)
+
+
+def _answer(options: argparse.Namespace, release: Release) -> int:
+    from policies.risk import as_dict, risks
+    from policies.simulation.dump import DumpCache
+
+    cache = DumpCache()
+    load_cluster(*options.cluster, into=cache)
+    settle(cache, release)
+    found = risks(cache.snapshot(), world_with(cache, [], options.until), options.most, _watched)
+    wanted = [
+        risk
+        for risk in found.risks
+        if options.namespace in (None, risk.namespace) and options.priority_class in (None, risk.priority_class)
+    ]
+    found = found._replace(risks=wanted)
+    if options.output == "json":
+        print(json.dumps(as_dict(found)))  # noqa: T201
+    else:
+        from policies.render.risk import render
+
+        color = wants_color(options.color, sys.stdout)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in render(found, painter(color)))
+    return FOUND if options.fail_on == "loss" and any(risk.losses for risk in wanted) else OK
+
+
+def _watched(asked: Sequence[Question]) -> Iterator[Question]:
+    return progress(asked, len(asked), "losses", sys.stderr)
+
+
+def _most(text: str) -> int:
+    if not text.isdecimal() or len(text) > 6 or not 0 <= int(text) <= MOST:
+        raise argparse.ArgumentTypeError(f"must be between 0 and {MOST}")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn risk",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Say of each workload who may push it out, which single zone or node it cannot lose, and where the"
+        " kubelet ends it first.",
+        epilog="Exit status: 0 an answer was given, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
+    )
+    add = parser.add_argument
+    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_release_options(add)
+    add("-n", "--namespace", help="only workloads of this namespace")
+    add("--class", dest="priority_class", metavar="NAME", help='only workloads of this class ("": of none)')
+    add("--most", type=_most, default=100, metavar="N", help="zones, and nodes, whose loss is tried (default 100)")
+    add("--until", type=simulated_until, default=3600.0, metavar="DURATION", help="when a try ends (default 1h)")
+    add("--fail-on", choices=("loss",), help="exit with 1 when a workload does not survive one of them")
+    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    return parser

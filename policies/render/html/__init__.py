@@ -1,0 +1,10 @@
+"""What something comes to as a page: one file that needs nothing from elsewhere.
+
+Elements are made with xml.etree, which escapes every text; styles and script are let in by their hashes alone.
+"""
+
+from __future__ import annotations
+
+from policies.render.html.whatif import page
+
+__all__ = ["page"]

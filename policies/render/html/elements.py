@@ -1,0 +1,101 @@
+"""Elements of a page: made as a tree, so that no text of a cluster can become markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree.ElementTree import Element, tostring
+
+from policies.findings import cut, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LONGEST: Final = 300
+"""Characters of a text that stands in a cluster."""
+MOST_ROWS: Final = 500
+"""Of a table."""
+_AS_IN_HTML: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
+
+Child = Element | str | None
+
+
+def element(tag: str, *children: Child, **attributes: str | float | bool) -> Element:
+    """An element. Attributes: the last underscore of a name falls away, others become hyphens.
+
+    True has no value, False is left out.
+    """
+    made = Element(tag)
+    for name, value in attributes.items():
+        if value is not False:
+            made.set(name.rstrip("_").replace("_", "-"), "" if value is True else str(value))
+    last: Element | None = None
+    for child in children:
+        if isinstance(child, str):
+            if last is None:
+                made.text = (made.text or "") + child
+            else:
+                last.tail = (last.tail or "") + child
+        elif child is not None:
+            made.append(child)
+            last = child
+    return made
+
+
+def told(text: str) -> str:
+    """A text of a cluster as it is shown: on one line, not too long, and nothing in it that nobody sees."""
+    return cut(one_line(text), LONGEST)
+
+
+def data(name: str, value: Any) -> Element:
+    """Data for the script, which nothing in it can end."""
+    text = json.dumps(value, separators=(",", ":")).translate(_AS_IN_HTML)
+    return element("script", text, type="application/json", id=name)
+
+
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int) -> Element:
+    """A table that the script lets people sort; numbers are numbers. `count`: of all rows."""
+    body = element("tbody")
+    for _, row in zip(range(MOST_ROWS), rows, strict=False):
+        body.append(element("tr", *(_cell(value, place) for place, value in enumerate(row))))
+    head = element("thead", element("tr", *(element("th", name, scope="col") for name in heads)))
+    more = f" (the first {MOST_ROWS} of {count}; -o json has them all)" if count > MOST_ROWS else ""
+    shown = element("table", element("caption", caption + more), head, body, class_="sortable")
+    return element("div", shown, class_="scroll", tabindex=0, role="region", aria_label=caption)
+
+
+def _cell(value: str | int, place: int) -> Element:
+    tag = "th" if place == 0 else "td"
+    scope: dict[str, str] = {"scope": "row"} if place == 0 else {}
+    if isinstance(value, int):
+        return element(tag, f"{value}", class_="number", **scope)
+    return element(tag, told(value), **scope)
+
+
+def document(title: str, body: Sequence[Child]) -> str:
+    """The whole file."""
+    style, script = (_shipped(name) for name in ("page.css", "page.js"))
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=f"{policy}; base-uri 'none'; form-action 'none'"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", told(title)),
+        element("style", style),
+    )
+    root = element("html", head, element("body", *body, element("script", script)), lang="en")
+    return "<!doctype html>\n" + tostring(root, encoding="unicode", method="html") + "\n"
+
+
+def _shipped(name: str) -> str:
+    return files("policies.render.html").joinpath(name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

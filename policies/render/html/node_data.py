@@ -1,0 +1,159 @@
+"""The nodes of a run as data for the page's script: a few bytes a node, frame after frame."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from policies.render.html.elements import told
+from policies.render.simulation import duration
+from policies.whatif.node_bands import zone_of
+from policies.whatif.occupancy import BEFORE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.whatif.comparison import Push
+    from policies.whatif.node_bands import Band, Frame, NodeBands
+    from policies.whatif.occupancy import Stay
+
+MOST_NODES: Final = 20_000
+"""That are drawn; of more, those first on which something changes."""
+_FRAME_BYTES: Final = 450_000
+_POD_BYTES: Final = 650_000
+_MOST_FRAMES: Final = 16
+_MOST_GROUPS: Final = 8_000
+_LONGEST_NAME: Final = 100
+
+
+def node_data(bands: NodeBands, pushes: Sequence[Push]) -> dict[str, Any]:
+    """Names, zones and bands; `frames`: the first whole, each other as what differs from the one before it."""
+    first, last = bands.frame(BEFORE), bands.frame(inf)
+    drawn = _drawn(first, last)
+    zones = sorted({zone_of(bands.nodes[place]) for place in drawn})
+    known = {zone: number for number, zone in enumerate(zones)}
+    return {
+        "names": [_short(bands.nodes[place].name) for place in drawn],
+        "zones": [_short(zone) for zone in zones],
+        "zone": [known[zone_of(bands.nodes[place])] for place in drawn],
+        "notDrawn": len(bands.nodes) - len(drawn),
+        "bands": [band_label(band) for band in bands.bands],
+        "start": _whole(first, drawn),
+        "frames": _frames(bands, first, last, drawn),
+        "pushes": _pushes(bands, drawn, pushes),
+        **_pods(bands, drawn),
+    }
+
+
+def band_label(band: Band) -> str:
+    """`gold · 100000`."""
+    numbers = f"{band.least}" if band.least == band.most else f"{band.least} to {band.most}"
+    named = ", ".join(told(name) for name in band.classes if name)
+    return f"{named} · {numbers}" if named else f"priority {numbers}"
+
+
+def _short(name: str) -> str:
+    return told(name)[:_LONGEST_NAME]
+
+
+def _drawn(first: Frame, last: Frame) -> list[int]:
+    count = len(first.states)
+    if count <= MOST_NODES:
+        return list(range(count))
+    changed = np.any(first.shares != last.shares, axis=(1, 2, 3)) | (first.states != last.states)
+    return sorted(np.argsort(~changed, kind="stable")[:MOST_NODES].tolist())
+
+
+def _bytes(*arrays: Any) -> str:
+    return base64.b64encode(b"".join(array.tobytes() for array in arrays)).decode()
+
+
+def _whole(frame: Frame, drawn: Sequence[int]) -> dict[str, str]:
+    return {"shares": _bytes(frame.shares[drawn]), "states": _bytes(frame.states[drawn])}
+
+
+def _frames(bands: NodeBands, first: Frame, last: Frame, drawn: Sequence[int]) -> list[dict[str, Any]]:
+    """As many moments as fit."""
+    for most in (_MOST_FRAMES, 8, 4, 2, 0):
+        between = [bands.frame(t) for t in bands.moments(most)] if most else []
+        made, before = [], first
+        for frame in (*between, last):
+            step = _step(before, frame, drawn)
+            if step is not None or frame is last:
+                made.append({"label": "after" if frame is last else duration(frame.t), **(step or _NO_STEP)})
+            before = frame
+        if most == 0 or sum(len(step["shares"]) + len(step["where"]) for step in made) <= _FRAME_BYTES:
+            break
+    return made
+
+
+_NO_STEP: Final = {"where": "", "shares": "", "states": ""}
+
+
+def _step(before: Frame, after: Frame, drawn: Sequence[int]) -> dict[str, str] | None:
+    """What differs, None where nothing does."""
+    shares, states = after.shares[drawn], after.states[drawn]
+    differs = np.any(shares != before.shares[drawn], axis=(1, 2, 3)) | (states != before.states[drawn])
+    where = np.flatnonzero(differs)
+    if not len(where):
+        return None
+    return {"where": _bytes(where.astype("<u4")), "shares": _bytes(shares[where]), "states": _bytes(states[where])}
+
+
+def _pushes(bands: NodeBands, drawn: Sequence[int], pushes: Sequence[Push]) -> dict[str, list[Any]]:
+    """Place of a node -> flat: who, whom, how many."""
+    places = {bands.nodes[place].name: number for number, place in enumerate(drawn)}
+    found: dict[int, Counter[tuple[str, str]]] = {}
+    for push in pushes:
+        place = places.get(push.node)
+        if place is not None:
+            found.setdefault(place, Counter())[push.by_workload, push.workload] += 1
+    size, told_of = 0, {}
+    for place, counts in sorted(found.items()):
+        flat = [part for (by, whom), n in counts.most_common(20) for part in (_short(by), _short(whom), n)]
+        size += sum(len(str(part)) + 3 for part in flat)
+        if size > _POD_BYTES // 3:
+            break
+        told_of[str(place)] = flat
+    return told_of
+
+
+def _pods(bands: NodeBands, drawn: Sequence[int]) -> dict[str, Any]:
+    """Whose pods are where, before and by how many more or fewer in the end, for as many nodes as there is room for."""
+    stays = bands.stays
+    names = Counter(stay.group for stay in stays)
+    by_namespace = len(names) > _MOST_GROUPS
+    if by_namespace:
+        names = Counter(stay.namespace for stay in stays)
+    groups = {name: number for number, (name, _) in enumerate(names.most_common(_MOST_GROUPS))}
+    here: dict[str, Counter[int]] = {}
+    change: dict[str, Counter[int]] = {}
+    for stay in stays:
+        group = groups.get(stay.namespace if by_namespace else stay.group)
+        if group is not None:
+            _count(stay, group, here, change)
+    lists, size = [], 0
+    for place in drawn:
+        name = bands.nodes[place].name
+        flat = [_flat(here.get(name)), _flat(change.get(name))]
+        size += len(str(flat))
+        if size > _POD_BYTES:
+            break
+        lists.append(flat)
+    return {"groups": [_short(name) for name in groups], "pods": lists, "byNamespace": by_namespace}
+
+
+def _count(stay: Stay, group: int, here: dict[str, Counter[int]], change: dict[str, Counter[int]]) -> None:
+    was, is_now = stay.start == BEFORE, stay.end == inf
+    if was:
+        here.setdefault(stay.node, Counter())[group] += 1
+    if was != is_now:
+        change.setdefault(stay.node, Counter())[group] += 1 if is_now else -1
+
+
+def _flat(counts: Counter[int] | None) -> list[int]:
+    return [part for group, n in (counts or {}).items() if n for part in (group, n)]

@@ -1,0 +1,186 @@
+"""The nodes before and after as a drawing (SVG), for a README or a ticket. The same run gives the same bytes."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+from xml.etree.ElementTree import tostring
+
+from policies.findings import cut, one_line, plural
+from policies.render.html.elements import element
+from policies.render.html.node_data import band_label
+from policies.render.simulation import settled
+from policies.whatif.node_bands import CPU, DOOMED, LASTS, WHOLE, NodeBands, zone_of
+from policies.whatif.occupancy import BEFORE, CORDONED, GONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from xml.etree.ElementTree import Element
+
+    from policies.objects.node import Node
+    from policies.whatif.comparison import Answer
+    from policies.whatif.node_bands import Frame
+
+MOST_NODES: Final = 240
+"""That are drawn; of more, those first on which something changes."""
+MOST_ZONES: Final = 12
+_WIDTH: Final = 800
+_SIDE: Final = 360
+_MARGIN: Final = 28
+_AFTER: Final = _WIDTH - _MARGIN - _SIDE
+_HEAD: Final = 124
+_FEW: Final = 24
+_LIGHT: Final = ("#cfe3ea", "#aed0de", "#8abace", "#66a1bd", "#4785a8", "#30688f", "#204a73", "#142f54")
+_DARK: Final = ("#2c4654", "#34596b", "#3c6f86", "#4887a2", "#5b9fba", "#7ab6cd", "#a2cddf", "#d3e9f2")
+_STYLE: Final = (
+    "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;fill:#1c2733}"
+    ".title{font-size:19px;font-weight:650}.dim{fill:#536170;font-size:12px}.head{font-weight:600}"
+    ".card{fill:#fff;stroke:#d9dfe5}.free{fill:#edf1f4}.gone{fill:none;stroke:#b3402b;stroke-dasharray:3 3}"
+    ".cordoned{fill:none;stroke:#536170}.hatch{stroke:#c8492f;stroke-width:2}"
+    + "".join(f".b{number}{{fill:{color}}}" for number, color in enumerate(_LIGHT))
+    + "@media (prefers-color-scheme:dark){text{fill:#e4eaf0}.dim{fill:#a3b1be}.card{fill:#19212a;stroke:#303c48}"
+    ".free{fill:#222c36}.gone{stroke:#f08d78}.cordoned{stroke:#a3b1be}.hatch{stroke:#ff8f73}"
+    + "".join(f".b{number}{{fill:{color}}}" for number, color in enumerate(_DARK))
+    + "}"
+)
+
+
+class _Cell(NamedTuple):
+    """How large nodes are drawn, in pixels."""
+
+    width: int
+    height: int
+    gap: int
+    named: bool
+
+
+def picture(answer: Answer) -> str:
+    """The whole file. `answer`: with its occupancy."""
+    assert answer.occupancy is not None
+    bands = NodeBands(answer.occupancy, answer.pushes)
+    before, after = bands.frame(BEFORE), bands.frame(inf)
+    drawn = _drawn(before, after)
+    cell = _Cell(54, 62, 14, named=True) if len(drawn) <= _FEW else _Cell(18, 24, 4, named=False)
+    parts = [*_heads(answer)]
+    top = _HEAD
+    for zone, places in _zones(bands.nodes, drawn).items():
+        label = f"zone {cut(one_line(zone), 40)}" if zone else "no zone"
+        for left, frame in ((_MARGIN, before), (_AFTER, after)):
+            parts.append(element("text", label, class_="dim", x=left, y=top + 4))
+            for number, place in enumerate(places):
+                parts.append(_node(bands.nodes[place], frame, place, cell, _place(left, top + 14, number, cell)))
+        top = _place(0, top + 14, len(places) - 1, cell)[1] + cell.height + (44 if cell.named else 28)
+    left_out = len(bands.nodes) - len(drawn)
+    if left_out:
+        parts.append(element("text", f"and {plural(left_out, 'node')} more", class_="dim", x=_MARGIN, y=top))
+        top += 22
+    keys, height = _legend(bands, top, bool(answer.pushes), bool((after.states == GONE).any()))
+    return _file(answer.title, height + 22, [*parts, *keys])
+
+
+def _file(title: str, height: int, parts: Sequence[Element]) -> str:
+    hatch = element("path", d="M0 6L6 0", class_="hatch")
+    pattern = element("pattern", hatch, id="hatch", width=6, height=6, patternUnits="userSpaceOnUse")
+    card = element("rect", class_="card", x=0.5, y=0.5, width=_WIDTH - 1, height=height - 1, rx=12)
+    drawing = element(
+        "svg", element("title", cut(one_line(title), 300)), element("style", _STYLE), pattern, card, *parts
+    )
+    for name, value in (("xmlns", "http://www.w3.org/2000/svg"), ("viewBox", f"0 0 {_WIDTH} {height}")):
+        drawing.set(name, value)
+    for name, value in (("width", f"{_WIDTH}"), ("height", f"{height}"), ("role", "img")):
+        drawing.set(name, value)
+    return tostring(drawing, encoding="unicode") + "\n"
+
+
+def _heads(answer: Answer) -> Iterator[Element]:
+    pending = sum(standing.pending for standing in answer.standings)
+    counts = f"{answer.running_before} → {answer.running_after} running, {pending} pending"
+    told = f"{counts}, {len(answer.pushes)} pushed out; {settled(answer.summary)}"
+    yield element("text", cut(one_line(answer.title), 76), class_="title", x=_MARGIN, y=42)
+    yield element("text", told, class_="dim", x=_MARGIN, y=66)
+    yield element("text", "before", class_="head", x=_MARGIN, y=100)
+    yield element("text", "after", class_="head", x=_AFTER, y=100)
+
+
+def _drawn(before: Frame, after: Frame) -> list[int]:
+    changed = (before.shares != after.shares).any(axis=(1, 2, 3)) | (before.states != after.states)
+    order = (~changed).argsort(kind="stable")
+    return sorted(order[:MOST_NODES].tolist())
+
+
+def _zones(nodes: Sequence[Node], drawn: Sequence[int]) -> dict[str, list[int]]:
+    """Zone -> places of its nodes; the last of many zones stand together."""
+    found: dict[str, list[int]] = {}
+    for place in drawn:
+        zone = zone_of(nodes[place])
+        if zone not in found and len(found) == MOST_ZONES:
+            zone = next(reversed(found))
+        found.setdefault(zone, []).append(place)
+    return found
+
+
+def _place(left: int, top: int, number: int, cell: _Cell) -> tuple[int, int]:
+    across = (_SIDE + cell.gap) // (cell.width + cell.gap)
+    under = cell.height + (26 if cell.named else cell.gap)
+    return left + number % across * (cell.width + cell.gap), top + number // across * under
+
+
+def _node(node: Node, frame: Frame, place: int, cell: _Cell, corner: tuple[int, int]) -> Element:
+    x, y = corner
+    state = frame.states[place]
+    name = cut(one_line(node.name), 60)
+    made = element("g", element("title", name))
+    if cell.named:
+        shown = element("text", cut(name, 9), class_="dim", x=x + cell.width // 2, y=y + cell.height + 15)
+        shown.set("text-anchor", "middle")
+        made.append(shown)
+    box = {"x": x, "y": y, "width": cell.width, "height": cell.height, "rx": 4}
+    if state == GONE:
+        made.append(element("rect", class_="gone", **box))
+        return made
+    made.append(element("rect", class_="free", **box))
+    made.extend(_fill(frame.shares[place], cell, x, y))
+    if state == CORDONED:
+        made.append(element("rect", class_="cordoned", **box))
+    return made
+
+
+def _fill(shares: Sequence[Sequence[Sequence[int]]], cell: _Cell, x: int, y: int) -> Iterator[Element]:
+    """From below, the highest priority first."""
+    used, bands = 0, len(shares)
+    for band in range(bands - 1, -1, -1):
+        for doomed in (LASTS, DOOMED):
+            part = min(int(shares[band][doomed][CPU]), WHOLE - used)
+            if part:
+                used += part
+                top = y + cell.height * (WHOLE - used) / WHOLE
+                box = {"x": f"{x}", "y": f"{top:.1f}", "width": f"{cell.width}"}
+                box["height"] = f"{cell.height * part / WHOLE:.1f}"
+                yield element("rect", class_=_color(band, bands), **box)
+                if doomed:
+                    yield element("rect", fill="url(#hatch)", **box)
+
+
+def _color(band: int, bands: int) -> str:
+    return f"b{round(band * 7 / (bands - 1)) if bands > 1 else 5}"
+
+
+def _legend(bands: NodeBands, top: int, pushed: bool, gone: bool) -> tuple[list[Element], int]:
+    """The keys, and where they end."""
+    count = len(bands.bands)
+    named = [(cut(band_label(band), 40), _color(place, count), "") for place, band in enumerate(bands.bands)][::-1]
+    named.append(("free", "free", ""))
+    named += [("will be pushed out", "free", "url(#hatch)")] if pushed else []
+    named += [("gone", "gone", "")] if gone else []
+    parts: list[Element] = []
+    x, y = _MARGIN, top
+    for label, kind, fill in named:
+        wide = 34 + 7 * len(label)
+        if x + wide > _WIDTH - _MARGIN:
+            x, y = _MARGIN, y + 24
+        parts.append(element("rect", class_=kind, x=x, y=y - 10, width=13, height=13, rx=3))
+        if fill:
+            parts.append(element("rect", fill=fill, x=x, y=y - 10, width=13, height=13, rx=3))
+        parts.append(element("text", label, class_="dim", x=x + 20, y=y + 1))
+        x += wide
+    return parts, y

@@ -1,0 +1,66 @@
+"""What workloads risk, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import listed, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from policies.risk import Pusher, Risk, Risks
+
+MOST_WORKLOADS: Final = 40
+_MOST_LOSSES: Final = 5
+_GIB: Final = 2**30
+
+
+def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
+    return text
+
+
+def render(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """Workload after workload, those that lose most first."""
+    for risk in found.risks[:MOST_WORKLOADS]:
+        named = f"class {risk.priority_class}, " if risk.priority_class else ""
+        title = f"{risk.workload} ({named}priority {risk.priority})"
+        yield f"{paint(title, 'bold')}: {plural(risk.pods, 'pod')} on {plural(risk.nodes, 'node')}"
+        yield from (f"  {line}" for line in _of_workload(risk, found, paint))
+    left = len(found.risks) - MOST_WORKLOADS
+    if left > 0:
+        yield f"and {plural(left, 'workload')} more: -o json has them all"
+    for what, tried, there in zip(("zone", "node"), found.tried, found.there, strict=True):
+        if tried < there:
+            yield paint(f"of {plural(there, what)} the loss of {tried} was simulated: --most N", "dim")
+
+
+def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> Iterator[str]:
+    pushers = [pusher for pusher in risk.pushers if _size(pusher)]
+    if pushers:
+        others = [pusher.priority_class for pusher in pushers[1:]]
+        more = f" (and {listed(others)})" if others else ""
+        who = f"class {pushers[0].priority_class} ({pushers[0].priority}){more}"
+        yield f"may be pushed out by {who}: by a pod that asks for {_size(pushers[0])}"
+    elif risk.above:
+        yield "what ranks above it finds room elsewhere"
+    else:
+        yield "no class ranks above it"
+    if risk.losses:
+        told = [f"{loss.what} ({loss.replicas})" for loss in risk.losses]
+        yield paint(f"loses replicas for good with {listed(told, _MOST_LOSSES)}", "warning")
+    else:
+        tried = f"{plural(found.tried[0], 'zone')} and {plural(found.tried[1], 'node')}"
+        yield paint(f"survives the loss of each single one of {tried}", "good")
+    if risk.first_on:
+        yield f"goes first under node pressure on {plural(risk.first_on, 'node')}, where use does not decide"
+
+
+def _size(pusher: Pusher) -> str:
+    """How large the pods are that may push it out; empty: there are none."""
+    parts = []
+    if pusher.room[0] > pusher.free[0]:
+        parts.append(f"more than {pusher.free[0] / 1000:g} and up to {pusher.room[0] / 1000:g} cpu")
+    if pusher.room[1] > pusher.free[1]:
+        parts.append(f"more than {pusher.free[1] / _GIB:.3g}Gi and up to {pusher.room[1] / _GIB:.3g}Gi of memory")
+    return ", or ".join(parts)

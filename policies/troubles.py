@@ -1,0 +1,322 @@
+"""Why a pod is pending, or was preempted: which trouble with priorities holds, and what would help.
+
+The troubles are those of the Kubernetes documentation (Pod Priority and Preemption, Troubleshooting), and what else
+keeps a pod waiting. What only the scheduler's memory knows (its queue, its back-off) is not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.findings import listed, plural
+from policies.objects.fields import text
+from policies.objects.items import items
+from policies.objects.pod import wait_seconds
+from policies.objects.priority_class import PREEMPT_NEVER
+from policies.profiles import DEFAULT_SCHEDULER
+from policies.scheduling.schedule_one import Prediction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+    from policies.scheduling.preemption import Candidate
+
+_CLASSES: Final = 10
+"""Classes of higher priority that are tried."""
+_LOWER: Final = 3
+"""Nodes with pods of lower priority that are explained."""
+
+
+class Trouble(NamedTuple):
+    """One trouble. `id`: for programs; `help`: what would help, empty where nothing is to be done."""
+
+    id: str
+    message: str
+    help: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """For programs."""
+        return {key: value for key, value in self._asdict().items() if value}
+
+
+class Diagnosis(NamedTuple):
+    """What there is to say of a pod. `state`: `pending`, `preempted`, `running` or `ended`.
+
+    `prediction`: what the next scheduling cycle comes to, None where there is none.
+    """
+
+    pod: Pod
+    state: str
+    troubles: tuple[Trouble, ...]
+    prediction: Prediction | None = None
+
+
+def diagnose(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Diagnosis:
+    """Look at a pod of the cluster; `obj`: as it was read, for what its view leaves out."""
+    if pod.terminal:
+        return Diagnosis(pod, "ended", ())
+    if pod.node_name:
+        if pod.preempted:
+            return Diagnosis(pod, "preempted", tuple(_of_a_victim(cluster, pod)))
+        return Diagnosis(pod, "running", ())
+    held = tuple(_held_back(cluster, pod, obj))
+    if held:
+        return Diagnosis(pod, "pending", held)
+    prediction = Prediction(cluster.scheduling, pod)
+    return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), *_waiting(cluster, prediction)), prediction)
+
+
+# Pods that wait
+
+
+def _held_back(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Iterator[Trouble]:
+    """Why the scheduler does not look at it at all."""
+    if pod.terminating:
+        yield Trouble("being-deleted", "it is being deleted: it is not scheduled any more")
+    elif pod.spec.gated:
+        gates = [text(gate, "name") for gate in items(obj, "spec", "schedulingGates")]
+        named = f" ({listed(gates, 5)})" if any(gates) else ""
+        remedy = "whoever put the gates there has to remove them: they are told by their names"
+        yield Trouble("gated", f"{plural(len(gates) or 1, 'scheduling gate')} keeps it out of the queue{named}", remedy)
+    elif (pod.spec.scheduler_name or DEFAULT_SCHEDULER) not in cluster.semantics.scheduler_names:
+        yield Trouble(
+            "other-scheduler",
+            f"it asks for the scheduler {pod.spec.scheduler_name}",
+            "see whether that one runs; --scheduler-config says what profiles the cluster's own scheduler has",
+        )
+
+
+def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
+    name = pod.priority_class_name
+    found = cluster.priority_classes.get(name) if name else None
+    if name and found is None:
+        yield Trouble(
+            "class-gone",
+            f"its class {name} is not there (any more): the pod keeps priority {pod.effective_priority}, and whoever "
+            "makes it anew will be refused",
+            "create the class again, or name another one in the template",
+        )
+    elif found is not None and found.value != pod.effective_priority:
+        yield Trouble(
+            "class-changed",
+            f"its class {name} stands for {found.value} by now: the pod keeps priority {pod.effective_priority}",
+            "let its controller make it anew",
+        )
+
+
+def _waiting(cluster: ClusterSnapshot, prediction: Prediction) -> Iterator[Trouble]:
+    pod = prediction.pod
+    if prediction.outcome == "not-predicted":
+        yield Trouble("not-predicted", f"no prediction: {prediction.not_predicted}")
+        return
+    if pod.nominated_node_name:
+        yield from _nominated(prediction)
+    if prediction.outcome == "fits":
+        yield Trouble(
+            "not-tried-yet",
+            f"it fits on {prediction.node} now: it waits for its turn in the queue, or the scheduler does not run",
+            _ahead(cluster, pod),
+        )
+    elif prediction.outcome == "preempts" and not all(victim.terminating for victim in prediction.victims):
+        going = listed([victim.key for victim in prediction.victims], 5)
+        yield Trouble("will-preempt", f"its next attempt pushes {going} out of {prediction.node}", _ahead(cluster, pod))
+    elif prediction.outcome == "pending" and not _ending(prediction):
+        yield _fits_nowhere(cluster, prediction)
+
+
+def _nominated(prediction: Prediction) -> Iterator[Trouble]:
+    """A pod that has preempted, and is not scheduled."""
+    node = prediction.pod.nominated_node_name
+    if node not in prediction.snapshot.rows:
+        yield Trouble("nominated-node-gone", f"it was nominated to {node}, which is gone")
+        return
+    ending = _ending(prediction)
+    if ending:
+        yield Trouble(
+            "waits-for-termination",
+            f"it waits for {plural(len(ending), 'pod')} of lower priority to end on {node} "
+            f"({listed([victim.key for victim in ending], 5)}): up to {plural(wait_seconds(ending), 'second')} each",
+            "shorter grace periods (terminationGracePeriodSeconds) of pods that may be preempted",
+        )
+    elif node not in prediction.feasible:
+        yield _overtaken(prediction)
+
+
+def _ending(prediction: Prediction) -> list[Pod]:
+    """The pods of lower priority that are ending on the node to which it is nominated."""
+    info = prediction.snapshot.get(prediction.pod.nominated_node_name)
+    mine = prediction.pod.effective_priority
+    return [pod for pod in info.pods if pod.terminating and pod.effective_priority < mine] if info else []
+
+
+def _overtaken(prediction: Prediction) -> Trouble:
+    pod, node = prediction.pod, prediction.pod.nominated_node_name
+    info = prediction.snapshot.get(node)
+    ahead = (*(info.pods if info else ()), *prediction.snapshot.nominated_pods(node))
+    higher = [other for other in ahead if other.effective_priority >= pod.effective_priority and other.key != pod.key]
+    newest = sorted(higher, key=lambda other: (other.start_time is not None, -(other.start_time or 0), other.key))
+    by = (
+        f"; there are now {listed([other.key for other in newest], 5)} of its priority or a higher one"
+        if newest
+        else ""
+    )
+    return Trouble(
+        "overtaken",
+        f"pods were pushed out of {node} for it, and the room is taken: a nomination keeps no room from pods of higher "
+        f"priority{by}",
+        "nothing brings the victims back; a higher class, or room elsewhere, lets it run",
+    )
+
+
+def _fits_nowhere(cluster: ClusterSnapshot, prediction: Prediction) -> Trouble:
+    pod = prediction.pod
+    if pod.preemption_policy == PREEMPT_NEVER:
+        return Trouble(
+            "never-preempts",
+            "no node has room, and its preemptionPolicy is Never: it waits until there is some",
+            "more nodes, or a class that may preempt",
+        )
+    return Trouble(
+        "fits-nowhere",
+        "no node has room, even if pods of lower priority made some",
+        _class_that_helps(cluster, prediction) or "more nodes, smaller requests, or fewer constraints: see the nodes",
+    )
+
+
+def _class_that_helps(cluster: ClusterSnapshot, prediction: Prediction) -> str:
+    """The lowest of the next higher classes with which it would preempt."""
+    pod = prediction.pod
+    higher = [c for c in cluster.priority_classes.values() if pod.effective_priority < c.value]
+    for found in sorted(higher, key=lambda each: (each.value, each.name))[:_CLASSES]:
+        with_it = Prediction(prediction.snapshot, replace(pod, priority=found.value))
+        if with_it.outcome == "preempts":
+            victims = plural(len(with_it.victims), "pod")
+            return f"with class {found.name} ({found.value}) it would push {victims} out of {with_it.node}"
+    return ""
+
+
+def _ahead(cluster: ClusterSnapshot, pod: Pod) -> str:
+    """Who is tried before it."""
+    ahead = [
+        other.key
+        for other in cluster.pods.values()
+        if not other.node_name and not other.terminal and other.effective_priority > pod.effective_priority
+    ]
+    if not ahead:
+        return ""
+    come = plural(len(ahead), "pending pod of higher priority comes", "pending pods of higher priority come")
+    return f"{come} first: {listed(sorted(ahead), 3)}"
+
+
+# Pods that had to go
+
+
+def _of_a_victim(cluster: ClusterSnapshot, victim: Pod) -> Iterator[Trouble]:
+    preemptor = _preemptor(cluster, victim)
+    if preemptor is None:
+        yield Trouble(
+            "preempted",
+            f"the scheduler pushes it out of {victim.node_name}; for whom is not to be seen any more",
+            f"a higher class than its own, of priority {victim.effective_priority}",
+        )
+        return
+    yield Trouble(
+        "preempted",
+        f"it makes room on {victim.node_name} for {preemptor.key} (priority {preemptor.effective_priority}, its own is "
+        f"{victim.effective_priority})",
+    )
+    yield from _unnecessarily(cluster, preemptor)
+    yield from _before_lower(cluster, victim, preemptor)
+
+
+def _preemptor(cluster: ClusterSnapshot, victim: Pod) -> Pod | None:
+    """Who is nominated to its node with a higher priority: of several the highest."""
+    nominated = cluster.scheduling.nominated_pods(victim.node_name)
+    higher = [pod for pod in nominated if pod.effective_priority > victim.effective_priority]
+    return min(higher, key=lambda pod: (-pod.effective_priority, pod.key), default=None)
+
+
+def _unnecessarily(cluster: ClusterSnapshot, preemptor: Pod) -> Iterator[Trouble]:
+    """A priority that nobody may have meant. Source: the documentation, "Pods are preempted unnecessarily"."""
+    name = preemptor.priority_class_name
+    found = cluster.priority_classes.get(name) if name else None
+    if found is not None and found.global_default:
+        yield Trouble(
+            "preempted-for-the-default",
+            f"{preemptor.key} has its priority of the default class {name}, which every pod gets that names none",
+            "a default class of low priority, or with preemptionPolicy Never",
+        )
+    elif name and found is None:
+        yield Trouble(
+            "preempted-for-a-class-that-is-gone", f"the class {name} of {preemptor.key} is not there any more", ""
+        )
+
+
+def _before_lower(cluster: ClusterSnapshot, victim: Pod, preemptor: Pod) -> Iterator[Trouble]:
+    """Source: the documentation, "Higher-priority Pods are preempted before lower-priority Pods"."""
+    snapshot = cluster.scheduling
+    lower: dict[str, int] = {}
+    for info in snapshot.node_infos:
+        priorities = [pod.effective_priority for pod in info.pods if not pod.terminating]
+        if priorities and min(priorities) < victim.effective_priority:
+            lower[info.name] = min(priorities)
+    if not lower:
+        return
+    prediction = _as_it_was(cluster, victim.node_name, preemptor)
+    candidates = {candidate.node_name: candidate for candidate in prediction.candidates}
+    chosen = candidates.get(victim.node_name)
+    for node in sorted(lower, key=lambda name: (lower[name], name))[:_LOWER]:
+        why = _why_not_there(prediction, chosen, candidates.get(node), node)
+        yield Trouble(
+            "preempted-before-lower",
+            f"a pod of priority {lower[node]} stays on {node}: {why}",
+            "priorities are compared on the nodes that can be cleared; budgets and constraints come first",
+        )
+
+
+def _as_it_was(cluster: ClusterSnapshot, node: str, preemptor: Pod) -> Prediction:
+    """The preemptor's cycle, with the victims on the node not ending yet."""
+    snapshot = cluster.scheduling
+    info = snapshot.get(node)
+    ending = [pod for pod in info.pods if pod.terminating and pod.preempted] if info else []
+    back = [replace(pod, terminating=False, preempted=False) for pod in ending]
+    return Prediction(snapshot.with_pods(back, ending), replace(preemptor, nominated_node_name=""), reasons=True)
+
+
+def _why_not_there(prediction: Prediction, chosen: Candidate | None, other: Candidate | None, node: str) -> str:
+    if other is None:
+        status = prediction.preemption.statuses.get(node) or prediction.statuses.get(node)
+        reasons = "; ".join(status.reasons[:3]) if status is not None else ""
+        return f"that node cannot be cleared for {prediction.pod.key} ({reasons or 'it was not looked at'})"
+    going = plural(len(other.victims), "pod")
+    if chosen is None:
+        return f"{going} would have had to go there"
+    if other.num_pdb_violations > chosen.num_pdb_violations:
+        return "a disruption budget that allows no more speaks for it"
+    highest = other.victims[0].effective_priority if other.victims else 0
+    if chosen.victims and highest > chosen.victims[0].effective_priority:
+        return f"a pod of priority {highest} would have had to go there too"
+    if node == chosen.node_name:
+        return f"without it {going} are enough"
+    return f"{going} would have had to go there, which costs no less"
+
+
+def quota_hint(cluster: ClusterSnapshot, namespace: str) -> str:
+    """Why a pod that should be there may not be: quotas of its namespace that are used up; empty where none is."""
+    full = sorted(
+        f"{quota.name} ({name})"
+        for quota in cluster.resource_quotas.values()
+        if quota.namespace == namespace
+        for name, most in quota.hard.items()
+        if name in quota.used and quota.used[name] >= most
+    )
+    return f"; used up in its namespace: quota {listed(full, 3)}, which refuses new pods" if full else ""
+
+
+def ids(troubles: Sequence[Trouble]) -> list[str]:
+    """Their ids, each once."""
+    return list(dict.fromkeys(trouble.id for trouble in troubles))

@@ -1,0 +1,139 @@
+"""Nodes in bands: how much of each its pods of some priorities ask for, at any moment of a run."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.whatif.occupancy import BEFORE, HERE
+from policies.whatif.questions import ZONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.node import Node
+    from policies.whatif.comparison import Push
+    from policies.whatif.occupancy import Occupancy, Stay
+
+MOST_BANDS: Final = 8
+WHOLE: Final = 200
+"""What a share of 1 is in a frame; a share that is larger than 1.275 counts as that."""
+CPU, MEMORY = range(2)
+LASTS, DOOMED = range(2)
+_MOST_CLASSES: Final = 4
+
+
+class Band(NamedTuple):
+    """Priorities from `least` to `most`. `classes`: of its pods, those of most pods first (empty: of none)."""
+
+    least: int
+    most: int
+    classes: Sequence[str]
+
+
+class Frame(NamedTuple):
+    """The nodes at `t` seconds. `shares`: by node, band, LASTS or DOOMED (it will be pushed out), CPU or MEMORY, as
+    parts of WHOLE; `states`: by node."""
+
+    t: float
+    shares: NDArray[np.uint8]
+    states: NDArray[np.uint8]
+
+
+class NodeBands:
+    """The nodes of a run, sorted by zone and name, and their bands, the lowest priorities first."""
+
+    def __init__(self, occupancy: Occupancy, pushes: Iterable[Push]) -> None:
+        stays = occupancy.stays
+        self.nodes = sorted(occupancy.nodes.values(), key=lambda node: (zone_of(node), node.name))
+        places = {node.name: place for place, node in enumerate(self.nodes)}
+        self.stays = [stay for stay in stays if stay.node in places]
+        self.doomed = _pushed_out(self.stays, pushes)
+        self.bands = _bands(self.stays)
+        self._least = np.array([band.least for band in self.bands], dtype=np.int64)
+        self._where = np.array([places[stay.node] for stay in self.stays], dtype=np.int64)
+        priorities = np.array([stay.priority for stay in self.stays], dtype=np.int64)
+        self._band = np.searchsorted(self._least, priorities, "right") - 1
+        self._start = np.array([stay.start for stay in self.stays])
+        self._end = np.array([stay.end for stay in self.stays])
+        self._shares = self._of_their_nodes(places)
+        self._changes = [(c.t, places[c.node], c.state) for c in occupancy.node_changes]
+
+    def _of_their_nodes(self, places: dict[str, int]) -> NDArray[np.float64]:
+        """By stay and resource."""
+        room = [(max(n.allocatable.milli_cpu, 1), max(n.allocatable.memory, 1)) for n in self.nodes]
+        shares = [
+            (stay.milli_cpu / room[places[stay.node]][CPU], stay.memory / room[places[stay.node]][MEMORY])
+            for stay in self.stays
+        ]
+        return np.array(shares).reshape(-1, 2)
+
+    def frame(self, t: float) -> Frame:
+        """All at one moment; BEFORE and infinity: the two ends."""
+        there = (self._start <= t) & ((self._end > t) | (self._end == inf))
+        cells = (self._where[there] * max(len(self.bands), 1) + self._band[there]) * 2 + self.doomed[there]
+        size = len(self.nodes) * len(self.bands) * 2
+        summed = [np.bincount(cells, self._shares[there, what], size) for what in (CPU, MEMORY)]
+        shares = np.minimum(np.rint(np.stack(summed, axis=-1) * WHOLE), 255).astype(np.uint8)
+        return Frame(t, shares.reshape(len(self.nodes), len(self.bands), 2, 2), self._states(t))
+
+    def _states(self, t: float) -> NDArray[np.uint8]:
+        states = np.full(len(self.nodes), HERE, dtype=np.uint8)
+        for moment, place, state in self._changes:
+            if moment <= t:
+                states[place] = state
+        return states
+
+    def moments(self, most: int) -> list[float]:
+        """When something changes on a node, in whole seconds; of many moments those between which equally much does."""
+        times = np.concatenate([self._start, self._end, [t for t, _, _ in self._changes]])
+        seconds, counts = np.unique(np.ceil(times[(times != BEFORE) & (times != inf)]), return_counts=True)
+        if len(seconds) > most > 0:
+            reached = np.cumsum(counts)
+            wanted = np.searchsorted(reached, reached[-1] * np.arange(1, most + 1) / most)
+            seconds = seconds[np.unique(wanted)]
+        return [float(second) for second in seconds[:most]]
+
+
+def zone_of(node: Node) -> str:
+    """Its zone, empty where it has none."""
+    return node.labels.get(ZONE, "")
+
+
+def _pushed_out(stays: Sequence[Stay], pushes: Iterable[Push]) -> NDArray[np.bool_]:
+    """Of each stay, whether it ended by preemption."""
+    moments: dict[str, list[float]] = {}
+    for push in pushes:
+        moments.setdefault(push.victim, []).append(push.t)
+    told = [any(stay.start <= t <= stay.end for t in moments.get(stay.pod, ())) for stay in stays]
+    return np.array(told, dtype=bool)
+
+
+def _bands(stays: Sequence[Stay]) -> list[Band]:
+    """One for each priority; of more than MOST_BANDS those next to each other are put together, equally many pods."""
+    counts: dict[int, dict[str, int]] = {}
+    for stay in stays:
+        classes = counts.setdefault(stay.priority, {})
+        classes[stay.priority_class] = classes.get(stay.priority_class, 0) + 1
+    groups: list[list[int]] = []
+    total, seen = len(stays), 0
+    for priority in sorted(counts):
+        part = seen * MOST_BANDS // total
+        if len(counts) <= MOST_BANDS or not groups or part >= len(groups):
+            groups.append([])
+        groups[-1].append(priority)
+        seen += sum(counts[priority].values())
+    return [_band(group, counts) for group in groups]
+
+
+def _band(group: Sequence[int], counts: dict[int, dict[str, int]]) -> Band:
+    classes: dict[str, int] = {}
+    for priority in group:
+        for name, count in counts[priority].items():
+            classes[name] = classes.get(name, 0) + count
+    named = sorted(classes, key=lambda name: (-classes[name], name))
+    return Band(group[0], group[-1], named[:_MOST_CLASSES])

@@ -1,0 +1,104 @@
+"""Which pods are on which node, from when until when: what a picture of a run is drawn from."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+    from policies.simulation.api_server import Change
+    from policies.simulation.simulation import Simulation
+
+BEFORE: Final = -inf
+"""Since when what was there at time 0 is there."""
+HERE, CORDONED, GONE = range(3)
+
+
+class Stay(NamedTuple):
+    """A pod on a node, in seconds from `start` to `end` (infinite: it stays). `group`: its top workload, or itself.
+
+    `milli_cpu` and `memory` (bytes) are its requests, as the scheduler counts them.
+    """
+
+    pod: str
+    node: str
+    group: str
+    namespace: str
+    priority: int
+    priority_class: str
+    milli_cpu: int
+    memory: int
+    start: float
+    end: float
+
+
+class NodeChange(NamedTuple):
+    """A node's state from `t` seconds on: HERE, CORDONED or GONE."""
+
+    t: float
+    node: str
+    state: int
+
+
+class Occupancy:
+    """Watches a simulation from its beginning. `nodes`: all that there ever were, as they came."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        api = simulation.api
+        self._api, self._clock, self._origins = api, simulation.clock, simulation.timeline.origins
+        self._ended: list[Stay] = []
+        self._open: dict[str, Stay] = {}
+        self.nodes: dict[str, Node] = {}
+        self.node_changes: list[NodeChange] = []
+        for node in api.nodes.values():
+            self._note(node.name, node, BEFORE)
+        for state in api.pods.values():
+            self._follow(state.pod, BEFORE)
+        api.watchers.append(self._watch)
+
+    @property
+    def stays(self) -> Sequence[Stay]:
+        """Those that have ended as they ended, then those that last."""
+        return [*self._ended, *self._open.values()]
+
+    def _watch(self, change: Change) -> None:
+        if change.kind == "Pod":
+            if change.new is None:
+                self._close(change.old.pod.key)
+            else:
+                self._follow(change.new.pod, self._clock.now)
+        elif change.kind == "Node":
+            self._note((change.new or change.old).name, change.new, self._clock.now)
+
+    def _follow(self, pod: Pod, now: float) -> None:
+        if pod.terminal:
+            self._close(pod.key)
+        elif pod.node_name and pod.key not in self._open:
+            origin, asks = self._origins[pod.key], pod.occupies.resource
+            self._open[pod.key] = Stay(
+                pod=pod.key,
+                node=pod.node_name,
+                group=origin.group,
+                namespace=pod.namespace,
+                priority=origin.priority,
+                priority_class=origin.priority_class,
+                milli_cpu=asks.milli_cpu,
+                memory=asks.memory,
+                start=now,
+                end=inf,
+            )
+
+    def _close(self, identity: str) -> None:
+        stay = self._open.pop(identity, None)
+        if stay is not None:
+            self._ended.append(stay._replace(end=self._clock.now))
+
+    def _note(self, name: str, node: Node | None, now: float) -> None:
+        state = GONE if node is None else CORDONED if node.unschedulable else HERE
+        if node is not None:
+            self.nodes.setdefault(name, node)
+        self.node_changes.append(NodeChange(now, name, state))

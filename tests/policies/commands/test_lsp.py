@@ -1,0 +1,190 @@
+"""`forewarn lsp` as an editor sees it: pygls' client over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lsprotocol import types
+from pygls.lsp.client import LanguageClient
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+ROOT = Path(__file__).resolve().parents[3]
+CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold-class}\nvalue: 1000\n"
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec:
+  priorityClassName: gold-clas
+  containers: [{name: c, image: c}]
+"""
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning"
+)
+
+
+async def _with_server(root: Path, encoding: types.PositionEncodingKind, act: Callable[[Any], Awaitable[None]]) -> None:
+    client = LanguageClient("test", "1")
+    told: asyncio.Queue[types.PublishDiagnosticsParams] = asyncio.Queue()
+    shown: asyncio.Queue[str] = asyncio.Queue()
+
+    @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)  # type: ignore[untyped-decorator]
+    def got(params: types.PublishDiagnosticsParams) -> None:
+        told.put_nowait(params)
+
+    @client.feature(types.WINDOW_SHOW_MESSAGE)  # type: ignore[untyped-decorator]
+    def show(params: types.ShowMessageParams) -> None:
+        shown.put_nowait(params.message)
+
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    await client.start_io(sys.executable, "-m", "policies.cli", "lsp", env=environment, cwd=str(ROOT))
+    general = types.GeneralClientCapabilities(position_encodings=[encoding])
+    await client.initialize_async(
+        types.InitializeParams(
+            capabilities=types.ClientCapabilities(general=general), root_uri=root.as_uri(), process_id=os.getpid()
+        )
+    )
+    client.initialized(types.InitializedParams())
+    client.told, client.shown = told, shown  # type: ignore[attr-defined]
+    try:
+        await act(client)
+    finally:
+        await client.shutdown_async(None)
+        client.exit(None)
+        await client.stop()  # type: ignore[no-untyped-call]
+
+
+def _run(
+    root: Path,
+    act: Callable[[Any], Awaitable[None]],
+    encoding: types.PositionEncodingKind = types.PositionEncodingKind.Utf16,
+) -> None:
+    asyncio.run(asyncio.wait_for(_with_server(root, encoding, act), 120))
+
+
+def _open(client: Any, path: Path, text: str) -> str:
+    uri = path.as_uri()
+    item = types.TextDocumentItem(uri=uri, language_id="yaml", version=1, text=text)
+    client.text_document_did_open(types.DidOpenTextDocumentParams(text_document=item))
+    return uri
+
+
+def _change(client: Any, uri: str, version: int, text: str) -> None:
+    whole = types.TextDocumentContentChangeWholeDocument(text=text)
+    document = types.VersionedTextDocumentIdentifier(uri=uri, version=version)
+    client.text_document_did_change(types.DidChangeTextDocumentParams(text_document=document, content_changes=[whole]))
+
+
+def _here(uri: str, line: int, character: int) -> dict[str, Any]:
+    return {
+        "text_document": types.TextDocumentIdentifier(uri=uri),
+        "position": types.Position(line=line, character=character),
+    }
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "classes.yaml").write_text(CLASS)
+    return tmp_path
+
+
+def test_findings_come_and_go_while_somebody_types(tree: Path) -> None:
+    async def act(client: Any) -> None:
+        uri = _open(client, tree / "pod.yaml", POD)
+        said = await client.told.get()
+        assert (said.uri, said.version) == (uri, 1)
+        (diagnostic,) = [d for d in said.diagnostics if d.code == "unknown-priority-class"]
+        assert diagnostic.source == "forewarn"
+        assert diagnostic.range == types.Range(types.Position(4, 21), types.Position(4, 30))
+        _change(client, uri, 2, POD.replace("gold-clas", "gold-class"))
+        said = await client.told.get()
+        assert (said.version, [d.code for d in said.diagnostics]) == (2, [])
+        _change(client, uri, 3, "a: [}\n")
+        said = await client.told.get()
+        assert [d.code for d in said.diagnostics] == ["parse-error"]
+        client.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
+        assert not (await client.told.get()).diagnostics
+
+    _run(tree, act)
+
+
+def test_a_misspelt_class_has_a_quick_fix(tree: Path) -> None:
+    async def act(client: Any) -> None:
+        uri = _open(client, tree / "pod.yaml", POD)
+        said = await client.told.get()
+        context = types.CodeActionContext(diagnostics=said.diagnostics)
+        where = types.Range(types.Position(4, 22), types.Position(4, 22))
+        params = types.CodeActionParams(types.TextDocumentIdentifier(uri), where, context)
+        (action,) = await client.text_document_code_action_async(params)
+        (edit,) = action.edit.changes[uri]
+        assert (action.kind, edit.new_text) == (types.CodeActionKind.QuickFix, "gold-class")
+        assert edit.range == types.Range(types.Position(4, 21), types.Position(4, 30))
+
+    _run(tree, act)
+
+
+def test_hovering_tells_what_a_class_is_and_which_rule_objects(tree: Path) -> None:
+    async def act(client: Any) -> None:
+        uri = _open(client, tree / "pod.yaml", POD.replace("gold-clas", "gold-class"))
+        await client.told.get()
+        hover = await client.text_document_hover_async(types.HoverParams(**_here(uri, 4, 23)))
+        assert "PriorityClass gold-class: 1000, PreemptLowerPriority (./classes.yaml)" in hover.contents.value
+        assert await client.text_document_hover_async(types.HoverParams(**_here(uri, 0, 0))) is None
+        assert await client.text_document_hover_async(types.HoverParams(**_here(uri, 99, 0))) is None
+        _change(client, uri, 2, POD)
+        await client.told.get()
+        hover = await client.text_document_hover_async(types.HoverParams(**_here(uri, 4, 23)))
+        assert "unknown-priority-class" in hover.contents.value
+
+    _run(tree, act)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "codec", "width"),
+    [(types.PositionEncodingKind.Utf16, "utf-16-le", 2), (types.PositionEncodingKind.Utf8, "utf-8", 1)],
+)
+def test_columns_are_counted_as_the_editor_counts(
+    tree: Path, encoding: types.PositionEncodingKind, codec: str, width: int
+) -> None:
+    spec = "spec: {hostname: '\U0001f600', priorityClassName: gold-clas,\n"
+    text = POD.replace("spec:\n  priorityClassName: gold-clas\n", spec)
+    text = text.replace("c}]\n", "c}]}\n")
+
+    async def act(client: Any) -> None:
+        _open(client, tree / "pod.yaml", text)
+        (diagnostic,) = [d for d in (await client.told.get()).diagnostics if d.code == "unknown-priority-class"]
+        line = text.split("\n")[diagnostic.range.start.line]
+        before = line[: line.index("gold-clas")].encode(codec)
+        assert diagnostic.range.start.character == len(before) // width
+
+    _run(tree, act, encoding)
+
+
+def test_what_is_saved_elsewhere_counts(tree: Path) -> None:
+    async def act(client: Any) -> None:
+        uri = _open(client, tree / "pod.yaml", POD)
+        await client.told.get()
+        (tree / "classes.yaml").write_text(CLASS.replace("gold-class", "gold-clas"))
+        client.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
+        assert not (await client.told.get()).diagnostics
+
+    _run(tree, act)
+
+
+def test_a_configuration_that_cannot_be_read_is_shown_and_ends_nothing(tree: Path) -> None:
+    (tree / ".forewarn.yaml").write_text("nonsense: true\n")
+
+    async def act(client: Any) -> None:
+        assert "nonsense" in await client.shown.get()
+        _open(client, tree / "pod.yaml", "a: [}\n")
+        assert [d.code for d in (await client.told.get()).diagnostics] == ["parse-error"]
+
+    _run(tree, act)

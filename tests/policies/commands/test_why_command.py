@@ -1,0 +1,187 @@
+"""`forewarn why`: which trouble holds for a pod, and what would help."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cli import main
+from tests.builders import Made, make_budget, make_node, make_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+def run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, made: Sequence[Made], *arguments: str
+) -> tuple[int, str, str]:
+    dump = tmp_path / "dump.json"
+    dump.write_text("\n".join(json.dumps(one.obj) for one in made))
+    try:
+        status = main(["why", *arguments, "--cluster", str(dump)])
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def troubles(out: str) -> list[str]:
+    return [trouble["id"] for trouble in json.loads(out)["troubles"]]
+
+
+def priority_class(name: str, value: int, **fields: Any) -> Made:
+    made = Made("scheduling.k8s.io/v1", "PriorityClass", name)
+    made.obj.update(value=value, **fields)
+    return made
+
+
+PENDING = make_pod("new").priority(5).request(cpu="2")
+FULL = [make_node("n1"), make_pod("old").priority(9).request(cpu="4").on("n1")]
+
+
+@pytest.mark.parametrize(
+    ("made", "state", "expected"),
+    [
+        ([PENDING, make_node("n1")], "pending", ["not-tried-yet"]),
+        ([PENDING, *FULL], "pending", ["fits-nowhere"]),
+        ([PENDING], "pending", ["fits-nowhere"]),
+        ([make_pod("new").priority(5).request(cpu="2").spec(preemptionPolicy="Never"), *FULL], "pending",
+         ["never-preempts"]),
+        ([PENDING, make_node("n1"), make_pod("old").request(cpu="4").on("n1")], "pending", ["will-preempt"]),
+        ([make_pod("new").spec(schedulingGates=[{"name": "g"}]), *FULL], "pending", ["gated"]),
+        ([make_pod("new").spec(schedulerName="other"), *FULL], "pending", ["other-scheduler"]),
+        ([make_pod("new").terminating(), *FULL], "pending", ["being-deleted"]),
+        ([make_pod("new").priority(5).spec(priorityClassName="gone"), make_node("n1")], "pending",
+         ["class-gone", "not-tried-yet"]),
+        ([make_pod("new").priority(5).spec(priorityClassName="c"), make_node("n1"), priority_class("c", 7)], "pending",
+         ["class-changed", "not-tried-yet"]),
+        ([make_pod("new").priority(5).request(cpu="4").nominated("n1"), make_node("n1"),
+          make_pod("old").request(cpu="4").on("n1").terminating(preempted=True)], "pending",
+         ["waits-for-termination"]),
+        ([make_pod("new").priority(5).request(cpu="4").nominated("n1"), *FULL], "pending",
+         ["overtaken", "fits-nowhere"]),
+        ([make_pod("new").priority(5).nominated("gone"), make_node("n1")], "pending",
+         ["nominated-node-gone", "not-tried-yet"]),
+        ([make_pod("new").on("n1"), make_node("n1")], "running", []),
+        ([make_pod("new").on("n1").status(phase="Failed"), make_node("n1")], "ended", []),
+        ([make_pod("new").on("n1").terminating(preempted=True), make_node("n1")], "preempted", ["preempted"]),
+    ],
+)  # fmt: skip
+def test_each_trouble_is_told_by_its_id(
+    made: list[Made], state: str, expected: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = run(capsys, tmp_path, made, "default/new", "-o", "json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["state"] == state
+    assert troubles(out) == expected
+    status, out, _ = run(capsys, tmp_path, made, "new", "--fail-on", expected[0] if expected else state)
+    assert status == 1
+    assert out.startswith("default/new (priority ")
+    assert all(f"  {trouble}: " in out for trouble in expected)
+
+
+def victim_world(budget: int | None, *, elsewhere: str = "4") -> list[Made]:
+    """`new` is pushed out of n1, and one of lower priority stays on n2."""
+    stays = make_pod("lower").request(cpu=elsewhere).on("n2").labels(app="lower")
+    return [
+        make_node("n1"),
+        make_node("n2"),
+        make_pod("new").priority(3).request(cpu="4").on("n1").terminating(preempted=True),
+        stays,
+        make_pod("high").priority(9).request(cpu="4").nominated("n1"),
+        *([] if budget is None else [make_budget("b", budget, app="lower")]),
+    ]
+
+
+def test_a_victim_reads_for_whom_and_why_no_lower_one_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, tmp_path, victim_world(0), "default/new")
+    assert "it makes room on n1 for default/high (priority 9, its own is 3)" in out
+    assert "a pod of priority 0 stays on n2: a disruption budget that allows no more speaks for it" in out
+    _, out, _ = run(capsys, tmp_path, victim_world(None), "default/new")
+    assert "a pod of priority 0 stays on n2: 1 pod would have had to go there, which costs no less" in out
+    made = victim_world(None)
+    made[1].spec(unschedulable=True)
+    _, out, _ = run(capsys, tmp_path, made, "default/new")
+    assert "that node cannot be cleared for default/high (node(s) were unschedulable)" in out
+    made = [*victim_world(None, elsewhere="2"), make_pod("other").priority(5).request(cpu="2").on("n2")]
+    _, out, _ = run(capsys, tmp_path, made, "default/new")
+    assert "a pod of priority 5 would have had to go there too" in out
+
+
+@pytest.mark.parametrize(
+    ("classes", "trouble"),
+    [
+        ([priority_class("c", 9, globalDefault=True)], ["preempted-for-the-default"]),
+        ([priority_class("c", 9)], []),
+        ([], ["preempted-for-a-class-that-is-gone"]),
+    ],
+)
+def test_a_priority_that_nobody_may_have_meant_is_told(
+    classes: list[Made], trouble: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [*victim_world(None), *classes]
+    made[4].spec(priorityClassName="c")
+    made = [one for one in made if one.obj["metadata"]["name"] != "lower"]
+    _, out, _ = run(capsys, tmp_path, made, "default/new", "-o", "json")
+    assert troubles(out) == ["preempted", *trouble]
+
+
+def test_the_class_with_which_it_would_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = [PENDING, *FULL, priority_class("seven", 7), priority_class("ten", 10)]
+    _, out, _ = run(capsys, tmp_path, made, "default/new")
+    assert "    help: with class ten (10) it would push 1 pod out of n1\n" in out
+    assert "    1 node: too little cpu" in out
+
+
+def test_who_is_ahead_in_the_queue_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = [PENDING, make_node("n1"), make_pod("ahead").priority(9)]
+    _, out, _ = run(capsys, tmp_path, made, "default/new")
+    assert "    help: 1 pending pod of higher priority comes first: default/ahead" in out
+
+
+def event(reason: str, message: str, name: str = "new") -> Made:
+    made = Made("v1", "Event", f"{name}.{reason}", "default")
+    about = {"kind": "Pod", "namespace": "default", "name": name}
+    made.obj.update(involvedObject=about, reason=reason, message=message)
+    return made
+
+
+def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "message": "0/1 \x1b[31mnodes"}
+    pending = make_pod("new").status(conditions=[condition])
+    many = [event(f"Reason{number}", "x" * 1000) for number in range(50)]
+    other = event("FailedScheduling", "of another pod", "other")
+    status, out, _ = run(capsys, tmp_path, [pending, make_node("n1"), *many, other], "default/new")
+    quoted = [line for line in out.splitlines() if " says: " in line]
+    assert status == 0
+    assert len(quoted) == 6
+    assert all(len(line) < 330 for line in quoted)
+    assert "\x1b" not in out
+    assert "of another pod" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["default/none"], 3, "forewarn why: default/none: no such pod in the cluster (write NAMESPACE/NAME)"),
+        (["none", "-n", "team"], 3, "forewarn why: team/none: no such pod in the cluster; used up in its namespace"),
+        ([], 2, "the following arguments are required"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(
+    arguments: list[str], status: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quota = Made("v1", "ResourceQuota", "q", "team").status(hard={"pods": "2"}, used={"pods": "2"})
+    found, _, err = run(capsys, tmp_path, [make_node("n1"), quota], *arguments)
+    assert found == status
+    assert message in err
+
+
+def test_without_a_cluster_there_is_nothing_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["why", "a/b"])
+    assert ended.value.code == 2
+    assert "--cluster is missing" in capsys.readouterr().err

@@ -1,0 +1,266 @@
+"""`-o html` and `-o svg`: one file, nothing from elsewhere, whatever names there are; and what it shows is true."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from itertools import pairwise
+from math import inf
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from policies.cli import main
+from policies.render.html.node_data import node_data
+from policies.simulation.scenario import read_node
+from policies.whatif.node_bands import MOST_BANDS, WHOLE, NodeBands
+from policies.whatif.occupancy import BEFORE, GONE, HERE, NodeChange, Occupancy, Stay
+from tests.builders import make_node, make_pod
+
+SHOWN = "docs/whatif/cluster.yaml"
+VOID = {"meta", "input", "br"}
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "a'b&lt;c\u202edaer",
+    "https://example.com/x",
+    "\x00\x1b[31m\nline",
+)
+
+
+def page(capsys: pytest.CaptureFixture[str], *arguments: str, command: str = "whatif") -> str:
+    assert main([command, *arguments, "-o", "html"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+class Elements(HTMLParser):
+    """Every start tag with its attributes, and texts by tag; raises where an element is not closed in its turn."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self._open[-1] if self._open else "", data))
+
+
+def drawn(text: str) -> Any:
+    return json.loads(text.partition('id="nodes-data">')[2].partition("</script>")[0])
+
+
+def bytes_of(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def last_of(data: Any) -> tuple[list[int], list[int]]:
+    """Shares and states after all frames, as the script comes to them."""
+    row = len(data["bands"]) * 4
+    shares, states = list(bytes_of(data["start"]["shares"])), list(bytes_of(data["start"]["states"]))
+    for frame in data["frames"]:
+        new, how = bytes_of(frame["shares"]), bytes_of(frame["states"])
+        for place, node in enumerate(np.frombuffer(bytes_of(frame["where"]), "<u4").tolist()):
+            shares[node * row : (node + 1) * row] = new[place * row : (place + 1) * row]
+            states[node] = how[place]
+    return shares, states
+
+
+def test_what_is_drawn_is_the_state_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
+    data = drawn(page(capsys, "zone", "a", "--cluster", SHOWN))
+    assert data["names"] == ["a-1", "a-2", "b-1", "b-2"]
+    assert data["zones"] == ["a", "b"]
+    assert data["bands"] == ["batch · 100", "gold · 100000"]
+    lasts = [75, 0, 0, 0, 100, 0, 0, 0]
+    doomed = [0, 0, 75, 0, 100, 0, 0, 0]
+    assert list(bytes_of(data["start"]["shares"])) == lasts * 2 + doomed * 2
+    shares, states = last_of(data)
+    assert states == [GONE, GONE, HERE, HERE]
+    assert shares[16:] == [0, 0, 0, 0, WHOLE, 0, 0, 0] * 2
+    assert shares[:16] == [0] * 16
+    assert data["groups"] == ["shop/web", "reports/nightly"]
+    web, nightly = 0, 1
+    assert data["pods"][2] == [[nightly, 1, web, 1], [nightly, -1, web, 1]]
+    assert data["pushes"] == {"2": ["shop/web", "reports/nightly", 1], "3": ["shop/web", "reports/nightly", 1]}
+    assert data["frames"][-1]["label"] == "after"
+
+
+def check_alone(text: str) -> Elements:
+    """Nothing from elsewhere, and only what the policy names."""
+    read = Elements(text)
+    policies = [tag["content"] for name, tag in read.tags if tag.get("http-equiv") == "Content-Security-Policy"]
+    assert len(policies) == 1
+    policy = policies[0] or ""
+    assert policy.startswith("default-src 'none'; ")
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    styles = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    assert len(scripts) == len(styles) == 1
+    for kind, body in (("script", scripts[0]), ("style", styles[0])):
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+        assert "http" not in body
+    assert "url(" not in styles[0]
+    assert "innerHTML" not in scripts[0]
+    for name, attributes in read.tags:
+        assert name not in {"img", "link", "iframe", "object", "embed", "base", "form"}
+        assert not {key for key in attributes if key.startswith("on") or key in {"src", "style", "action"}}
+        assert (attributes.get("href") or "#").startswith("#")
+    return read
+
+
+def test_the_page_needs_nothing_from_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    read = check_alone(page(capsys, "zone", "a", "--cluster", SHOWN))
+    ids = [tag["id"] for _, tag in read.tags if "id" in tag]
+    assert len(ids) == len(set(ids))
+    for _, tag in read.tags:
+        for reference in ("aria-labelledby", "aria-describedby", "for"):
+            assert tag.get(reference, ids[0]) in ids
+
+
+def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = [make_node(f"n{name}").label("topology.kubernetes.io/zone", name).obj for name in HOSTILE]
+    for name in HOSTILE:
+        pod = make_pod(f"p{name}").priority(5).request(cpu="3").on(f"n{name}").metadata(namespace=name)
+        pod.obj["spec"]["priorityClassName"] = name
+        items.append(pod.obj)
+    push = [make_pod(f"q{name}").priority(50).request(cpu="3").metadata(namespace=name).obj for name in HOSTILE]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    events = json.dumps([{"create": pod} for pod in push])
+    (tmp_path / "events.json").write_text(events)
+    arguments = ("--events", str(tmp_path / "events.json"), "--cluster", str(tmp_path / "cluster.json"))
+    text = page(capsys, *arguments, command="simulate")
+    read = check_alone(text)
+    assert sum(name == "script" for name, _ in read.tags) == 2
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", text)
+    data = drawn(text)
+    assert len(data["names"]) == len(HOSTILE)
+    assert any(HOSTILE[0] in name for name in data["names"])
+    assert sum(sum(flat[2::3]) for flat in data["pushes"].values()) == len(HOSTILE)
+    assert any(tag == "th" and "<script>" in told for tag, told in read.texts)
+
+
+class Watched(Occupancy):
+    """An occupancy that somebody made up."""
+
+    def __init__(self, names: list[str], stays: list[Stay]) -> None:
+        self.nodes = {name: read_node(make_node(name).obj) for name in names}
+        self.node_changes = [NodeChange(BEFORE, name, HERE) for name in names]
+        self._made = stays
+
+    @property
+    def stays(self) -> list[Stay]:
+        return self._made
+
+
+def stay(number: int, node: str, priority: int, start: float = BEFORE, end: float = inf) -> Stay:
+    group = f"team-{number % 20}/a-workload-of-usual-length-{number % 600}"
+    return Stay(f"x/p-{number}", node, group, "x", priority, f"c{priority}", 100, 2**28, start, end)
+
+
+@pytest.mark.parametrize("priorities", [1, 7, 8, 9, 1000])
+def test_however_many_priorities_there_are_a_few_bands_hold_them_in_order(priorities: int) -> None:
+    stays = [stay(number, "a", number % priorities - 5) for number in range(3000)]
+    bands = NodeBands(Watched(["a"], stays), []).bands
+    assert len(bands) == min(priorities, MOST_BANDS)
+    assert bands[0].least == -5
+    assert bands[-1].most == priorities - 6
+    assert all(one.most < other.least for one, other in pairwise(bands))
+
+
+def large(nodes: int, pods: int) -> dict[str, Any]:
+    """Full nodes; of a third of the pods each goes, to another node."""
+    names = [f"ip-10-{number // 250}-{number % 250}.eu-west-1.compute.internal" for number in range(nodes)]
+    stays = []
+    for number in range(pods):
+        node, other = names[number % nodes], names[(number * 7) % nodes]
+        moves = number % 3 == 0
+        until = float(number % 90) if moves else inf
+        stays.append(stay(number, node, number % 5 * 100, end=until))
+        if moves:
+            stays.append(stay(number, other, number % 5 * 100, start=until))
+    return node_data(NodeBands(Watched(names, stays), []), [])
+
+
+def test_a_large_cluster_is_told_in_two_megabytes() -> None:
+    data = large(5000, 150_000)
+    assert len(json.dumps(data, separators=(",", ":"))) < 1.8e6
+    assert len(data["names"]) == 5000
+    assert data["frames"][-1]["label"] == "after"
+    assert sum(map(len, (frame["shares"] for frame in data["frames"]))) < 1e6
+
+
+def test_what_is_too_large_to_draw_is_said() -> None:
+    data = large(20_100, 21_000)
+    assert (len(data["names"]), data["notDrawn"]) == (20_000, 100)
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_the_picture_of_the_readme_is_what_the_command_draws(capsys: pytest.CaptureFixture[str]) -> None:
+    """`forewarn whatif zone a --cluster docs/whatif/cluster.yaml -o svg > docs/whatif/zone-a.svg`."""
+    assert main(["whatif", "zone", "a", "--cluster", SHOWN, "-o", "svg"]) == 0
+    assert capsys.readouterr().out == Path("docs/whatif/zone-a.svg").read_text()
+    assert "docs/whatif/zone-a.svg" in Path("README.md").read_text()
+
+
+def test_a_picture_of_hostile_names_is_xml_with_these_as_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [make_node(f"n{name}").label("topology.kubernetes.io/zone", name).obj for name in HOSTILE]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    arguments = ["node", f"n{HOSTILE[0]}", "--cluster", str(tmp_path / "cluster.json"), "-o", "svg"]
+    assert main(["whatif", *arguments]) == 0
+    root = ElementTree.fromstring(capsys.readouterr().out)
+    kinds = {element.tag.removeprefix(SVG) for element in root.iter()}
+    assert kinds == {"svg", "title", "style", "pattern", "path", "rect", "g", "text"}
+    assert any("<script>" in (element.text or "") for element in root.iter(f"{SVG}text"))
+    assert sum(element.get("class") == "gone" for element in root.iter()) == 2
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--virtual-time-budget=2000",
+)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_a_browser_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "page.html").write_text(page(capsys, "zone", "a", "--cluster", SHOWN))
+    assert CHROMIUM is not None
+    command = [
+        CHROMIUM,
+        *QUIET,
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--dump-dom",
+        f"file://{tmp_path}/page.html",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "data-drawn=" in done.stdout
+    assert len(re.findall('role="option"', done.stdout)) == 4
+    assert 'aria-label="b-1: 88 % of cpu requested, pods that will be pushed out"' in done.stdout

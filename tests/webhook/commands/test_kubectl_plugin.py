@@ -1,0 +1,146 @@
+"""`kubectl forewarn`: which cluster and which namespace, by kubectl's rules; and what its completion answers."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from policies.cli import COMMANDS
+from policies.commands.completion import options_of
+from webhook.commands.kubectl_plugin import choices, complete, main, split, translated
+
+CONFIG = {
+    "current-context": "staging",
+    "contexts": [
+        {"name": "staging", "context": {"cluster": "s", "namespace": "shop"}},
+        {"name": "production", "context": {"cluster": "p"}},
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "config"
+    path.write_text(json.dumps(CONFIG))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    return path
+
+
+def forewarn(line: str) -> str:
+    return shlex.join(translated(split(shlex.split(line))))
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("preempt -f x.yaml", "preempt -f x.yaml --cluster live: --namespace shop"),
+        ("preempt -f x.yaml -n web", "preempt -f x.yaml --cluster live: --namespace web"),
+        ("-nweb preempt -f x.yaml", "preempt -f x.yaml --cluster live: --namespace web"),
+        ("-n=web preempt -f x.yaml", "preempt -f x.yaml --cluster live: --namespace web"),
+        ("preempt --namespace=web -f x.yaml", "preempt -f x.yaml --cluster live: --namespace web"),
+        ("preempt -f x --context production", "preempt -f x --cluster live:production --namespace default"),
+        ("preempt -f x --context=nowhere -o json", "preempt -f x -o json --cluster live:nowhere --namespace default"),
+        ("preempt -f x --cluster dump.json", "preempt -f x --cluster dump.json --namespace default"),
+        ("preempt --batch cases", "preempt --batch cases --namespace default"),
+        ("whatif zone a", "whatif zone a --cluster live: --namespace shop"),
+        ("lint -- -n", "lint --cluster live: --namespace shop -- -n"),
+        ("audit", "audit --cluster live:"),
+        ("why web-0 -o json", "why web-0 -o json --cluster live: --namespace shop"),
+        ("risk", "risk --cluster live:"),
+        ("risk -n web", "risk --cluster live: --namespace web"),
+        ("snapshot -o d --context production", "snapshot -o d --context production"),
+        ("explain unknown-priority-class", "explain unknown-priority-class"),
+        ("headroom --help", "headroom --help"),
+        ("--version", "--version"),
+        ("", ""),
+    ],
+)
+def test_what_a_command_line_stands_for(line: str, command: str) -> None:
+    assert forewarn(line) == command
+
+
+def test_kubeconfigs_are_merged_as_kubectl_merges_them(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first file that names a current context decides; contexts come from all."""
+    first = tmp_path / "first"
+    first.write_text("current-context: mine\npreferences: {}\n")
+    last = tmp_path / "last"
+    last.write_text("current-context: staging\ncontexts: [{name: mine, context: {namespace: blog}}]\n")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{first}:{config}:{last}")
+    assert forewarn("headroom -f x").endswith("--namespace blog")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "contexts: 5",
+        "contexts: [5, {name: staging, context: 5}]\ncurrent-context: staging",
+        "{",
+        "\0",
+        "a: *a",
+    ],
+)
+def test_a_kubeconfig_that_makes_no_sense_is_left_to_the_command(config: Path, text: str) -> None:
+    config.write_text(text)
+    assert forewarn("headroom -f x") == "headroom -f x --cluster live: --namespace default"
+
+
+def test_a_flag_without_its_value_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["headroom", "--context"]) == 2
+    assert capsys.readouterr().err == "kubectl forewarn: --context is the last word: its value is missing\n"
+
+
+def test_kubeconfig_is_where_the_cluster_is_looked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other"
+    other.write_text("{}")
+    assert main(["audit", "--kubeconfig", str(other)]) == 3
+    assert str(other) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["headroom", "--context", "p"], ["production"]),
+        (["headroom", "--output", ""], ["text", "json", "markdown"]),
+        (["preempt", "--fail-on", "p"], ["preemption", "pending"]),
+        (["-n", "a", "headroom", "--at"], ["--at-least"]),
+        (["headroom", "--kubec"], ["--kubeconfig"]),
+        (["nonsense", "--"], []),
+        (["preempt", "-f", ""], []),
+    ],
+)
+def test_what_may_come_next(words: list[str], found: list[str]) -> None:
+    assert choices(words)[0] == found
+
+
+def test_kubectl_reads_the_answers_of_completion(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each choice, a tab before what it means; last a directive."""
+    assert complete([""]) == 0
+    *lines, directive = capsys.readouterr().out.splitlines()
+    assert [line.partition("\t")[0] for line in lines] == [c for c in COMMANDS if c != "completion"]
+    assert directive == ":4"
+    assert complete(["preempt", "-f", ""]) == 0
+    assert capsys.readouterr().out == ":0\n"
+
+
+def test_k9s_calls_commands_that_there_are() -> None:
+    plugins = yaml.safe_load(Path("manifests/k9s/plugins.yaml").read_text())["plugins"]
+    assert len({plugin["shortCut"] for plugin in plugins.values()}) == len(plugins)
+    for plugin in plugins.values():
+        assert {"shortCut", "description", "scopes", "command", "background", "args"} == set(plugin)
+        said = shlex.split(plugin["args"][-1].partition("|")[0])
+        assert said[:2] == ["kubectl", "forewarn"]
+        assert translated(split(said[2:]))[0] in COMMANDS
+
+
+def test_every_command_that_takes_a_cluster_gets_the_one_of_kubectl() -> None:
+    taking = {name for name, it in COMMANDS.items() if name != "completion" and "--cluster" in options_of(it)}
+    asked = {name for name in COMMANDS if "live:" in translated(split([name]))}
+    assert asked == taking - {"serve"} | {"whatif"}, "whatif has the option behind each of its questions"
