@@ -114,11 +114,14 @@ class _Values(ValuesView[V]):
 
 
 class Table(Generic[K, V]):
-    """A mutable mapping with one owner. A change after `freeze` copies one shard, not the table."""
+    """A mutable mapping with one owner. A change after `freeze` copies one shard, not the table.
+
+    Shards that nothing was put into are one and the same: most tables of a small cluster stay empty.
+    """
 
     def __init__(self, shards: int = _SHARDS) -> None:
-        self._shards: list[_Shard[K, V]] = [_Shard() for _ in range(shards)]
-        self._shared = bytearray(shards)
+        self._shards: list[_Shard[K, V]] = [_Shard()] * shards
+        self._shared = bytearray(b"\1" * shards)
         self._length = 0
         self._frozen: FrozenTable[K, V] | None = None
 
