@@ -92,17 +92,31 @@ def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics 
         return {"configError": str(refused)}
 
 
-def prediction_of_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> Prediction:
+def prediction_of_case(
+    case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT, cache: Cache | None = None
+) -> Prediction:
     """What becomes of its pod: a case has lists of objects, the pod, and it may have a scheduler's configuration.
 
+    `cache`: what `cache_of_case` made of the same case, maybe by other semantics: to ask about several releases.
     Raises InvalidObject, InvalidConfiguration and ValueError.
     """
-    from policies.cluster import Cache, predict
+    from policies.cluster import predict
 
     pod = case.get("pod")
     if not isinstance(pod, dict):
         raise ValueError(f"pod must be an object, not {json_type(pod)}")
-    cache = Cache(semantics=_semantics(case, semantics))
+    own = _semantics(case, semantics)
+    if cache is None:
+        cache = cache_of_case(case, count_nominated=count_nominated)
+    cache.semantics = own
+    return predict(cache.snapshot(), _typed(pod, "pods"), reasons=True)
+
+
+def cache_of_case(case: ApiObject, *, count_nominated: bool) -> Cache:
+    """The cluster of a case. Raises InvalidObject and ValueError."""
+    from policies.cluster import Cache
+
+    cache = Cache()
     for key, objects in case.items():
         if isinstance(objects, list):
             for obj in objects:
@@ -111,7 +125,7 @@ def prediction_of_case(case: ApiObject, *, count_nominated: bool, semantics: Sem
                     cache.add(typed)
         elif key not in ("id", "pod", "config") and objects is not None:
             raise ValueError(f"{key} must be a list, not {json_type(objects)}")
-    return predict(cache.snapshot(), _typed(pod, "pods"), reasons=True)
+    return cache
 
 
 def _semantics(case: ApiObject, semantics: Semantics) -> Semantics:

@@ -14,11 +14,12 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from policies.commands.preempt import cache_of_case
 from policies.releases import Release, known_minor
 from policies.semantics import KNOWN_MINORS
 from tests.oracle.compare import NOT_ANSWERED, disagreements
@@ -100,7 +101,10 @@ def journal(path: Path) -> list[Chunk]:
 
 
 def rounds(options: argparse.Namespace, minors: list[str], suites: list[str]) -> Iterator[Chunk]:
-    """The chunks that are not done yet, one of each suite and release a round."""
+    """The chunks that are not done yet, one of each suite and release a round.
+
+    Releases that are equally far are asked together: most of the work is to make the cases and to read them.
+    """
     done = Counter[tuple[str, str]]()
     for chunk in journal(options.journal):
         done[chunk.minor, chunk.suite] += chunk.cases
@@ -109,16 +113,16 @@ def rounds(options: argparse.Namespace, minors: list[str], suites: list[str]) ->
         went_on = False
         for suite in suites:
             wanted = options.count or SUITES[suite].wanted
-            for minor in minors:
-                first = done[minor, suite]
-                if first >= wanted or (program := oracle(options.oracles, minor, lacking)) is None:
-                    continue
-                chunk = run(program, minor, suite, first, min(options.chunk, wanted - first))
-                with options.journal.open("a") as out:
-                    out.write(json.dumps(chunk._asdict()) + "\n")
-                done[minor, suite] += chunk.cases
-                went_on = True
-                yield chunk
+            found = {minor: oracle(options.oracles, minor, lacking) for minor in minors if done[minor, suite] < wanted}
+            programs = {minor: program for minor, program in found.items() if program is not None}
+            for first in sorted({done[minor, suite] for minor in programs}):
+                together = {minor: program for minor, program in programs.items() if done[minor, suite] == first}
+                for chunk in run(together, suite, first, min(options.chunk, wanted - first)):
+                    with options.journal.open("a") as out:
+                        out.write(json.dumps(chunk._asdict()) + "\n")
+                    done[chunk.minor, suite] += chunk.cases
+                    went_on = True
+                    yield chunk
         if not went_on:
             return
 
@@ -135,28 +139,30 @@ def oracle(where: Path, minor: str, lacking: set[str]) -> Path | None:
     return found[-1] if found else None
 
 
-def run(program: Path, minor: str, name: str, first: int, count: int) -> Chunk:
-    suite, semantics = SUITES[name], Release(known_minor(minor), {}, None).semantics()
+def run(programs: Mapping[str, Path], name: str, first: int, count: int) -> list[Chunk]:
+    """The same cases, answered by the oracles of some releases (minor -> program)."""
+    suite = SUITES[name]
     numbers = range(first, first + count)
     cases = [make_case(suite.seed, n, suite.kinds[n % len(suite.kinds)], configured=suite.configured) for n in numbers]
-    answers = ask(program, cases)
-    either = 0
-    unanswered: list[list[Any]] = []
-    wrong: list[list[Any]] = []
-    for number, case, want in zip(numbers, cases, answers, strict=True):
-        if want.get("error", "").startswith(NOT_ANSWERED):
-            unanswered.append([number, case["id"], want["error"][:200]])
-            continue
-        found = next(disagreements(case, want, semantics), None)
-        if found is None:
-            continue
-        if any(not any(disagreements(case, again, semantics)) for again in ask(program, [case] * AGAIN)):
-            either += 1
-            continue
-        part, expects, has = found
-        wrong.append([number, case["id"], part, json.dumps(expects)[:400], json.dumps(has)[:400]])
-    agree = count - either - len(unanswered) - len(wrong)
-    return Chunk(minor, name, first, count, agree, either, unanswered, wrong)
+    chunks = {minor: Chunk(minor, name, first, count, 0, 0, [], []) for minor in programs}
+    answers = {minor: ask(program, cases) for minor, program in programs.items()}
+    semantics = {minor: Release(known_minor(minor), {}, None).semantics() for minor in programs}
+    for place, (number, case) in enumerate(zip(numbers, cases, strict=True)):
+        cache = cache_of_case(case, count_nominated=True)
+        for minor, program in programs.items():
+            chunk, want = chunks[minor], answers[minor][place]
+            if want.get("error", "").startswith(NOT_ANSWERED):
+                chunk.unanswered.append([number, case["id"], want["error"][:200]])
+                continue
+            found = next(disagreements(case, want, semantics[minor], cache), None)
+            if found is None:
+                chunks[minor] = chunk._replace(agree=chunk.agree + 1)
+            elif any(not any(disagreements(case, again, semantics[minor])) for again in ask(program, [case] * AGAIN)):
+                chunks[minor] = chunk._replace(either=chunk.either + 1)
+            else:
+                part, expects, has = found
+                chunk.wrong.append([number, case["id"], part, json.dumps(expects)[:400], json.dumps(has)[:400]])
+    return list(chunks.values())
 
 
 def ask(program: Path, cases: list[Any]) -> list[Any]:

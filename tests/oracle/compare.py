@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from policies.cluster import Cache
 from policies.commands.preempt import prediction_of_case
 from policies.releases import Release, known_minor
 from policies.scheduling.configuration import InvalidConfiguration
@@ -67,11 +68,11 @@ def opened(path: str) -> TextIO:
     return gzip.open(path, "rt") if path.endswith(".gz") else open(path)
 
 
-def disagreements(case: Any, want: Any, semantics: Semantics) -> Iterator[Part]:
-    """What differs: (part, what the oracle says, what forewarn says)."""
+def disagreements(case: Any, want: Any, semantics: Semantics, cache: Cache | None = None) -> Iterator[Part]:
+    """What differs: (part, what the oracle says, what forewarn says). `cache`: the case's, where it was read before."""
     refused = bool(want.get("configError"))
     try:
-        walked = prediction_of_case(case, count_nominated=True, semantics=semantics)
+        walked = prediction_of_case(case, count_nominated=True, semantics=semantics, cache=cache)
     except InvalidConfiguration as error:
         if not refused:
             yield "refused", None, str(error)
