@@ -20,6 +20,7 @@ from policies.kube_apiserver.validation.strict import unknown_field_texts
 from policies.objects.fields import at, group_kind
 from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import Options
+from policies.semantics import KNOWN_MINORS
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import clean, columns, complain
 
@@ -46,15 +47,16 @@ def main(arguments: Sequence[str]) -> int:
         limited = load_limited_resources(given.admission_config) if given.admission_config else ()
     except ConfigError as fault:
         return _complain(fault, USAGE)
-    options = Options(limited_resources=limited)
     release = release_of(given, parser)
+    options = Options(limited_resources=limited, minor=release.minor)
     try:
         if given.batch:
             return run_batch(given.batch, partial(answer_case, options=options), _decode)
-        cluster = settle(load_cluster(*given.cluster) if given.cluster else Cache(), release).snapshot()
+        cache = settle(load_cluster(*given.cluster) if given.cluster else Cache(), release)
     except SourceError as fault:
         return _complain(fault, FAILED)
-    return _files(given, cluster, options)
+    told = cache.told_minor if cache.told_minor in KNOWN_MINORS else None
+    return _files(given, cache.snapshot(), options._replace(minor=release.minor or told))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,7 +103,7 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
     answers = dry_run_apply((subject for _, subject in subjects), cluster, options, now=time(), strict=strict)
     for (path, _), (subject, answer) in zip(subjects, answers, strict=True):
         if given.validate == "warn" and answer.allowed:
-            _warn(subject)
+            _warn(subject, options.minor)
         if answer.allowed and group_kind(subject.object) not in _JUDGED:
             unjudged += 1
         elif answer.allowed:
@@ -117,9 +119,9 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
     return status
 
 
-def _warn(subject: ReviewedObject) -> None:
+def _warn(subject: ReviewedObject, minor: int | None) -> None:
     """The API server's warnings, as kubectl prints them."""
-    for warning in unknown_field_texts(subject.object):
+    for warning in unknown_field_texts(subject.object, minor):
         print(clean(f"Warning: {warning}", color=False), file=sys.stderr)  # noqa: T201
 
 

@@ -65,17 +65,18 @@ def dry_run(
 
     UPDATE needs `subject.old`; where it is absent, the cluster's object stands in. `now`: seconds since 1970, for pods
     that are past their deletion. `strict`: `fieldValidation=Strict`, which kubectl asks for: unknown fields are
-    refused.
+    refused, of `options.minor` where that is given, else those that no known release has.
     """
+    options = options or Options()
     kind = kind_of(subject.object or subject.old or NOTHING)
     try:
         if kind is None and strict:
-            check_fields(subject)
+            check_fields(subject, options.minor)
         if kind is None or (subject.subresource and not (kind is PODS and subject.subresource == "resize")):
             return _accepted(subject.operation is not Operation.CREATE)
         if subject.operation in (Operation.DELETE, Operation.CONNECT):
             return _delete(kind, subject, cluster)
-        request = decode(kind, subject, cluster, options or Options(), now, strict=strict)
+        request = decode(kind, subject, cluster, options, now, strict=strict)
         if subject.subresource:
             return _quota(request, _prepared_pod(request, request.obj), Pods(now))
         return _STAGES[kind.kind](request)

@@ -103,7 +103,7 @@ def decode(
     if fault:
         raise Refused(400, f'{plain} in version "v1" cannot be handled as a {plain}: {fault.text}')
     if strict:
-        check_fields(subject)
+        check_fields(subject, options.minor)
     metadata: ApiObject = obj.get("metadata") or NOTHING
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
     namespace = (metadata.get("namespace") or subject.namespace or kinds.DEFAULT_NAMESPACE) if kind.namespaced else ""
@@ -116,9 +116,9 @@ def decode(
     return DecodedRequest(kind, completed, old, name, given_name, namespace, cluster, options, now)
 
 
-def check_fields(subject: ReviewedObject) -> None:
+def check_fields(subject: ReviewedObject, minor: int | None) -> None:
     """Raises Refused where there are fields that its kind does not have. Source: handlers/create.go and patch.go."""
-    error = strict_error(subject.object)
+    error = strict_error(subject.object, minor)
     if error and subject.operation is Operation.UPDATE:
         raise Refused(422, f' "" is invalid: patch: Invalid value: "map[...]": {error}')
     if error:

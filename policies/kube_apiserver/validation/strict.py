@@ -75,21 +75,21 @@ def _unknown(value: Any, name: str, minor: int | None, path: Path) -> Iterator[U
                 yield from _unknown(item, inner, minor, (*path, key, entry))
 
 
-def unknown_field_texts(obj: ApiObject) -> list[str]:
-    """What the API server says of each such field: at most a hundred, each once.
+def unknown_field_texts(obj: ApiObject, minor: int | None = None) -> list[str]:
+    """What the API server of this minor says of each such field: at most a hundred, each once.
 
     kubectl sends the keys of an object in the order of their bytes, and so the server names them.
     """
     from policies.kube_apiserver.validation.field_errors import go_quote  # the linter starts without it
 
-    found = sorted(unknown_fields(obj), key=lambda unknown: _sent_order(unknown.path))
+    found = sorted(unknown_fields(obj, minor), key=lambda unknown: _sent_order(unknown.path))
     texts = dict.fromkeys(f"unknown field {go_quote(_shown(unknown.path))}" for unknown in found)
     return list(islice(texts, _MOST_ERRORS))
 
 
-def strict_error(obj: ApiObject) -> str:
-    """The API server's `strict decoding error`; empty where it has none."""
-    texts = unknown_field_texts(obj)
+def strict_error(obj: ApiObject, minor: int | None = None) -> str:
+    """The `strict decoding error` of this minor's API server; empty where it has none."""
+    texts = unknown_field_texts(obj, minor)
     return "strict decoding error: " + ", ".join(texts) if texts else ""
 
 

@@ -117,6 +117,27 @@ def test_dry_run_answers_as_kubectl_prints_it(tmp_path: Path, capsys: pytest.Cap
     assert "unknown" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("flags", "status"), [([], 0), (["--kubernetes-version", "1.35"], 0), (["--kubernetes-version", "1.36"], 1)]
+)
+def test_dry_run_refuses_what_the_release_that_was_named_does_not_know(
+    flags: list[str], status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(deployment(template={"spec": {"workloadRef": {"name": "w"}}})))
+    assert main(["dry-run", "-f", str(path), *flags]) == status
+    assert ('unknown field "spec.template.spec.workloadRef"' in capsys.readouterr().err) == bool(status)
+
+
+def test_dry_run_goes_by_what_the_cluster_says_that_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, dump = tmp_path / "a.json", tmp_path / "version.json"
+    path.write_text(json.dumps(deployment(template={"spec": {"workloadRef": {}}})))
+    for version, status in (("v1.35.8", 0), ("v1.36.3", 1), ("v1.99.0", 0)):
+        dump.write_text(json.dumps({"serverVersion": {"gitVersion": version}}))
+        assert main(["dry-run", "-f", str(path), "--cluster", str(dump)]) == status, version
+    assert "workloadRef" in capsys.readouterr().err
+
+
 def test_a_wrong_type_is_told_before_unknown_fields(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {priority: x, priorityClass: y}\n")
