@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from policies.commands.lint_ahead import read_ahead
 from policies.groups import Grouping, Member, grouped, matches
 from policies.kinds import LINTED, POD, PRIORITY_CLASS, RESOURCE_QUOTA
-from policies.manifests import read
+from policies.manifests import BROKEN, named_kinds, read
 from policies.objects.fields import group_kind
 from policies.objects.reviewed_object import FileDiagnostic, Operation, ReviewedObject
 from policies.sources import SourceError, find_files, read_file
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from policies.suppressions import Suppression
 
 EXCLUDED: Final = "excluded file"
+UNTYPED: Final = "unreadable file without a kind"
+TEMPLATE: Final = "template of other kinds"
 KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
@@ -114,6 +116,9 @@ def _read(
             given.unreadable.append(str(fault))
             return
         reading = read(content, file.name, wanted, namespace=namespace)
+        if file.tree and (what := _no_manifest(reading, content, wanted)):
+            given.leave_out(file.path, what)
+            return
     given.sources[file.name] = file
     place = file.called or file.path
     given.members += (Member(subject, place, reported) for subject in reading.subjects)
@@ -132,6 +137,19 @@ def _read(
     given.skipped.update(reading.skipped)
     if file.is_stream:
         given.texts[file.name] = content
+
+
+def _no_manifest(reading: Reading, content: bytes, wanted: frozenset[str]) -> str:
+    """What a file is that cannot be read and was never meant to be judged; empty where it may have been."""
+    broken = {diagnostic.rule for diagnostic in reading.diagnostics} & BROKEN
+    if not broken or reading.objects:
+        return ""
+    named = named_kinds(content)
+    if not named:
+        return UNTYPED
+    ours = {"", *(kind.rpartition("/")[2] for kind in wanted)}
+    is_ours = any(kind in ours or kind.endswith("List") for kind in named)
+    return "" if is_ours or "parse-error" in broken else TEMPLATE
 
 
 def as_updates(group: Group, cluster: ClusterSnapshot | None) -> Group:

@@ -2,7 +2,20 @@
 
 from policies.manifests.documents import Fault
 from policies.manifests.object_finder import NO_KIND, filled_in, items_of
-from policies.manifests.reading import MAX_FILE, Reading, read
+from policies.manifests.reading import BROKEN, MAX_FILE, Reading, read
+from policies.manifests.sniff import named_kinds
 from policies.manifests.values import Value, values
 
-__all__ = ["MAX_FILE", "NO_KIND", "Fault", "Reading", "Value", "filled_in", "items_of", "read", "values"]
+__all__ = [
+    "BROKEN",
+    "MAX_FILE",
+    "NO_KIND",
+    "Fault",
+    "Reading",
+    "Value",
+    "filled_in",
+    "items_of",
+    "named_kinds",
+    "read",
+    "values",
+]

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 MAX_FILE: Final = 64 * 1024 * 1024
 """No file of manifests is longer; reading one that is would take more memory than a linter should."""
 
-_BROKEN: Final = frozenset(("parse-error", "template-braces"))
+BROKEN: Final = frozenset(("parse-error", "template-braces"))
+"""Rules that say of a document that it could not be read."""
 
 
 class Reading(NamedTuple):
@@ -161,7 +162,7 @@ class _FileReader:
         other = _FileReader(self._file, self._finder.fork())
         column = start - text.rfind("\n", 0, start) - 1
         other.yaml(text[start:].encode(), text.count("\n", 0, start), column)
-        if self._file.endswith(".json") and any(diagnostic.rule in _BROKEN for diagnostic in other._diagnostics):
+        if self._file.endswith(".json") and any(diagnostic.rule in BROKEN for diagnostic in other._diagnostics):
             return False
         self._diagnostics += other._diagnostics
         self._finder.merge(other._finder)

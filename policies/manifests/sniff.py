@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ _BYTES_BACK: Final = 20_000
 _LONG: Final = 1 << 20
 _DEEP: Final = b" " * 200
 _DEEP_LIST: Final = b"- - - -"
+_ANY_TYPE: Final = re.compile(rb"(?<![^\s{,\"'-])(kind|apiVersion)[\"']?[ \t]*:[ \t]*[\"']?([A-Za-z]\w*)?")
+_MOST_KINDS: Final = 1_000
 _NO_TYPE: Final = re.compile(rb"\n(?:kind|apiVersion)[ \t]*:")
 
 
@@ -69,6 +72,16 @@ def type_meta(data: bytes) -> tuple[str, str] | None:
             return None
         found[match[1]] = word[1].decode("ascii", "replace")
     return (found[b"apiVersion"], found[b"kind"]) if len(found) == 2 else None
+
+
+def named_kinds(data: bytes) -> set[str]:
+    """What is given as a kind in a text that cannot be read; "" for no plain word, or where only apiVersion is.
+
+    Of very many, "" stands for the rest.
+    """
+    found = [(match[1], match[2]) for match in islice(_ANY_TYPE.finditer(data), _MOST_KINDS)]
+    kinds = {(value or b"").decode() for key, value in found if key == b"kind"}
+    return kinds | ({""} if found and (not kinds or len(found) == _MOST_KINDS) else set())
 
 
 def is_untyped(data: bytes) -> bool:

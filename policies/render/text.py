@@ -19,6 +19,8 @@ _PLURALS: Final = {
     "pipe or device": "pipes or devices",
     "chart's templates": "charts' templates",
     "file or directory ignored by git": "files or directories ignored by git",
+    "template of other kinds": "templates of other kinds",
+    "unreadable file without a kind": "unreadable files without a kind",
 }
 
 

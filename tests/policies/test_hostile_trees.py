@@ -84,6 +84,34 @@ def test_pipes_in_the_tree_are_left_out_and_hidden_directories_are_told(tree: Pa
     assert "checked, 2 hidden directories, 1 pipe or device left out: nothing to say" in _lint(tree).stderr
 
 
+BROKEN = "owners:\n- a\n b: [\n"
+TEMPLATE = "apiVersion: {}\nkind: {}\nmetadata:\n  name: {{{{ .Name }}}}-x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (BROKEN, "1 unreadable file without a kind left out: nothing to say"),
+        ("{{ if .X }}\n", "1 unreadable file without a kind left out: nothing to say"),
+        (f"{BROKEN}  kind: Pod\n", "1 error"),
+        (f'{BROKEN}# {{"apiVersion": "v1"', "1 error"),
+        (f"mankind: 1\n{BROKEN}", "1 unreadable file without a kind left out: nothing to say"),
+        (f"a: 1\n---\n{BROKEN}", "1 error"),
+        (TEMPLATE.format("v1", "ConfigMap"), "1 template of other kinds left out: nothing to say"),
+        (TEMPLATE.format("v1", "Pod"), "1 error"),
+        (TEMPLATE.format("v1", "'{{ .Kind }}'"), "1 error"),
+        (f"{TEMPLATE.format('v1', 'ConfigMap')}---\n{TEMPLATE.format('batch/v1', 'Job')}", "1 error"),
+    ],
+)
+def test_what_cannot_be_read_and_was_never_a_manifest_is_left_out_where_nobody_named_it(
+    tree: Path, text: str, told: str
+) -> None:
+    other = tree / "other.yaml"
+    other.write_text(text)
+    assert _lint(tree).stderr.endswith(f"{told}\n")
+    assert _lint(other).returncode == 1
+
+
 def test_what_a_shell_makes_of_a_command_is_read_though_it_is_a_pipe(tree: Path) -> None:
     command = f"{sys.executable} -m policies.cli lint <(cat {tree}/class.yaml)"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
