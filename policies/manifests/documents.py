@@ -34,10 +34,21 @@ class Fault(Exception):
 
 
 def as_utf8(data: bytes) -> bytes:
-    """The text without its byte order mark, in UTF-8. Source: cli-runtime's FileVisitor, which decodes UTF-16."""
+    """The text without its byte order mark, in UTF-8. Source: cli-runtime's FileVisitor, which decodes UTF-16.
+
+    What is no UTF-8 is U+FFFD; behind a mark it stays as it is, and is refused.
+    """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace").encode("utf-8", "replace")
-    return data.removeprefix(codecs.BOM_UTF8)
+    if data.startswith(codecs.BOM_UTF8):
+        return data.removeprefix(codecs.BOM_UTF8)
+    if data.isascii():
+        return data
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace").encode()
+    return data
 
 
 class Document:
@@ -46,8 +57,8 @@ class Document:
     def __init__(self, data: bytes, file: str, line: int = 0, column: int = 0) -> None:
         self.data, self.file, self.line, self.column = data, file, line, column
         self._asked = 0
-        self.masks = ""
-        """Characters that stand for others in this text (`yaml.lenient`); empty: none."""
+        self.masks: dict[str, str] = {}
+        """Characters that stand for others in this text (`yaml.lenient`), and for which."""
 
     @cached_property
     def text(self) -> str:

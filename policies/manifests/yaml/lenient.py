@@ -1,35 +1,41 @@
 """What kubectl's YAML reader takes and libyaml does not: rewritten, so that libyaml takes it too.
 
 Source: go.yaml.in/yaml/v2 scannerc.go. In a plain scalar inside of brackets or braces a `:` ends nothing unless a blank
-follows (`[1.2.3.4, 001:db8::]`), and `\\'` is an escape in double quotes. Both are masked by characters that the text
-does not hold, one for one, so that every position stays; `parsing.Unmasking` puts them back into the values.
+follows (`[1.2.3.4, 001:db8::]`), `\\'` is an escape in double quotes, and a byte order mark is text, but where a
+document begins. They are masked by characters that the text does not hold, one for one, so that every position stays;
+`parsing.Unmasking` puts them back into the values.
 """
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.manifests.documents import Document, Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import TypeVar
 
     T = TypeVar("T")
 
 _FAULTS: Final = ("a ':' inside of brackets or braces", "found unknown escape character")
-_COLON: Final = re.compile(r"""(?<=[^\s,\[\]{}?:'"]):+(?=[,\[\]{}])""")
-_QUOTE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\'")
+_COLON: Final = re.compile(r"""(?<=[^\s,\[\]{}?:'"])(:+)(?=[,\[\]{}])""")
+_QUOTE: Final = re.compile(r"(?<!\\)(?:\\\\)*(\\)'")
+_MARK: Final = re.compile("\n(\ufeff)")
+_MARK_IN_TEXT: Final = "\n\ufeff".encode()
 _PRIVATE: Final = [chr(code) for code in range(0xE000, 0xE040)]
 
 
 def leniently(read: Callable[[Document], T], document: Document) -> T:
     """What `read` makes of a document; where libyaml alone objects, of the same text masked. Raises Fault."""
+    if _MARK_IN_TEXT in document.data:
+        document = _masked(document, ((_MARK, "\ufeff"),)) or document
     try:
         return read(document)
     except Fault as fault:
-        masked = None if document.masks or not fault.message.startswith(_FAULTS) else _masked(document)
+        masked = _masked(document, ((_COLON, ":"), (_QUOTE, "\\"))) if fault.message.startswith(_FAULTS) else None
         if masked is None:
             raise
         try:
@@ -38,16 +44,24 @@ def leniently(read: Callable[[Document], T], document: Document) -> T:
             raise fault from None
 
 
-def _masked(document: Document) -> Document | None:
-    """The document with its masks; None where there is nothing to mask, or no character is left for it."""
-    text = document.text
-    free = [character for character in _PRIVATE if character not in text][:2]
-    if len(free) < 2:
+def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> Document | None:
+    """The document with masks for these; None where there is nothing to mask, or no character is left for it."""
+    text, masks = document.text, dict(document.masks)
+    free = (character for character in _PRIVATE if character not in document.text)
+    for pattern, meant in what:
+        mask = next(free, "")
+        if not mask:
+            return None
+        text = pattern.sub(partial(_with_mask, mask), text)
+        masks[mask] = meant
+    if text == document.text:
         return None
-    masked = _COLON.sub(lambda colons: free[0] * len(colons[0]), text)
-    masked = _QUOTE.sub(rf"\g<1>{free[1]}'", masked)
-    if masked == text:
-        return None
-    found = Document(masked.encode(), document.file, document.line, document.column)
-    found.masks = "".join(free)
+    found = Document(text.encode(), document.file, document.line, document.column)
+    found.masks = masks
     return found
+
+
+def _with_mask(mask: str, match: re.Match[str]) -> str:
+    """What was matched, with the mask for each character of its group."""
+    before, behind = match.start(1) - match.start(), match.end(1) - match.start()
+    return f"{match[0][:before]}{mask * len(match[1])}{match[0][behind:]}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from policies.manifests.documents import Document
 
-_UNREAD: Final = "kubectl reads nothing behind the end marker `...`: begin a new document with ---"
+UNREAD: Final = "kubectl reads nothing behind the end marker `...`: begin a new document with ---"
 
 
 class Scalar:
@@ -76,7 +76,7 @@ def compose(document: Document) -> tuple[Node | None, Fault | None]:
         if not isinstance(last, DocumentEndEvent):
             raise fault_of(error, document) from None
     more = isinstance(last, DocumentStartEvent | DocumentEndEvent)
-    return root, Fault(_UNREAD, last.end_mark.index) if more else None
+    return root, Fault(UNREAD, last.end_mark.index) if more else None
 
 
 def _compose(next_event: Callable[[], Any]) -> Node:

@@ -53,17 +53,18 @@ def _python_parser(data: bytes) -> Any:
 class Unmasking:
     """The events of text in which characters stand for others, with what they stand for."""
 
-    def __init__(self, events: Any, masks: str) -> None:
-        self._events = events
-        self._colon, self._backslash = masks[0], masks[1]
+    def __init__(self, events: Any, masks: dict[str, str]) -> None:
+        self._events, self._masks = events, masks
 
     def get_event(self) -> Any:
         """The next event."""
         event = self._events.get_event()
         value = getattr(event, "value", None)
         if value:
-            before_quote = "" if event.style == '"' else "\\"
-            event.value = value.replace(self._colon, ":").replace(self._backslash, before_quote)
+            for mask, meant in self._masks.items():
+                # In double quotes a backslash is an escape that libyaml does not know: what it escapes is meant.
+                value = value.replace(mask, "" if (meant, event.style) == ("\\", '"') else meant)
+            event.value = value
         return event
 
     def check_event(self) -> bool:
