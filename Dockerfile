@@ -1,17 +1,19 @@
-# docker build -t forewarn:0.1.0 .
-FROM python:3.13.7-slim-bookworm AS build
-WORKDIR /src
-COPY setup.cfg pyproject.toml constraints.txt README.m[d] LICENSE ./
-COPY .build .build
-COPY policies policies
-COPY webhook webhook
-RUN python -m venv /opt/forewarn \
- && /opt/forewarn/bin/pip install --no-cache-dir --no-compile -c constraints.txt '.[webhook,live]' \
- && /opt/forewarn/bin/pip uninstall -y pip \
- && python -m compileall -q -j 0 /opt/forewarn/lib
+# `make wheelhouse`, then: docker build -t forewarn:0.1.0 .
+# For both machines: docker buildx build --platform linux/amd64,linux/arm64 -t forewarn:0.1.0 .
+# Nothing is fetched but the base, whose digest is that of its index, with an image for each machine.
+FROM python:3.13.13-slim-bookworm@sha256:355bfa66770995d7e9a0da4b3473b44d0cb451f6b56f5615ad9c39e3c4eca03f AS build
+COPY requirements-image.txt /src/
+COPY .cache/wheelhouse /src/wheelhouse
+RUN python -m venv /opt/forewarn
+RUN /opt/forewarn/bin/pip install --no-index --find-links /src/wheelhouse --no-compile --no-deps --require-hashes -r /src/requirements-image.txt
+RUN /opt/forewarn/bin/pip install --no-index --no-compile --no-deps /src/wheelhouse/forewarn-*.whl
+RUN /opt/forewarn/bin/pip check
+RUN /opt/forewarn/bin/pip uninstall -y pip
+RUN python -m compileall -q -j 0 /opt/forewarn/lib
 
-FROM python:3.13.7-slim-bookworm
+FROM python:3.13.13-slim-bookworm@sha256:355bfa66770995d7e9a0da4b3473b44d0cb451f6b56f5615ad9c39e3c4eca03f
 COPY --from=build /opt/forewarn /opt/forewarn
+# Nothing is written but below /tmp: the root may be read-only.
 ENV PATH=/opt/forewarn/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 8443 8080

@@ -33,6 +33,12 @@ standalone: $(VENV)/dev ## .cache/forewarn.pyz, one file for this Python: linter
 	$(BIN)/python .build/standalone.py .cache/standalone .cache/forewarn.pyz
 	@ls -l .cache/forewarn.pyz
 
+lock: $(VENV)/dev ## requirements-image.txt: what an image has, by constraints.txt, with hashes
+	$(BIN)/python .build/lock.py lock
+
+wheelhouse: $(VENV)/dev ## .cache/wheelhouse, all that `docker build` needs beside its base, for amd64 and arm64
+	$(BIN)/python .build/lock.py wheelhouse .cache/wheelhouse
+
 serve: $(VENV)/run ## keep the webhook running on the sample cluster
 	$(BIN)/forewarn serve --cluster webhook/sample/cluster.yaml
 
@@ -107,4 +113,4 @@ check: $(VENV)/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install run standalone serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign yaml-oracle field-tables format docs check
+.PHONY: help install run standalone lock wheelhouse serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign yaml-oracle field-tables format docs check
