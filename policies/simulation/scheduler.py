@@ -81,6 +81,8 @@ class Scheduler:
         self.broken_budgets: dict[str, int] = {}
         """`namespace/name` of a disruption budget -> how many pods were evicted that it did not allow."""
         self._flush_due = self._backoff_due = float("inf")
+        self._taken: QueuedPodInfo | None = None
+        """The pod that the loop went on to."""
         api.watchers.append(self.handle)
         self._loop = clock.spawn(self._run())
 
@@ -94,7 +96,7 @@ class Scheduler:
 
     def _run(self) -> Generator[float | None, None, None]:
         while True:
-            info = self.queue.pop()
+            info, self._taken = self._taken or self.queue.pop(), None
             if info is None:
                 self._arrange_flushes()
                 yield None
@@ -111,7 +113,7 @@ class Scheduler:
                 for name, count in result.broken:
                     self.broken_budgets[name] = self.broken_budgets.get(name, 0) + count
                 self._executor.prepare_candidate(result.candidate, info.pod)
-            yield from self._handle_failure(info, result)
+            yield from self._handle_failure(info, result, in_loop=True)
             return
         self._cache.assume(info.pod, result.node)
         self.nominator.delete(info.pod)
@@ -129,8 +131,13 @@ class Scheduler:
         message = f"binding rejected: pod {pod.key} is being deleted or gone"
         yield from self._handle_failure(info, Rejected(message, nominated="", error=True))
 
-    def _handle_failure(self, info: QueuedPodInfo, result: Rejected) -> Generator[float | None, None, None]:
-        """Source: upstream `handleSchedulingFailure`: back to the queue first, then the pod's status."""
+    def _handle_failure(
+        self, info: QueuedPodInfo, result: Rejected, *, in_loop: bool = False
+    ) -> Generator[float | None, None, None]:
+        """Source: upstream `handleSchedulingFailure`: back to the queue first, then the pod's status.
+
+        The loop waits for the write, and takes the next pod before the informers bring the news of it.
+        """
         info.unschedulable_plugins, info.pending_plugins = set(result.plugins), set()
         stored = self._api.pod(info.pod.namespace, info.pod.name)
         if stored is not None and not stored.node_name:
@@ -151,6 +158,8 @@ class Scheduler:
         if told and not nominates:
             return
         yield self._latencies.write("patch", pod.key)
+        if in_loop:
+            self._taken = self.queue.pop()
         self._api.patch_pod_status((pod.namespace, pod.name), condition, result.nominated if nominates else None)
 
     # News
