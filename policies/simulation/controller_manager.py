@@ -1,7 +1,8 @@
 """Everybody but the scheduler: kubelets, kube-controller-manager, one write after the other.
 
 They hear of changes in the order in which those are stored, and deal with one after the other: of each first the
-kubelet, then the budgets, then the workload's controller.
+kubelet, then the budgets, then the workload's controller. What time brings (a pod has ended, a sync was put off, the
+collector's round) comes when every change was dealt with.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ class ControllerManager:
         self._grows_only = grows_only
         self._clock, self._api, self._view, self._latencies = clock, api, view, latencies
         self._due: deque[Due] = deque()
+        self._timers: deque[Due] = deque()
         self._arriving: list[Change] | None = None
         self._delayed: dict[Key, float] = {}
         self._numbers: dict[Key, int] = {}
@@ -142,15 +144,19 @@ class ControllerManager:
         self._due.extend(due)
         self._task.wake()
 
+    def _put_timer(self, due: Due) -> None:
+        self._timers.append(due)
+        self._task.wake()
+
     # The actor
 
     def _run(self) -> Generator[float | None, None, None]:
         while True:
-            if not self._due:
+            waiting = self._due or self._timers
+            if waiting:
+                yield from self._deal_with(waiting.popleft())
+            else:
                 yield None
-                continue
-            due = self._due.popleft()
-            yield from self._deal_with(due)
 
     def _deal_with(self, due: Due) -> Generator[float | None, None, None]:
         if isinstance(due, Sync):
@@ -198,7 +204,7 @@ class ControllerManager:
         uid = state.pod.uid
         ends = self._clock.now + termination_seconds(state)
         self.terminations[uid] = ends
-        self._clock.at(ends, partial(self._put, Gone((state.pod.namespace, state.pod.name), uid)))
+        self._clock.at(ends, partial(self._put_timer, Gone((state.pod.namespace, state.pod.name), uid)))
 
     def _node_changed(self, removed: bool) -> Generator[float | None, None, None]:
         if removed and not self._collects:
@@ -265,7 +271,7 @@ class ControllerManager:
 
     def _sync_due(self, key: Key, time: float) -> None:
         if self._delayed.get(key) == time:
-            self._put(Sync(key))
+            self._put_timer(Sync(key))
 
     def _sync(self, key: Key) -> Generator[float | None, None, None]:
         if key in self.unreadable:
@@ -357,7 +363,7 @@ class ControllerManager:
         time = FIRST_COLLECTION + CHECK_PERIOD * rounds
         if time <= self._clock.now:
             time += CHECK_PERIOD
-        self._clock.at(time, partial(self._put, Collect()))
+        self._clock.at(time, partial(self._put_timer, Collect()))
 
     def _collect_lost_pods(self) -> Generator[float | None, None, None]:
         pods = list(self._api.pods.values())

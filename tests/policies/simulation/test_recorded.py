@@ -11,9 +11,7 @@ from policies.commands.simulate import answer_case
 from tests.policies.simulation.comparing import judge, read
 
 RACES = {
-    "mixed-77-78": "a pod is created, and another woken, within a tenth of a millisecond",
     "blocked-high-77-168": "the same of two candidates ties three times: recorded are four of the eight ways",
-    "apart-77-147": "two writes within a tenth of a millisecond",
 }
 """Why the outcome of fixed latencies is not among the recorded ones."""
 
