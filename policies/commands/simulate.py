@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -75,19 +76,21 @@ def _simulate(options: argparse.Namespace, release: Release) -> int:
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
     arrivals = [*applied(options.filename, options.namespace), *_events(options.events)]
     world = world_with(cache, arrivals, options.until)
+    left_out = [*not_simulated(cache.snapshot()), *passed_over(arrivals)]
     if options.output == "html":
-        return _page(options, world, not_simulated(cache.snapshot()))
+        return _page(options, world, left_out)
     outcomes = explore(partial(Simulation, world, progress=watched()), options.runs, options.seed)
     told = [(outcome, summarize(outcome.simulation)) for outcome in outcomes]
     if options.output == "json":
         finals = {repr(outcome.simulation.final()) for outcome in outcomes}
         entries = [{**outcome.to_dict(), "summary": summary.to_dict()} for outcome, summary in told]
-        print(json.dumps({"runs": options.runs, "distinctFinals": len(finals), "outcomes": entries}))  # noqa: T201
+        notes = {"notes": left_out} if left_out else {}
+        print(json.dumps({"runs": options.runs, "distinctFinals": len(finals), "outcomes": entries, **notes}))  # noqa: T201
     else:
         color = wants_color(options.color, sys.stdout)
         sys.stdout.writelines(clean(line, color) + "\n" for line in render(told, painter(color)))
-        notes = [*not_simulated(cache.snapshot()), *_unread(outcomes[0].simulation)]
-        sys.stdout.writelines(clean(f"  note: {note}", color) + "\n" for note in notes)
+        told_too = [*left_out, *_unread(outcomes[0].simulation)]
+        sys.stdout.writelines(clean(f"  note: {note}", color) + "\n" for note in told_too)
     happens = {name for _, summary in told for name in _happens(summary)}
     return FOUND if happens & set(options.fail_on) else OK
 
@@ -100,6 +103,18 @@ def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> W
         if group_kind(arrival.object) in AT_ONCE and arrival.op == "create":
             cache.add(arrival.object)
     return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
+
+
+def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
+    """What is asked for and plays no part, a sentence for each kind of change."""
+    changes = Counter(
+        (group_kind(arrival.object).rpartition("/")[2], arrival.op)
+        for arrival in arrivals
+        if group_kind(arrival.object) in AT_ONCE and arrival.op != "create"
+    )
+    for (kind, operation), count in sorted(changes.items()):
+        what = f"{operation}s of {kind}" if count > 1 else f"{operation} of a {kind}"
+        yield f"{count} {what} passed over: what is there counts from the beginning to the end"
 
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from policies.simulation.latencies import Latencies
     from policies.simulation.scenario import Arrival
 
-_PASSED_OVER: Final = ("/Namespace", "scheduling.k8s.io/PriorityClass")
+_PASSED_OVER: Final = ("/Namespace", "/LimitRange", "scheduling.k8s.io/PriorityClass")
 """Kinds that are there from the beginning, wherever they come."""
 
 

@@ -105,6 +105,31 @@ def test_pods_of_a_workload_that_is_not_there_are_not_replaced_and_a_note_says_s
     assert "1 pod would not be replaced: 1 workload that they belong to are not in the dump" in out
 
 
+def test_a_class_or_namespace_that_goes_is_told_as_passed_over(simulate: Callable[..., Run]) -> None:
+    gone = [
+        {"at": 1, "delete": {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "a"}}},
+        {"at": 1, "delete": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}},
+        {"at": 2, "delete": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}}},
+        {"at": 3, "update": {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "a"}}},
+    ]
+    notes = [
+        "1 update of a LimitRange passed over: what is there counts from the beginning to the end",
+        "2 deletes of Namespace passed over: what is there counts from the beginning to the end",
+        "1 delete of a PriorityClass passed over: what is there counts from the beginning to the end",
+    ]
+    _, out, _ = simulate([NODES[0]], [], events=gone)
+    assert [line.removeprefix("  note: ") for line in out.splitlines() if "note" in line] == notes
+    assert json.loads(simulate([NODES[0]], [], "-o", "json", events=gone)[1])["notes"] == notes
+
+
+def test_a_limit_range_that_is_applied_counts(simulate: Callable[..., Run]) -> None:
+    limits = Made("v1", "LimitRange", "l", "default").spec(
+        limits=[{"type": "Container", "defaultRequest": {"cpu": "9"}}]
+    )
+    _, out, _ = simulate([NODES[0]], [limits, make_pod("a").metadata(uid="")])
+    assert "0 of 1 new pod get a node" in out
+
+
 def test_a_deployment_whose_template_changes_rolls_out(simulate: Callable[..., Run]) -> None:
     old, new = workload("Deployment", "web", 2, "1"), workload("Deployment", "web", 2, "2")
     pods = [running(f"web-{n}", "web", "1", "n1") for n in range(2)]
