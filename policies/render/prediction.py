@@ -46,7 +46,7 @@ def render(
         yield f"{placement.name}: {there}: nothing to place"
         return
     if len(predictions) > 1 or placement.existing:
-        yield paint(f"{placement.name}: {_overview(placement)}", "bold")
+        yield paint(f"{placement.name}: {_overview(placement, applied)}", "bold")
     for number, prediction in enumerate(predictions, 1):
         if number > 1 and _same(prediction, predictions[number - 2], cluster):
             yield f"{_title(prediction)}: as the one before"
@@ -74,7 +74,7 @@ def render_together(
 ) -> Iterator[str]:
     """What becomes of several objects, in the order in which they come."""
     predictions = [prediction for placement in placements for prediction in placement.predictions]
-    new = f"{plural(len(predictions), 'new pod')}, one after the other: {_counted(predictions)}"
+    new = f"{plural(len(predictions), 'new pod')}, one after the other: {_counted(predictions, applied)}"
     yield paint(f"{len(placements)} objects, {new}", "bold")
     for placement in placements:
         yield from render(placement, cluster, paint, explain=explain, applied=applied)
@@ -92,13 +92,15 @@ def _turn(prediction: Prediction, applied: Applied | None) -> Iterator[str]:
         yield f"tried {tries} times: what came later changed where it can go"
 
 
-def _overview(placement: Placement) -> str:
+def _overview(placement: Placement, applied: Applied | None) -> str:
     there = f"{placement.existing} of {placement.wanted} there; " if placement.existing else ""
-    return f"{there}{plural(len(placement.predictions), 'new pod')}: {_counted(placement.predictions)}"
+    return f"{there}{plural(len(placement.predictions), 'new pod')}: {_counted(placement.predictions, applied)}"
 
 
-def _counted(predictions: Sequence[Prediction]) -> str:
-    """`2 would fit, 1 would stay pending`."""
+def _counted(predictions: Sequence[Prediction], applied: Applied | None) -> str:
+    """`2 would fit, 1 would stay pending`; who loses its place to a later one is neither."""
+    lost = {id(each) for each in predictions if applied and "pushedOutBy" in applied.turn_of(each)}
+    counts = outcomes([each for each in predictions if id(each) not in lost])
     said = {
         "fits": "would fit",
         "preempts": "would push others out",
@@ -106,7 +108,8 @@ def _counted(predictions: Sequence[Prediction]) -> str:
         "pending": "would stay pending",
         "not-predicted": "cannot be predicted",
     }
-    return ", ".join(f"{count} {said[outcome]}" for outcome, count in outcomes(predictions).items()) or "none"
+    told = [f"{count} {said[outcome]}" for outcome, count in counts.items()]
+    return ", ".join([*told, *([f"{len(lost)} would be pushed out again"] if lost else [])]) or "none"
 
 
 def _same(prediction: Prediction, before: Prediction, cluster: ClusterSnapshot) -> bool:

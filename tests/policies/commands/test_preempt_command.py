@@ -251,6 +251,7 @@ def test_a_pod_that_a_later_one_pushes_out_is_told_so(
     assert (low["outcome"], low["pushedOutBy"]) == ("fits", "default/high")
     assert high["candidates"]["n1"]["victims"] == ["default/low"]
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json")
+    assert "2 new pods, one after the other: 1 would push others out, 1 would be pushed out again\n" in out
     assert "  note: pushed out again by default/high, which comes later\n" in out
 
 
