@@ -3,11 +3,17 @@
 
 Files are JSON lines, gzipped or not. A scenario agrees when the run of fixed latencies comes to an end that the oracle
 found, by the same events of each pod in the same order. Prints the first disagreements and how many there are by kind.
+
+Where ties and races decide, two runs of either need not agree. `--again ORACLE` asks that program about each scenario
+on which they disagree for eight runs, seven of them diced for, and forewarn for as many: `one of several` is said where
+some run of one is a run of the other.
 """
 
 import argparse
 import json
+import os
 import re
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -19,6 +25,9 @@ from tests.oracle.compare import opened
 from tests.policies.simulation.comparing import by_pod, final, judge, order
 
 Outcome = dict[str, Any]
+AGAIN = 8
+"""Runs of a scenario on which they disagree."""
+SEVERAL = "one of several"
 
 
 def main(arguments: list[str]) -> int:
@@ -26,6 +35,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("scenarios")
     parser.add_argument("expected")
     parser.add_argument("--show", type=int, default=5, help="disagreements to print (default 5)")
+    parser.add_argument("--again", metavar="ORACLE", help="the program to ask about disagreements")
     parser.add_argument("--runs", type=int, default=1, help="runs of forewarn: one that agrees will do")
     options = parser.parse_args(arguments)
     tally, shown = Counter[tuple[str, str]](), 0
@@ -36,12 +46,12 @@ def main(arguments: list[str]) -> int:
             if "error" in want:
                 tally[kind, "unanswered"] += 1
                 continue
-            want["outcomes"] = [with_plain_names(each) for each in want["outcomes"]]
-            outcomes = [with_plain_names(each) for each in answer_case(scenario, runs=options.runs)["outcomes"]]
-            verdicts = [judge(want, each)[0] for each in outcomes]
-            verdict = "" if "" in verdicts else verdicts[0]
+            verdict, outcomes = verdict_on(scenario, want, options.runs)
+            if verdict and options.again:
+                several, _ = verdict_on(scenario, ask(options.again, scenario), AGAIN)
+                verdict = verdict if several else SEVERAL
             tally[kind, verdict or "agree"] += 1
-            if verdict and shown < options.show:
+            if verdict not in ("", SEVERAL) and shown < options.show:
                 shown += 1
                 print(f"{scenario['id']}: {verdict}")
                 for line in differences(want["outcomes"][0], outcomes[0], verdict):
@@ -51,9 +61,27 @@ def main(arguments: list[str]) -> int:
         counts[verdict] += count
         if verdict != "agree":
             print(f"{kind}: {count} {verdict}")
-    print(f"{counts['agree']} agree, {counts['order']} in the end alone, {counts['final']} do not", end=", ")
+    print(f"{counts['agree']} agree, {counts[SEVERAL]} in one of several runs", end=", ")
+    print(f"{counts['order']} in the end alone, {counts['final']} do not", end=", ")
     print(f"{counts['unanswered']} not answered by the oracle")
     return 1 if counts["order"] or counts["final"] else 0
+
+
+def verdict_on(scenario: dict[str, Any], want: dict[str, Any], runs: int) -> tuple[str, list[Outcome]]:
+    """(what differs: `final`, `order` or nothing; forewarn's outcomes)."""
+    want["outcomes"] = [with_plain_names(each) for each in want["outcomes"]]
+    outcomes = [with_plain_names(each) for each in answer_case(scenario, runs=runs)["outcomes"]]
+    verdicts = [judge(want, each)[0] for each in outcomes]
+    return "" if "" in verdicts else verdicts[0], outcomes
+
+
+def ask(program: str, scenario: dict[str, Any]) -> dict[str, Any]:
+    """The oracle's answer for several runs."""
+    command, text = [program, "scenarios", "--runs", str(AGAIN)], json.dumps(scenario)
+    environment = {**os.environ, "GOMAXPROCS": "1"}
+    told = subprocess.run(command, input=text, capture_output=True, text=True, env=environment, check=True)
+    answer: dict[str, Any] = json.loads(told.stdout)
+    return answer
 
 
 _HASHED = re.compile(r"^(.*)-([bcdfghjklmnpqrstvwxz2456789]{5,10})(-\d+)$")
