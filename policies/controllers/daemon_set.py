@@ -40,7 +40,8 @@ _TERMS: Final = "nodeSelectorTerms"
 
 
 class DaemonSetStatus(NamedTuple):
-    """The revision of the template, and how many nodes have what."""
+    """The revision of the template, and how many nodes have what. `first`: the revision when it was looked at first:
+    that of pods which name none."""
 
     revision: str = ""
     template: ApiObject = NOTHING
@@ -48,6 +49,7 @@ class DaemonSetStatus(NamedTuple):
     scheduled: int = 0
     ready: int = 0
     updated: int = 0
+    first: str = ""
 
 
 class _Daemons(NamedTuple):
@@ -65,8 +67,7 @@ class _Daemons(NamedTuple):
         return pod.available(min_ready_seconds(self.state), self.now)
 
     def is_updated(self, pod: PodState) -> bool:
-        """A pod that says nothing was there before its controller was looked at."""
-        return pod.pod.labels.get(CONTROLLER_REVISION, self.status.revision) == self.status.revision
+        return pod.pod.labels.get(CONTROLLER_REVISION, self.status.first) == self.status.revision
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
@@ -82,7 +83,8 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     for pod in pods:
         on.setdefault(node_of(pod.pod), []).append(pod)
     should = frozenset(nodes_that_should_run(template, anywhere, view.nodes()))
-    this = _Daemons(view, state, anywhere, DaemonSetStatus(revision, template), on, should, now)
+    first = state.status.first if isinstance(state.status, DaemonSetStatus) else revision
+    this = _Daemons(view, state, anywhere, DaemonSetStatus(revision, template, first=first), on, should, now)
     create, delete = _manage(this)
     if not create and not delete:  # upstream waits until it has seen what it just wrote
         create, delete = _rolling_update(this)
@@ -244,7 +246,7 @@ def surge_and_unavailable(obj: ApiObject, desired: int) -> tuple[int, int]:
 
 
 def _rolling_update(this: _Daemons) -> tuple[list[str], list[PodState]]:
-    """Upstream `rollingUpdate`; it goes through the nodes in the order of a Go map: here by name."""
+    """Upstream `rollingUpdate`; it goes through the nodes in the order of a Go map: here by lot."""
     if not _rolls(this.state.object):
         return [], []
     surge, unavailable = surge_and_unavailable(this.state.object, len(this.should_run))
@@ -265,7 +267,7 @@ def _pairs(this: _Daemons) -> tuple[list[_OnNode], int]:
     """(nodes with at most one pod of each, how many have more). Source: `findUpdatedPodsOnNode`."""
     found: list[_OnNode] = []
     excess = 0
-    for name in sorted({*this.on, *this.should_run}):
+    for name in sorted({*this.on, *this.should_run}, key=lambda name: (this.view.lot(name), name)):
         staying = [pod for pod in this.on.get(name, ()) if not pod.terminating]
         new = [pod for pod in staying if this.is_updated(pod)]
         old = [pod for pod in staying if not this.is_updated(pod)]

@@ -89,6 +89,9 @@ class View(Protocol):
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         """The pods that are bound to a node, which need not exist."""
 
+    def lot(self, name: str, /) -> float:
+        """Sort by it, and then by name, where upstream goes through a Go map: the same for all where nobody draws."""
+
     def nodes(self) -> Mapping[str, Node]:
         """The nodes by name."""
 

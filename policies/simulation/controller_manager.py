@@ -1,8 +1,9 @@
 """Everybody but the scheduler: kubelets, kube-controller-manager, one write after the other.
 
 They hear of changes in the order in which those are stored, and deal with one after the other: of each first the
-kubelet, then the budgets, then the workload's controller. What time brings (a pod has ended, a sync was put off, the
-collector's round) comes when every change was dealt with.
+kubelet (in the world of the recordings; else kubelets are by themselves), then the budgets, then the workload's
+controller. What time brings (a pod has ended, a sync was put off, the collector's round) comes when every change was
+dealt with.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class ControllerManager:
     def __init__(
         self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, *, grows_only: bool = False
     ) -> None:
-        """`grows_only`: ReplicaSets and StatefulSets delete no pods, as in the world of the recordings."""
+        """`grows_only`: the world of the recordings: ReplicaSets and StatefulSets delete no pods, kubelets are a part
+        of this one actor, and the collector of lost pods deletes them in one write."""
         self._grows_only = grows_only
         self._clock, self._api, self._view, self._latencies = clock, api, view, latencies
         self._due: deque[Due] = deque()
@@ -123,8 +125,11 @@ class ControllerManager:
     def _heard(self, change: Change) -> None:
         if change.kind == "Status":
             return
-        if change.kind == "Pod" and change.new is None:
-            self._keep_for_its_job(change.old)
+        if change.kind == "Pod":
+            if change.new is None:
+                self._keep_for_its_job(change.old)
+            elif not self._grows_only and change.new.terminating and not (change.old and change.old.terminating):
+                self._kubelet_ends(change.new)
         if self._arriving is not None and change.kind != "Pod":
             self._arriving.append(change)
         else:
@@ -165,8 +170,7 @@ class ControllerManager:
         elif isinstance(due, Collect):
             yield from self._collect_lost_pods()
         elif isinstance(due, Gone):
-            self.terminations.pop(due.uid, None)
-            self._api.remove_pod(due.key, due.uid)
+            self._gone(due.key, due.uid)
         elif isinstance(due, Arrive):
             yield from self._arrived(due.change)
         elif due.kind == "Pod":
@@ -188,7 +192,7 @@ class ControllerManager:
         yield ARRIVAL
 
     def _pod_changed(self, old: PodState | None, new: PodState | None) -> Generator[float | None, None, None]:
-        if new is not None and new.terminating and not (old is not None and old.terminating):
+        if self._grows_only and new is not None and new.terminating and not (old is not None and old.terminating):
             self._kubelet_ends(new)
         state = new if new is not None else old
         if state is None:
@@ -200,11 +204,18 @@ class ControllerManager:
             self._wake_controller(owner)
 
     def _kubelet_ends(self, state: PodState) -> None:
-        """A pod is gone when it has ended, counted from when its kubelet hears of it."""
-        uid = state.pod.uid
+        """A pod is gone when it has ended, counted from when its kubelet hears of it, and its kubelet has said so."""
+        uid, key = state.pod.uid, (state.pod.namespace, state.pod.name)
         ends = self._clock.now + termination_seconds(state)
         self.terminations[uid] = ends
-        self._clock.at(ends, partial(self._put_timer, Gone((state.pod.namespace, state.pod.name), uid)))
+        if self._grows_only:
+            self._clock.at(ends, partial(self._put_timer, Gone(key, uid)))
+        else:
+            self._clock.at(ends + self._latencies.write("kubelet", state.pod.key), partial(self._gone, key, uid))
+
+    def _gone(self, key: tuple[str, str], uid: str) -> None:
+        self.terminations.pop(uid, None)
+        self._api.remove_pod(key, uid)
 
     def _node_changed(self, removed: bool) -> Generator[float | None, None, None]:
         if removed and not self._collects:
@@ -368,7 +379,9 @@ class ControllerManager:
     def _collect_lost_pods(self) -> Generator[float | None, None, None]:
         pods = list(self._api.pods.values())
         deletes, self._quarantine = collect(pods, self._api.nodes, self._quarantine, self._api.seconds)
-        for action in deletes:
+        for action in sorted(deletes, key=lambda action: self._view.lot(action.name)):
+            if not self._grows_only:  # its phase comes first. Source: `markFailedAndDeletePod`
+                yield self._latencies.write("patch", f"{action.namespace}/{action.name}")
             yield from self._delete(action.namespace, action.name, force=True, message="pod garbage collector")
         if self._quarantine or any(s.pod.node_name and s.pod.node_name not in self._api.nodes for s in pods):
             self._arrange_collection()

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 class ControllerView:
     """A View (policies.controllers.view) of the API server."""
 
-    def __init__(self, api: ApiServer, admission: Callable[[ApiObject], Pod]) -> None:
-        """`admission`: an API object as a pod, with what admission fills in. It may raise InvalidObject."""
+    def __init__(
+        self, api: ApiServer, admission: Callable[[ApiObject], Pod], draw: Callable[[], float] | None = None
+    ) -> None:
+        """`admission`: an API object as a pod, with what admission fills in. It may raise InvalidObject. `draw`: for
+        what upstream leaves to chance; None: nothing is."""
+        self._draw = draw
         self._api, self._admission = api, admission
         self._admitted: dict[int, tuple[ApiObject, Pod]] = {}
         self._gone: dict[Key, dict[str, PodState]] = {}
@@ -71,6 +75,10 @@ class ControllerView:
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         """The pods that are bound to a node."""
         return list(self._api.by_node.get(node, {}).values())
+
+    def lot(self, _name: str, /) -> float:
+        """What decides where upstream goes through a Go map."""
+        return 0.0 if self._draw is None else self._draw()
 
     def nodes(self) -> Mapping[str, Node]:
         """The nodes by name."""

@@ -45,7 +45,7 @@ class Simulation:
         self.timeline = Timeline(self.clock)
         self.api = ApiServer(self.clock, self.timeline, world.epoch)
         self._latencies = latencies = Latencies(random)
-        view = ControllerView(self.api, world.admission)
+        view = ControllerView(self.api, world.admission, random.random if random else None)
         self.cache = SchedulerCache(world.base)
         self.controllers = ControllerManager(self.clock, self.api, view, latencies, grows_only=world.grows_only)
         tie = random.choice if random else None

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from policies.commands.simulate import answer_case
 from policies.simulation.dump import DumpCache, world_of
 from policies.simulation.scenario import Arrival
 from policies.simulation.simulation import Simulation
-from tests.builders import Made, make_node
+from tests.builders import Made, make_node, make_pod
 
 
 def deployment(image: str, strategy: dict[str, Any]) -> dict[str, Any]:
@@ -45,3 +46,50 @@ def test_a_rollout_goes_through(strategy: dict[str, Any]) -> None:
     created = {event.pod for event in simulation.timeline.events if event.event == "created"}
     assert len(hashes) == 1
     assert len(created) == 6
+
+
+def daemons(label: str) -> dict[str, Any]:
+    pod = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 5}
+    template = {"metadata": {"labels": {"app": "d", "version": label}}, "spec": pod}
+    return (
+        Made("apps/v1", "DaemonSet", "d", "default").spec(selector={"matchLabels": {"app": "d"}}, template=template).obj
+    )
+
+
+def rolling_daemons(runs: int) -> dict[str, Any]:
+    """Four nodes, each with a daemon that does not name its revision, and a template that changes."""
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}
+    nodes = [make_node(f"n{n}").obj for n in range(4)]
+    pods = [make_pod(f"d-n{n}").labels(app="d").on(f"n{n}").metadata(ownerReferences=[owner]).obj for n in range(4)]
+    arrival = {"at": 10, "op": "update", "object": daemons("new")}
+    case = {"nodes": nodes, "pods": pods, "workloads": [daemons("old")], "arrivals": [arrival], "scalingDown": True}
+    return dict(answer_case(case, runs=runs))
+
+
+def test_daemons_that_name_no_revision_are_of_the_first() -> None:
+    (outcome,) = rolling_daemons(1)["outcomes"]
+    deleted = [event["pod"] for event in outcome["timeline"] if event["event"] == "deleted"]
+    assert deleted == [f"default/d-n{n}" for n in range(4)]
+    assert all(entry["node"] for entry in outcome["final"].values())
+
+
+def test_which_daemon_is_ended_first_is_drawn_in_further_runs() -> None:
+    outcomes = rolling_daemons(12)["outcomes"]
+    first = {next(e["pod"] for e in outcome["timeline"] if e["event"] == "deleted") for outcome in outcomes}
+    assert len(first) > 1
+
+
+def test_each_pod_of_a_workload_that_goes_ends_by_itself() -> None:
+    """They are told one after the other, and are gone in the same distances: no kubelet waits for the next DELETE."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    web = Made("apps/v1", "ReplicaSet", "web", "default").spec(
+        replicas=5, selector={"matchLabels": {"app": "web"}}, template=template
+    )
+    pods = [make_pod(f"w{n}").labels(app="web").on("n1").metadata(ownerReferences=[owner]).obj for n in range(5)]
+    gone = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"}}
+    case = {"nodes": [make_node("n1").obj], "pods": pods, "workloads": [web.obj], "scalingDown": True}
+    (outcome,) = answer_case({**case, "arrivals": [{"at": 1, "op": "delete", "object": gone}]})["outcomes"]
+    times = {kind: [e["t"] for e in outcome["timeline"] if e["event"] == kind] for kind in ("deleted", "gone")}
+    assert len(times["gone"]) == 5
+    assert all(30 < end - told < 30.01 for told, end in zip(times["deleted"], times["gone"], strict=True))
