@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from policies import kinds
 from policies.kube_apiserver.dry_run.answer import Refused
 from policies.kube_apiserver.validation.decode import decode_fault
 from policies.kube_apiserver.validation.field_errors import FieldError, aggregate, go_quote
+from policies.kube_apiserver.validation.names import worded
 from policies.kube_apiserver.validation.schema import POD_STRUCT, PRIORITY_CLASS_STRUCT, RESOURCE_QUOTA_STRUCT, Struct
 from policies.kube_apiserver.validation.strict import strict_error
 from policies.objects.fields import NOTHING, at, group_kind
@@ -87,6 +88,7 @@ class DecodedRequest:
     def check(self, errors: list[FieldError]) -> None:
         """Raises Refused if there are faults (`errors.NewInvalid`)."""
         if errors:
+            errors = [replace(error, text=worded(error.text, self.options.minor)) for error in errors]
             message = f"{self.kind.kind} {go_quote(self.name)} is invalid: {aggregate(errors)}"
             raise Refused(422, message, errors)
 

@@ -50,8 +50,7 @@ def qualified_name(key: str) -> list[str]:
     """What is wrong with a label key, a resource name, a finalizer: `[prefix/]name`."""
     prefix, slash, name = key.rpartition("/")
     if key.count("/") > 1:
-        text = "a valid label key " + _form(_KEY_WORDS, _KEY, *_KEY_EXAMPLES)
-        return [text + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+        return [f"a valid label key {_TWO_PARTS}"]
     faults = []
     if slash:
         faults = [f"prefix part {f}" for f in (_subdomain(prefix, "bytes") if prefix else ["must be non-empty"])]
@@ -69,6 +68,18 @@ def label_value(value: str) -> list[str]:
     if not _MATCH[_VALUE](value):
         faults.append(_form(_VALUE_WORDS, _VALUE, "MyValue", "my_value", "12345"))
     return faults
+
+
+def worded(text: str, minor: int | None) -> str:
+    """A field error's text as a minor of Kubernetes 1 says it; None: as those that are known do, but 1.34.
+
+    Until 1.34 label keys had `util/validation`'s words.
+    """
+    if minor is None or minor > _LAST_OF_QUALIFIED_NAMES:
+        return text
+    if text.endswith(f"a valid label key {_TWO_PARTS}"):
+        return f"{text.removesuffix(f'a valid label key {_TWO_PARTS}')}a qualified name {_TWO_PARTS}"
+    return f"{text.removesuffix(' bytes')} characters" if _LENGTH(text) else text
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:
@@ -100,3 +111,10 @@ def _form(words: str, form: str, *examples: str) -> str:
     return (
         f"{words} (e.g. {' or '.join(f'{example!r}, ' for example in examples)}regex used for validation is '{form}')"
     )
+
+
+_TWO_PARTS: Final = _form(_KEY_WORDS, _KEY, *_KEY_EXAMPLES) + (
+    " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
+_LAST_OF_QUALIFIED_NAMES: Final = 34
+_LENGTH: Final = re.compile(r"must be no more than [0-9]+ bytes\Z").search
