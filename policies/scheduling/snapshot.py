@@ -15,7 +15,7 @@ from policies.metering import held, meter
 from policies.scheduling.columns import Columns
 from policies.scheduling.devices.claims import classes_of_resources
 from policies.scheduling.devices.pools import Pools
-from policies.scheduling.devices.selectors import Selectors
+from policies.scheduling.devices.selectors import Selectors, selectors_of
 from policies.scheduling.evictions import charged_budgets, emptied_nominations, without_nominations
 from policies.scheduling.node_info import NodeInfo
 
@@ -185,7 +185,7 @@ class Snapshot:
     @cached_property
     def device_selectors(self) -> Selectors:
         """What selectors make of devices, as far as it has been asked for."""
-        return Selectors()
+        return selectors_of(self.objects.resource_slices)
 
     def with_claims(self, claims: Iterable[ResourceClaim]) -> Snapshot:
         """As it would be with these claims in the state in which they are given."""

@@ -6,6 +6,7 @@ Kubernetes' CEL (cel.bind, optional fields, parts of the libraries) is said by `
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 MOST_TEXT: Final = 10 * 1024
 """Characters of an expression (upstream `CELSelectorExpressionMaxLength`)."""
+MOST_KEPT: Final = 8 * 1024 * 1024
+"""Characters of the expressions whose answers are kept, again for each device, and a hundred for each answer."""
+_ENTRY: Final = 100
 MOST_STEPS: Final = 20_000
 """Steps that one expression may take on one device."""
 
@@ -32,22 +36,57 @@ class SelectorError(Exception):
 
 
 class Selectors:
-    """Whether selectors match devices; what was worked out for one is kept for as long as this is."""
+    """Whether selectors match devices; what was worked out is kept, up to a size. Any thread may use it."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], bool] = {}
-        self._devices: dict[int, Device] = {}
+        self._kept = _Kept({}, {})
 
     def match(self, expressions: tuple[str, ...], driver: str, device: Device) -> bool:
         """Whether all of them match a device of a driver. Raises NotModelled and SelectorError."""
-        self._devices[id(device)] = device  # so that no other takes its place
+        kept = self._kept
+        kept.devices[id(device)] = device  # so that no other takes its place
         for expression in expressions:
             key = expression, id(device)
-            if key not in self._known:
-                self._known[key] = evaluate(expression, driver, device)
-            if not self._known[key]:
+            found = kept.known.get(key)
+            if found is None:
+                found = kept.known[key] = _answer(expression, driver, device)
+                kept.size += _ENTRY + len(expression)
+                if kept.size > MOST_KEPT:
+                    self._kept = _Kept({}, {})
+            if isinstance(found, str):
+                raise SelectorError(found)
+            if not found:
                 return False
         return True
+
+
+@dataclass(slots=True)
+class _Kept:
+    """By expression and device: whether it matches, or the error that it ends with. `devices`: those that are named."""
+
+    known: dict[tuple[str, int], bool | str]
+    devices: dict[int, Device]
+    size: int = 0
+
+
+def _answer(expression: str, driver: str, device: Device) -> bool | str:
+    try:
+        return evaluate(expression, driver, device)
+    except SelectorError as error:
+        return str(error)
+
+
+_latest: tuple[object, Selectors] = (None, Selectors())
+
+
+def selectors_of(resource_slices: object) -> Selectors:
+    """Those of the devices of a cluster: the same ones as before where its slices are the same object still."""
+    global _latest
+    known, selectors = _latest
+    if known is not resource_slices:
+        selectors = Selectors()
+        _latest = resource_slices, selectors
+    return selectors
 
 
 def evaluate(expression: str, driver: str, device: Device) -> bool:

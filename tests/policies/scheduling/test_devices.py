@@ -14,6 +14,7 @@ from policies.commands.preempt import answer_case
 from policies.metering import CutShort, metered
 from policies.objects.devices import Device
 from policies.releases import known_minor
+from policies.scheduling.devices import selectors
 from policies.scheduling.devices.selectors import NotModelled, SelectorError, evaluate
 from policies.semantics import Semantics
 from tests.builders import make_node, make_pod
@@ -68,6 +69,28 @@ def test_what_is_not_known_of_cel_is_said(expression: str) -> None:
 def test_an_attribute_that_is_not_there_is_an_error_as_upstream() -> None:
     with pytest.raises(SelectorError, match="no such member"):
         evaluate('device.attributes["gpu.example"].nothing == 1', "gpu.example", GPU)
+
+
+def test_what_selectors_make_of_a_device_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def counted(expression: str, driver: str, device: Device) -> bool:
+        asked.append(device.name)
+        return evaluate(expression, driver, device)
+
+    monkeypatch.setattr(selectors, "evaluate", counted)
+    slices, other = object(), Device("e", {"model": "h100"})
+    for _ in range(2):
+        known = selectors.selectors_of(slices)
+        assert known.match(('device.attributes["gpu.example"].model == "a100"',), "gpu.example", GPU)
+        assert not known.match(('device.attributes["gpu.example"].model == "a100"',), "gpu.example", other)
+        with pytest.raises(SelectorError, match="no such member"):
+            known.match(('device.attributes["gpu.example"].nothing == 1',), "gpu.example", GPU)
+    assert asked == ["d", "e", "d"]
+    monkeypatch.setattr(selectors, "MOST_KEPT", 0)
+    for _ in range(2):
+        assert selectors.selectors_of(object()).match(("true",), "gpu.example", GPU)
+    assert asked == ["d", "e", "d", "d", "d"]
 
 
 NESTED = "[1,2,3,4,5,6,7,8,9].all(a, " * 6 + "true" + ")" * 6
