@@ -144,6 +144,7 @@ def schema() -> dict[str, Any]:
                 [str(s) for s in Severity], [r for r in RULES if r.SEVERITY], "what the linter says"
             ),
             "autoscalerCutoff": {"type": "integer", "description": "--expendable-pods-priority-cutoff of your cluster"},
+            "placeholderPods": {**_SELECTOR, "description": "pods that only keep room free, by their labels"},
             "podTemplatePaths": {
                 "type": "object",
                 "description": "custom resources with a pod template: argoproj.io/Rollout: spec.template",

@@ -239,7 +239,7 @@ def _finding(
         object=problem.object or (NO_OBJECT if _stands_for_many(subject) else subject.ref),
         message=cut(full.message, _MOST_CHARACTERS),
         remediation=cut(full.remediation, _MOST_CHARACTERS),
-        action=action,
+        action=Action.AUDIT if problem.severity is Severity.NOTE else action,
         path=cut(field_path(problem.path), _MOST_CHARACTERS),
         detail=problem.detail,
         for_requester=None if told == full else RequesterText(*(cut(text, _MOST_CHARACTERS) for text in told)),

@@ -93,7 +93,7 @@ class Problem(NamedTuple):
     warning (120 characters). `path`: the offending value; where a field is absent, leave it empty (the object's name
     is shown). `location` overrides `path` for what is not inside the subject's object. `detail`: the same for programs,
     with every name. What names anything but the subject and its class is written for its reader. `severity`: at most
-    this, where the rule cannot be as sure as it is in general.
+    this, where it is less than in general; of a note nobody is warned, nor denied.
     """
 
     message: Text

@@ -87,11 +87,13 @@ class Options(NamedTuple):
 
     `known_classes` exist beside those of the input; `closed`: there are no others. `groups`, `exclude`, `ignored`: of
     the linter's files and findings. `minor`: of Kubernetes 1, None where nobody said which.
-    `class_paths`: where the linter finds classes in custom resources.
+    `class_paths`: where the linter finds classes in custom resources. `placeholder_pods`: those that only keep room
+    free; None: of a negative priority, with the pause image alone.
     """
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS
     autoscaler_cutoff: int = -10
+    placeholder_pods: LabelSelector | None = None
     limited_resources: tuple[LimitedResource, ...] = ()
     allowed_classes: tuple[AllowedClasses, ...] = ()
     break_glass: BreakGlass = BreakGlass()

@@ -211,7 +211,7 @@ def _selector(entry: ConfigNode) -> LabelSelector | None:
     except InvalidSelector as fault:
         raise entry.fault(str(fault)) from None
     if selector is None or selector.empty:
-        raise entry.fault("selects every namespace; name at least one label")
+        raise entry.fault("selects everything; name at least one label")
     return selector
 
 
@@ -250,6 +250,7 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "actions": _actions,
     "severities": _severities,
     "autoscalerCutoff": _option("autoscaler_cutoff", ConfigNode.integer),
+    "placeholderPods": _option("placeholder_pods", _selector),
     "podTemplatePaths": _template_paths,
     "priorityClassPaths": _name_paths,
     "limitedResources": _option("limited_resources", _limited),

@@ -4,7 +4,9 @@ Why: kube-scheduler makes room for a pod of higher priority by evicting others, 
 The prediction is what its own algorithm does, over every node; ties are named. Pods that come together find the victims
 of those before them still ending. Of a changed template all new pods count, not only the first ones: those of a
 Deployment come while old pods are still there, those of StatefulSets and DaemonSets in the place of an old one. Where
-replacements of the victims would go, and whom these push out, is told too where there is time to work it out.
+replacements of the victims would go, and whom these push out, is told too where there is time to work it out. Where all
+victims are placeholders, which only keep room free for this, it is a note, and the webhook warns nobody: those of a
+negative priority with the pause image, or what `placeholderPods` in the configuration selects.
 
 Cluster:
 
@@ -73,6 +75,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
 from policies.rules.support.impact import described, of_new_pods, on_nodes, predicted_of, shortened, victims_of
+from policies.rules.support.placeholders import is_placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,16 +110,22 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
     comes = f" {impact.aftermath.sentence}" if impact.aftermath else ""
     name, beside = shortened(subject.ref.name), " beside its old pods" if impact.beside_old else ""
+    placeholders = sum(is_placeholder(victim, context.options) for victim in victims)
+    only = placeholders == len(victims)
+    pods = plural(len(victims), "placeholder pod" if only else "pod")
+    some = plural(placeholders, "of them is a placeholder", "of them are placeholders")
+    among = f" {some}." if placeholders and not only else ""
     yield Problem(
         lambda audience: (
             f"{name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact)} "
-            f"would preempt {plural(len(victims), 'pod')}{on_nodes(preempting, audience)}. "
-            f"Victims: {described(victims, audience)}.{budgets}{comes} "
+            f"would preempt {pods}{on_nodes(preempting, audience)}. "
+            f"Victims: {described(victims, audience)}.{among}{budgets}{comes} "
             f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}"
         ),
         template.at("priorityClassName"),
-        "ask for less, or choose a lower class",
+        "" if only else "ask for less, or choose a lower class",
         detail=impact.to_dict(),
+        severity=Severity.NOTE if only else None,
     )
 
 

@@ -123,7 +123,7 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
         ),
         pytest.param(
             "exemptions:\n- reason: r\n  namespaceSelector: {}",
-            "f:3:22: exemptions[0].namespaceSelector: selects every namespace; name at least one label",
+            "f:3:22: exemptions[0].namespaceSelector: selects everything; name at least one label",
             id="empty selector",
         ),
         pytest.param(
