@@ -20,12 +20,15 @@ _ROWS_BY_STATE = "| row | goes by | its denial | why |\n|---|---|---|---|\n"
 _LATE = {True: "confirmed", False: "warns while late"}
 sys.path.insert(0, str(ROOT))
 
+import chart  # noqa: E402
+
 from policies.config import Annotate, RepeatedWarnings  # noqa: E402
 from policies.disclosure import Disclose  # noqa: E402
 from policies.findings import Action, Severity  # noqa: E402
 from policies.kinds import DEVICES, KINDS  # noqa: E402
 from policies.rules import RULES  # noqa: E402
 from policies.rules.support.documentation import documentation_of  # noqa: E402
+from webhook.settings import FLAGS  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -292,6 +295,7 @@ def main() -> int:
             DIRECTIONS, "| row | goes by | its denial | why |\n|---|---|---|---|\n", "", by_the_state()
         ),
         DUMP: between(DUMP, "kubectl get -A -o json ", " > dump.json", dumped()),
+        **chart.files(schema(), {flag.name: flag.help for flag in FLAGS}, audit_only()),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv:
@@ -299,6 +303,7 @@ def main() -> int:
             print(f"{path.relative_to(ROOT)} is stale: run `make docs`", file=sys.stderr)  # noqa: T201
         return bool(stale)
     for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(made[path])
     return 0
 

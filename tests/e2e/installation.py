@@ -48,6 +48,12 @@ class Installation:
         told = plane.kubectl("apply", "-f", "-", stdin=json.dumps(self._rest))
         assert told.status == 0, told.err
 
+    def take_away(self, plane: ControlPlane) -> None:
+        """Everything but the configurations and the namespace goes, until it is applied again."""
+        items = [item for item in self._rest["items"] if item["kind"] != "Namespace"]
+        told = plane.kubectl("delete", "-f", "-", stdin=json.dumps({**self._rest, "items": items}))
+        assert told.status == 0, told.err
+
     def register(self, api: Api, port: int, failure_policy: str = "", bundle: bytes = b"") -> None:
         """Let the API server call this port. `failure_policy`: of all webhooks, instead of what is shipped."""
         for made in self.configurations(port, failure_policy):
