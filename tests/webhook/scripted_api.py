@@ -62,6 +62,10 @@ class Handler(BaseHTTPRequestHandler):
         api = self.server.api
         name = parts.path.rsplit("/", 1)[-1]
         verb = "watch" if "watch" in query else "list"
+        if (route := api.routes.get(("GET", parts.path))) is not None:
+            api.requests.append(("get", parts.path, query, self.headers))
+            route(self)
+            return
         with api.lock:
             api.requests.append((verb, name, query, self.headers))
             scripted = api.scripts[verb, name].popleft() if api.scripts[verb, name] else None
@@ -71,6 +75,14 @@ class Handler(BaseHTTPRequestHandler):
             self.play(api.opened(name, query))
         else:
             self.answer(200, api.page(BY_NAME[name], query))
+
+    def do_POST(self) -> None:
+        parts = urlsplit(self.path)
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        api = self.server.api
+        api.requests.append(("post", parts.path, dict(parse_qsl(parts.query)), self.headers))
+        api.posted.append((parts.path, body))
+        api.routes.get(("POST", parts.path), api.refuse(404, "no such path"))(self)
 
     def do_PATCH(self) -> None:
         self.server.api.requests.append(("patch", self.path, {}, self.headers))
@@ -128,6 +140,9 @@ class ScriptedApi:
         self.version = 100
         self.requests: list[tuple[str, str, dict[str, str], Message]] = []
         self.scripts: dict[tuple[str, str], deque[Callable[[Handler], None]]] = defaultdict(deque)
+        self.routes: dict[tuple[str, str], Callable[[Handler], None]] = {}
+        """Method and path -> what is played, always; for what is no list of a watched kind."""
+        self.posted: list[tuple[str, Any]] = []
         self.streams: dict[str, list[Stream]] = defaultdict(list)
         self.released = Event()
         self.url = ""

@@ -6,6 +6,7 @@ Sources: apiserver pkg/endpoints/handlers (list, watch), kubernetes.io/docs/refe
 from __future__ import annotations
 
 import json
+import re
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -40,6 +41,15 @@ class Timeouts(NamedTuple):
 
 
 DEFAULT_TIMEOUTS: Final = Timeouts()
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+"""A header `Warning` as an API server writes it (RFC 7234, 5.5); a quoted string with escapes."""
+
+
+class Answer(NamedTuple):
+    """The object that answers a request, and the warnings that kubectl would print above it."""
+
+    object: dict[str, Any]
+    warnings: tuple[str, ...]
 
 
 class Page(NamedTuple):
@@ -79,6 +89,18 @@ class ApiServer:
         timeouts: Timeouts | None = None,
     ) -> dict[str, Any]:
         """One request; the object that answers it. `content_type`: of the body, for a PATCH the kind of patch."""
+        return self.ask(method, path, query, body, content_type, timeouts).object
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+        timeouts: Timeouts | None = None,
+    ) -> Answer:
+        """The same, with the warnings that come with the answer."""
         times = timeouts or self._timeouts
         headers = {"Accept-Encoding": "gzip"}
         if body is not None:
@@ -87,7 +109,17 @@ class ApiServer:
         data = None if body is None else json.dumps(body).encode()
         response = self._open(method, path, query or {}, headers, times, data, repeats)
         try:
-            return _object(_whole(response, _MAX_BODY, self._clock() + times.whole, self._clock))
+            found = _object(_whole(response, _MAX_BODY, self._clock() + times.whole, self._clock))
+        finally:
+            response.release_conn()
+        return Answer(found, _warnings(response.headers.getlist("Warning")))
+
+    def text(self, path: str, limit: int, timeouts: Timeouts | None = None) -> str:
+        """What is at a path that is no object, as what a pod answers through the API server; at most so many bytes."""
+        times = timeouts or self._timeouts
+        response = self._open("GET", path, {}, {"Accept": "*/*", "Accept-Encoding": "identity"}, times, repeats=1)
+        try:
+            return _whole(response, limit, self._clock() + times.whole, self._clock).decode(errors="replace")
         finally:
             response.release_conn()
 
@@ -199,6 +231,11 @@ def _whole(response: Any, limit: int, until: float, clock: Callable[[], float]) 
         response.close()
         raise ApiError(0, f"the answer broke off: {type(error).__name__}") from None
     return b"".join(parts)
+
+
+def _warnings(headers: list[str]) -> tuple[str, ...]:
+    """The texts of the headers, each of which may hold several."""
+    return tuple(re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header))
 
 
 def _object(data: bytes) -> dict[str, Any]:
