@@ -11,6 +11,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 ROOT = Path(__file__).resolve().parent.parent
 RBAC = ROOT / "manifests/base/rbac.yaml"
 DUMP = ROOT / "docs/preempt.md"
@@ -261,6 +263,13 @@ def watched() -> str:
     return "".join(rules)
 
 
+def registered() -> str:
+    """webhook/doctor/shipped.json: the webhooks of manifests/base, by kind of configuration and name."""
+    configurations = yaml.safe_load_all((ROOT / "manifests/base/webhooks.yaml").read_text())
+    kinds = {obj["kind"]: {webhook["name"]: webhook for webhook in obj["webhooks"]} for obj in configurations}
+    return json.dumps(kinds, indent=1) + "\n"
+
+
 def dumped() -> str:
     """The command of docs/preempt.md that writes a dump."""
     names = ",".join(spec.plural for spec in KINDS)
@@ -294,6 +303,7 @@ def main() -> int:
         DIRECTIONS: between(
             DIRECTIONS, "| row | goes by | its denial | why |\n|---|---|---|---|\n", "", by_the_state()
         ),
+        ROOT / "webhook/doctor/shipped.json": registered(),
         DUMP: between(DUMP, "kubectl get -A -o json ", " > dump.json", dumped()),
         **chart.files(schema(), {flag.name: flag.help for flag in FLAGS}, audit_only()),
     }

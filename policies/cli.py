@@ -59,6 +59,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "review": Command("webhook.commands.review", "answer an AdmissionReview as the webhook would"),
     "serve": Command("webhook.commands.serve", "run the admission webhook"),
     "ca-injector": Command("webhook.commands.ca_injector", "issue the webhook's certificate and write caBundle"),
+    "doctor": Command("webhook.commands.doctor", "whether a cluster's webhook works, and what is misconfigured"),
     "accuracy": Command("webhook.commands.accuracy", "how a running webhook's predictions came true"),
     "snapshot": Command("webhook.commands.snapshot", "write a running cluster to a file"),
     "demo": Command("webhook.commands.demo", "see it at work on a small sample cluster"),

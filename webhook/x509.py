@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -119,6 +120,38 @@ def certificates_in(pem: bytes) -> list[bytes]:
         return [c.public_bytes(serialization.Encoding.PEM) for c in x509.load_pem_x509_certificates(pem)]
     except ValueError as error:
         raise NoCertificate(f"no certificates in PEM: {error}") from None
+
+
+def names_of(pem: bytes) -> tuple[str, ...]:
+    """Whom the first certificate of a PEM is for: DNS names and addresses. Raises NoCertificate."""
+    try:
+        found = _load(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return ()
+    addresses = map(str, found.get_values_for_type(x509.IPAddress))
+    return (*found.get_values_for_type(x509.DNSName), *addresses)
+
+
+def is_issued_by(chain: bytes, bundle: bytes) -> bool:
+    """Whether the first certificate of a chain leads to one of a bundle, by signatures alone. Raises NoCertificate."""
+    served, trusted = ([_load(pem) for pem in certificates_in(pems)] for pems in (chain, bundle))
+    current = _load(chain)
+    for _ in served:
+        if any(current == ca or _has_signed(ca, current) for ca in trusted):
+            return True
+        issuers = [issuer for issuer in served if issuer != current and _has_signed(issuer, current)]
+        if not issuers:
+            return False
+        current = issuers[0]
+    return False
+
+
+def _has_signed(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def _load(pem: bytes) -> x509.Certificate:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _FLAGS: Final = {"--context": "context", "--kubeconfig": "kubeconfig", "--namespace": "namespace", "-n": "namespace"}
 """kubectl's flags that are its own everywhere -> what they say."""
 _ASK: Final = ("preempt", "why", "simulate", "whatif", "test", "headroom", "node-pressure")
-_OF_A_CLUSTER: Final = frozenset((*_ASK, "audit", "lint", "dry-run", "review", "risk"))
+_OF_A_CLUSTER: Final = frozenset((*_ASK, "audit", "lint", "dry-run", "review", "risk", "doctor"))
 """Commands with --cluster: the one that kubectl would talk to, unless another is named."""
-_OF_A_NAMESPACE: Final = frozenset((*_ASK, "lint", "dry-run"))
+_OF_A_NAMESPACE: Final = frozenset((*_ASK, "lint", "dry-run", "doctor"))
 _HELP: Final = frozenset(("-h", "--help"))
 _NO_FILES: Final = ":4"
 """cobra's ShellCompDirectiveNoFileComp."""

@@ -1,0 +1,698 @@
+"""`forewarn doctor`: an installation as it should be, then each thing of it gone wrong."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from contextlib import contextmanager
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from policies import VERSION
+from policies.kinds import KINDS
+from tests.webhook.scripted_api import client, kubeconfig, scripted_api
+from webhook.commands.doctor import main
+from webhook.doctor.examination import examine
+from webhook.doctor.looking import Looks
+from webhook.doctor.registration import MUTATING, VALIDATING, shipped
+from webhook.x509 import Authority, self_signed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.webhook.scripted_api import Handler, ScriptedApi
+
+Obj = dict[str, Any]
+NOW = datetime.now(UTC)
+SOON = NOW + timedelta(hours=1)
+"""However long the tests take."""
+REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+VALIDATE, MUTATE = f"{REGISTRATION}/validatingwebhookconfigurations", f"{REGISTRATION}/mutatingwebhookconfigurations"
+OURS = "/api/v1/namespaces/forewarn"
+DEPLOYMENT = "/apis/apps/v1/namespaces/forewarn/deployments/forewarn"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-ca-injector"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/forewarn/endpointslices"
+SECRET = f"{OURS}/secrets/forewarn-serving-cert"
+CONFIG = f"{OURS}/configmaps/forewarn"
+CLASSES, NAMESPACES, QUOTAS = (
+    next(spec.path for spec in KINDS if spec.plural == plural)
+    for plural in ("priorityclasses", "namespaces", "resourcequotas")
+)
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+TRIED = "/apis/apps/v1/namespaces/default/deployments"
+POD = f"{OURS}/pods/forewarn-0:8080/proxy"
+WARNED = 'no PriorityClass with name \\"none\\" was found [unknown-priority-class]'
+TOKEN = "0123456789abcdef" * 4
+
+
+@cache
+def served() -> tuple[Authority, Obj]:
+    """A CA, and the Secret with a certificate by it."""
+    authority = Authority.make(NOW)
+    return authority, secret(authority.sign(NOW).chain)
+
+
+def secret(chain: bytes) -> Obj:
+    return {"data": {"tls.crt": base64.b64encode(chain).decode()}}
+
+
+class World:
+    """What an API server answers: GET and POST, path -> object, text or (status, message)."""
+
+    def __init__(self) -> None:
+        bundle = base64.b64encode(served()[0].certificate).decode()
+        configurations = {}
+        for kind in (VALIDATING, MUTATING):
+            webhooks = [deepcopy({**webhook}) for webhook in shipped()[kind].values()]
+            for webhook in webhooks:
+                webhook["clientConfig"]["caBundle"] = bundle
+                webhook["clientConfig"]["service"]["path"] += f"/{TOKEN}"
+            configurations[kind] = {"metadata": {"name": "forewarn"}, "webhooks": webhooks}
+        pods = [{"metadata": {"name": "forewarn-0"}, "status": {"phase": "Running"}}]
+        template = {
+            "serviceAccountName": "forewarn",
+            "priorityClassName": "forewarn",
+            "containers": [{"ports": [{"name": "health", "containerPort": 8080}]}],
+        }
+        self.get: dict[str, Any] = {
+            "/version": {"gitVersion": "v1.36.3"},
+            VALIDATE: items(configurations[VALIDATING]),
+            MUTATE: items(configurations[MUTATING]),
+            DEPLOYMENT: {
+                "spec": {"replicas": 2, "template": {"spec": template}},
+                "status": {"readyReplicas": 2},
+            },
+            f"{OURS}/services/forewarn": {"spec": {"ports": [{"port": 443}, {"port": 8080}]}},
+            SLICES: items({"endpoints": [{"conditions": {"ready": True}}, {"conditions": {"ready": True}}]}),
+            f"{OURS}/pods": items(*pods),
+            LEASE: {"spec": {"holderIdentity": "ca-0", "renewTime": SOON.isoformat()}},
+            SECRET: served()[1],
+            CONFIG: {"data": {"forewarn.yaml": "actions: {}\n"}},
+            CLASSES: items(priority_class("forewarn", 1_000_000), priority_class("web", 1000, globalDefault=True)),
+            NAMESPACES: items({"metadata": {"name": "default"}}),
+            QUOTAS: items(),
+            "/apis/apps/v1/deployments": items(),
+            f"{POD}/readyz": b"ok\n",
+            f"{POD}/metrics": metrics(),
+        }
+        self.post: dict[str, Any] = {
+            CLASSES: {},
+            TRIED: {},
+            REVIEWS: (403, 'User "u" cannot create resource'),  # else each report asks some fifty
+        }
+        self.warnings: tuple[str, ...] = (WARNED,)
+
+    def webhook(self, name: str) -> Obj:
+        """A registered webhook."""
+        registered = (webhook for path in (VALIDATE, MUTATE) for webhook in self.get[path]["items"][0]["webhooks"])
+        found: Obj = next(webhook for webhook in registered if webhook["name"] == name)
+        return found
+
+    def refuse_everything(self) -> None:
+        """What a user sees who has no rights at all."""
+        self.get = dict.fromkeys(self.get, (403, "forbidden: cannot list"))
+        of_one = (f"{VALIDATE}/forewarn", f"{MUTATE}/forewarn", f"{OURS}/services/http:forewarn:health/proxy/readyz")
+        self.get |= dict.fromkeys(of_one, (403, "forbidden: cannot get"))
+        self.post = dict.fromkeys(self.post, (403, 'User "u" cannot create resource'))
+
+
+def items(*objects: Obj) -> Obj:
+    return {"items": [*objects], "metadata": {}}
+
+
+def priority_class(name: str, value: int, **fields: Any) -> Obj:
+    return {"metadata": {"name": name}, "value": value, **fields}
+
+
+def metrics(**other: str) -> bytes:
+    values = {
+        f'forewarn_build_info{{kubernetes="1.36.3",python="3.12",version="{VERSION}"}}': "1.0",
+        'forewarn_admission_requests_total{kind="Pod",operation="CREATE",phase="validate",verdict="allowed"}': "7.0",
+        'forewarn_predictions_total{outcome="preempts"}': "2.0",
+        'forewarn_predictions_total{outcome="shed"}': "0.0",
+        'forewarn_prediction_results_total{result="matched"}': "2.0",
+        'forewarn_prediction_results_total{result="wrong"}': "0.0",
+        "forewarn_cache_age_seconds": "1.5",
+        'forewarn_file_refused{file="config"}': "0.0",
+        "forewarn_certificate_expiry_timestamp_seconds": f"{(NOW + timedelta(days=7)).timestamp()}",
+    }
+    return "".join(f"{name} {value}\n" for name, value in {**values, **other}.items()).encode()
+
+
+class Report(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[Obj]:
+        found: list[Obj] = json.loads(self.out)["lines"]
+        return found
+
+    def of(self, check: str) -> list[tuple[str, str]]:
+        return [(line["status"], line["told"]) for line in self.lines if line["check"] == check]
+
+
+@contextmanager
+def playing(world: World) -> Iterator[ScriptedApi]:
+    with scripted_api() as api:
+        for path, answer in world.get.items():
+            api.routes["GET", path] = play(answer, ())
+        for path, answer in world.post.items():
+            api.routes["POST", path] = play(answer, world.warnings if path == TRIED else ())
+        proxied = f"{OURS}/services/http:forewarn:health/proxy"
+        for path in (f"{proxied}/readyz", f"{proxied}/metrics", f"{VALIDATE}/forewarn", f"{MUTATE}/forewarn"):
+            api.routes.setdefault(("GET", path), api.refuse(404, "not found"))
+        yield api
+
+
+def play(answer: Any, warnings: tuple[str, ...]) -> Callable[[Handler], None]:
+    def played(handler: Handler) -> None:
+        status, body = (200, answer) if not isinstance(answer, tuple) else answer
+        if isinstance(body, str):
+            body = {"kind": "Status", "code": status, "message": body}
+        handler.answer(status, body, Warning=", ".join(f'299 - "{text}"' for text in warnings))
+
+    return played
+
+
+@pytest.fixture
+def examined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Report]:
+    def examine(world: World, *flags: str) -> Report:
+        with playing(world) as api:
+            monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", api.url)))
+            status = main(["--cluster", "live", *(flags or ("-o", "json"))])
+        for path, body in api.posted:
+            assert path == REVIEWS or "generateName" in body["metadata"], path
+        asked = [query for verb, path, query, _ in api.requests if verb == "post" and path != REVIEWS]
+        assert all(query == {"dryRun": "All"} for query in asked), asked
+        told = capsys.readouterr()
+        return Report(status, told.out, told.err)
+
+    return examine
+
+
+def test_an_installation_as_it_should_be(examined: Callable[..., Report]) -> None:
+    world = World()
+    world.post[REVIEWS] = {"status": {"allowed": True}}
+    report = examined(world)
+    assert [line for line in report.lines if line["status"] != "ok"] == []
+    assert report.status == 0
+    assert {line["area"] for line in report.lines} == {
+        "registered",
+        "trusted",
+        "answering",
+        "predicting",
+        "configured",
+    }
+    assert report.of("dry run of a Deployment") == [
+        ("ok", 'its requester is warned: no PriorityClass with name "none" was found [unknown-priority-class]')
+    ]
+    assert examined(world, "-o", "text").err == f"{len(report.lines)} lines: nothing wrong\n"
+
+
+def test_whoever_may_see_nothing_is_told_so(examined: Callable[..., Report]) -> None:
+    world = World()
+    world.refuse_everything()
+    report = examined(world)
+    assert {line["status"] for line in report.lines} == {"unknown"}
+    assert [line for line in report.lines if not re.search("not allowed|does not tell", line["told"])] == []
+    assert report.status == 0
+
+
+def change(*path: Any, to: Any) -> Callable[[World], None]:
+    """Another answer at a path, or another value in it."""
+
+    def changed(world: World) -> None:
+        if len(path) == 1:
+            world.get[path[0]] = to
+            return
+        at = world.get[path[0]]
+        for step in path[1:-1]:
+            at = at[step]
+        at[path[-1]] = to
+
+    return changed
+
+
+def of_webhook(name: str, field: str, value: Any) -> Callable[[World], None]:
+    return lambda world: world.webhook(name).update({field: value})
+
+
+def called(name: str, **fields: Any) -> Callable[[World], None]:
+    return lambda world: world.webhook(name)["clientConfig"].update(fields)
+
+
+def posted(path: str, answer: Any) -> Callable[[World], None]:
+    return lambda world: world.post.update({path: answer})
+
+
+def silent(world: World) -> None:
+    world.warnings = ()
+
+
+def without_pods(world: World) -> None:
+    world.webhook("validate.forewarn.dev")["rules"].pop(0)
+
+
+def front(world: World) -> None:
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"]}
+    webhook = {"name": "inject.example.com", "rules": [rule], "failurePolicy": "Fail"}
+    world.get[MUTATE]["items"].append({"metadata": {"name": "injector"}, "webhooks": [webhook]})
+
+
+def narrowed(world: World) -> None:
+    condition = {"name": "only-mine", "expression": "request.name == 'mine'"}
+    world.webhook("mutate.forewarn.dev")["matchConditions"].append(condition)
+
+
+def exempt(world: World) -> None:
+    until = (NOW + timedelta(hours=1)).isoformat()
+    annotations = {"forewarn.dev/exempt-until": until}
+    world.get[NAMESPACES]["items"].append({"metadata": {"name": "shop", "annotations": annotations}})
+
+
+def another_version(world: World) -> None:
+    world.get[f"{OURS}/pods"]["items"].append({"metadata": {"name": "forewarn-1"}, "status": {"phase": "Running"}})
+    path = POD.replace("forewarn-0", "forewarn-1")
+    world.get |= {f"{path}/readyz": b"ok", f"{path}/metrics": metrics().replace(VERSION.encode(), b"0.0.9")}
+
+
+def metric(**values: str) -> Callable[[World], None]:
+    return change(f"{POD}/metrics", to=metrics(**values))
+
+
+def failing(message: str) -> str:
+    return f'Internal error occurred: failed calling webhook "classes.validate.forewarn.dev": {message}'
+
+
+URL = f"https://forewarn.forewarn.svc:443/validate/{TOKEN}?timeout=5s"
+ANNOTATED = {
+    "metadata": {
+        "name": "web",
+        "namespace": "shop",
+        "creationTimestamp": "2026-01-12T04:00:00Z",
+        "annotations": {"forewarn.dev/preemption-impact": '{"preemptions":[{"victims":["a"],"unnamedVictims":2}]}'},
+    }
+}
+ENDED = NOW - timedelta(days=400)
+OVER = {"metadata": {"name": "q", "namespace": "shop"}, "spec": {"hard": {"pods": "1"}, "scopes": ["None"]}}
+UNKNOWN_DEFAULT = {"metadata": {"name": "shop", "annotations": {"forewarn.dev/default-priority-class": "wbe"}}}
+
+WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
+    ("not registered", change(VALIDATE, to=items()), VALIDATING, "problem", "API servers ask nobody"),
+    ("audit only", change(MUTATE, to=items()), MUTATING, "warning", "nothing is annotated"),
+    ("a webhook less", lambda w: w.get[VALIDATE]["items"][0]["webhooks"].pop(0), VALIDATING, "problem", "is missing"),
+    ("a rule less", without_pods, VALIDATING, "problem", "is not asked about CREATE of pods, UPDATE of pods"),
+    ("exact", of_webhook("mutate.forewarn.dev", "matchPolicy", "Exact"), MUTATING, "problem", "matchPolicy is Exact"),
+    (
+        "fails open",
+        of_webhook("classes.validate.forewarn.dev", "failurePolicy", "Ignore"),
+        VALIDATING,
+        "warning",
+        "two global defaults may come about",
+    ),
+    (
+        "fails closed",
+        of_webhook("validate.forewarn.dev", "failurePolicy", "Fail"),
+        VALIDATING,
+        "warning",
+        "requests are refused while nobody answers",
+    ),
+    ("time", of_webhook("validate.forewarn.dev", "timeoutSeconds", 30), VALIDATING, "warning", "timeoutSeconds is 30"),
+    (
+        "namespaces",
+        of_webhook("validate.forewarn.dev", "namespaceSelector", {"matchLabels": {"a": "b"}}),
+        VALIDATING,
+        "warning",
+        'a namespaceSelector ({"matchLabels": {"a": "b"}})',
+    ),
+    ("one condition more", narrowed, MUTATING, "warning", 'a matchCondition of its own, "only-mine"'),
+    (
+        "conditions gone",
+        of_webhook("exemptions.validate.forewarn.dev", "matchConditions", []),
+        VALIDATING,
+        "warning",
+        'has lost its matchCondition "sets-an-exemption"',
+    ),
+    (
+        "another condition",
+        lambda w: w.webhook("validate.forewarn.dev")["matchConditions"][0].update(expression="true"),
+        VALIDATING,
+        "warning",
+        'the matchCondition "not-kube-system" is another one: true',
+    ),
+    (
+        "path",
+        lambda w: w.webhook("validate.forewarn.dev")["clientConfig"]["service"].update(path="/mutate"),
+        VALIDATING,
+        "problem",
+        "is called at the path /mutate and not /validate",
+    ),
+    (
+        "url",
+        of_webhook("mutate.forewarn.dev", "clientConfig", {"url": "https://else.example/mutate"}),
+        MUTATING,
+        "warning",
+        "is called at https://else.example/mutate",
+    ),
+    ("another in front", front, "other webhooks", "ok", "injector (inject.example.com) may change pods"),
+    ("no bundle", called("mutate.forewarn.dev", caBundle=""), "caBundle", "problem", "trust no certificate"),
+    ("two bundles", called("mutate.forewarn.dev", caBundle="AAAA"), "caBundle", "warning", "do not have the same"),
+    (
+        "injector is away",
+        change(LEASE, "spec", "renewTime", to=ENDED.isoformat()),
+        "CA injector",
+        "problem",
+        "heard of",
+    ),
+    ("no injector", change(LEASE, to={"spec": {}}), "CA injector", "problem", "none has ever run"),
+    ("no lease", change(LEASE, to=(404, "not found")), "CA injector", "problem", "there is no Lease"),
+    ("no secret", change(SECRET, to=(404, "not found")), "certificate", "problem", "there is no Secret"),
+    ("empty secret", change(SECRET, to={}), "certificate", "problem", "no replica has a certificate"),
+    ("no certificate", change(SECRET, to=secret(b"x")), "certificate", "problem", "no certificate in PEM"),
+    ("another CA", change(SECRET, to=secret(self_signed(NOW).chain)), "certificate", "problem", "no CA of caBundle"),
+    ("ended", change(SECRET, to=secret(self_signed(ENDED).chain)), "certificate", "problem", "has ended at"),
+    (
+        "another name",
+        change(SECRET, to=secret(self_signed(NOW, ("localhost",)).chain)),
+        "certificate",
+        "problem",
+        "it is not for forewarn.forewarn.svc, by which API servers call, but for localhost",
+    ),
+    ("none ready", change(DEPLOYMENT, "status", to={}), "replicas", "problem", "none of 2 is ready"),
+    ("one ready", change(DEPLOYMENT, "status", "readyReplicas", to=1), "replicas", "warning", "1 of 2 are ready"),
+    ("scaled down", change(DEPLOYMENT, "spec", "replicas", to=0), "replicas", "problem", "scaled to 0"),
+    (
+        "a quota in the way",
+        change(
+            DEPLOYMENT,
+            "status",
+            to={"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]},
+        ),
+        "replicas",
+        "problem",
+        "none of 2 is ready: exceeded quota",
+    ),
+    ("no deployment", change(DEPLOYMENT, to=(404, "not found")), "replicas", "warning", "there is no Deployment"),
+    ("no service", change(f"{OURS}/services/forewarn", to=(404, "no")), "Service", "problem", "there is no Service"),
+    ("port", change(f"{OURS}/services/forewarn", "spec", to={"ports": []}), "Service", "problem", "no port 443"),
+    ("no endpoints", change(SLICES, to=items()), "Service", "problem", "it has no endpoints"),
+    (
+        "no endpoint is ready",
+        change(SLICES, to=items({"endpoints": [{"conditions": {"ready": False}}]})),
+        "Service",
+        "problem",
+        "no endpoint is ready of 1",
+    ),
+    (
+        "x509",
+        posted(CLASSES, (500, failing(f"Post {URL}: tls: failed to verify certificate: x509: unknown authority"))),
+        "dry run of a PriorityClass",
+        "problem",
+        "API servers do not trust its certificate",
+    ),
+    (
+        "refused connection",
+        posted(CLASSES, (500, failing(f"Post {URL}: dial tcp 10.0.0.9:443: connect: connection refused"))),
+        "dry run of a PriorityClass",
+        "problem",
+        "nobody listens behind the Service",
+    ),
+    (
+        "too slow",
+        posted(CLASSES, (500, failing(f"Post {URL}: context deadline exceeded"))),
+        "dry run of a PriorityClass",
+        "problem",
+        "no answer comes in time",
+    ),
+    (
+        "its own refusal",
+        posted(CLASSES, (403, 'admission webhook "classes.validate.forewarn.dev" denied the request: no')),
+        "dry run of a PriorityClass",
+        "ok",
+        "forewarn answers, and refuses it",
+    ),
+    (
+        "another's refusal",
+        posted(TRIED, (403, 'admission webhook "policy.example.com" denied the request: no')),
+        "dry run of a Deployment",
+        "unknown",
+        "another webhook, policy.example.com, stands in front",
+    ),
+    (
+        "quota",
+        posted(TRIED, (403, "exceeded quota")),
+        "dry run of a Deployment",
+        "unknown",
+        "something else refuses it",
+    ),
+    ("no warning", silent, "dry run of a Deployment", "warning", "no warning comes"),
+    (
+        "not ready",
+        change(f"{POD}/readyz", to=(503, b"no list of nodes yet\n")),
+        "/readyz",
+        "problem",
+        "no list of nodes",
+    ),
+    (
+        "not reached",
+        change(f"{POD}/readyz", to=(503, "error trying to reach service: dial tcp: i/o timeout")),
+        "/readyz",
+        "unknown",
+        "error trying to reach service",
+    ),
+    ("versions", another_version, "version", "warning", "replicas of several versions answer: 0.0.9"),
+    (
+        "shed",
+        metric(**{'forewarn_predictions_total{outcome="shed"}': "3"}),
+        "predictions",
+        "warning",
+        "3 were not begun, for want of time",
+    ),
+    (
+        "wrong",
+        metric(**{'forewarn_prediction_results_total{result="wrong"}': "1.0"}),
+        "predictions",
+        "warning",
+        "1 of 3 did not come true",
+    ),
+    ("old", metric(forewarn_cache_age_seconds="300"), "cluster state", "warning", "not heard from its API server"),
+    (
+        "refused file",
+        metric(**{'forewarn_file_refused{file="config"}': "1.0"}),
+        "files",
+        "problem",
+        "refuses config and goes by an older state of it",
+    ),
+    (
+        "last prediction",
+        change("/apis/apps/v1/deployments", to=items(ANNOTATED)),
+        "last prediction",
+        "ok",
+        "Deployment shop/web of 2026-01-12T04:00:00Z: would push out 3 pods",
+    ),
+    ("old cluster", change("/version", to={"gitVersion": "v1.29.1"}), "Kubernetes", "problem", "matchConditions"),
+    ("new cluster", change("/version", to={"gitVersion": "v1.99.0"}), "Kubernetes", "warning", "no prediction"),
+    (
+        "configuration",
+        change(CONFIG, "data", to={"forewarn.yaml": "actoins: {}"}),
+        "configuration",
+        "problem",
+        "cannot be used: forewarn.yaml:1",
+    ),
+    (
+        "switched off",
+        change(CONFIG, "data", to={"forewarn.yaml": 'actions: {fits-nowhere: "off", priority-mismatch: audit}'}),
+        "configuration",
+        "ok",
+        "off: fits-nowhere; told to the audit log alone: 1 rule",
+    ),
+    ("rights", posted(REVIEWS, {"status": {"allowed": False}}), "rights", "problem", "may not: get priorityclasses"),
+    (
+        "two defaults",
+        change(
+            CLASSES,
+            to=items(
+                priority_class("forewarn", 1),
+                priority_class("a", 1, globalDefault=True),
+                priority_class("b", 2, globalDefault=True),
+            ),
+        ),
+        "PriorityClass",
+        "problem",
+        "[global-default-not-unique]",
+    ),
+    (
+        "reserved name",
+        change(CLASSES, to=items(priority_class("forewarn", 1), priority_class("system-mine", 1))),
+        "PriorityClass",
+        "problem",
+        "[reserved-system-name]",
+    ),
+    (
+        "its own class is gone",
+        change(CLASSES, to=items()),
+        "priorityclasses",
+        "problem",
+        "name the class forewarn, which is not there",
+    ),
+    ("a quota's scope", change(QUOTAS, to=items(OVER)), "ResourceQuota", "problem", "[quota-scope-invalid]"),
+    (
+        "a namespace's class",
+        change(NAMESPACES, to=items(UNKNOWN_DEFAULT)),
+        "Namespace",
+        "problem",
+        "[unknown-default-class]",
+    ),
+    ("an exemption", exempt, "exemptions", "warning", "forewarn.dev/exempt-until on namespace shop"),
+]
+
+
+@pytest.mark.parametrize(
+    ("break_it", "check", "status", "told"), [case[1:] for case in WRONG], ids=[c[0] for c in WRONG]
+)
+def test_each_thing_that_goes_wrong_is_told_with_a_fix(
+    examined: Callable[..., Report], break_it: Callable[[World], None], check: str, status: str, told: str
+) -> None:
+    world = World()
+    break_it(world)
+    report = examined(world)
+    found = [line for line in report.lines if line["check"] == check and line["status"] == status]
+    assert any(told in line["told"] for line in found), report.out
+    assert TOKEN not in report.out
+    for line in report.lines:
+        assert line["fix"] or line["status"] in ("ok", "unknown"), line
+    assert report.status == any(line["status"] == "problem" for line in report.lines)
+
+
+def test_of_version_skew_both_are_told(examined: Callable[..., Report]) -> None:
+    world = World()
+    world.get[f"{POD}/metrics"] = metrics().replace(VERSION.encode(), b"9.9.9")
+    assert examined(world).of("version") == [
+        ("warning", f"the webhook is 9.9.9, this command {VERSION}: they may differ")
+    ]
+
+
+def test_a_mounted_certificate_is_looked_for_where_it_is_mounted(examined: Callable[..., Report]) -> None:
+    world = World()
+    spec = world.get[DEPLOYMENT]["spec"]["template"]["spec"]
+    spec["volumes"] = [{"name": "tls", "secret": {"secretName": "forewarn-tls"}}]
+    spec["containers"][0] |= {
+        "env": [{"name": "FOREWARN_TLS_CERT", "value": "/etc/forewarn-tls/tls.crt"}],
+        "volumeMounts": [{"name": "tls", "mountPath": "/etc/forewarn-tls"}],
+    }
+    world.get[f"{OURS}/secrets/forewarn-tls"] = world.get.pop(SECRET)
+    world.get[LEASE] = (404, "no")
+    report = examined(world)
+    assert [status for status, _ in report.of("certificate")] == ["ok"]
+    assert report.of("CA injector") == []
+
+
+def test_names_of_the_cluster_are_printed_safely(examined: Callable[..., Report]) -> None:
+    world = World()
+    name = "\x1b[2J\u202eevil\n::error::x"
+    world.get[CLASSES]["items"].append(priority_class(name, 1, globalDefault=True))
+    world.get["/apis/apps/v1/deployments"] = items({**ANNOTATED, "metadata": {**ANNOTATED["metadata"], "name": name}})
+    world.get[f"{POD}/readyz"] = (503, b"\x1b]0;title\x07\n")
+    report = examined(world, "--color", "always")
+    assert report.status == 1
+    assert "\x1b[2J" not in report.out
+    assert "\x1b]" not in report.out
+    assert "\u202e" not in report.out
+    assert not any(line.startswith("::") for line in report.out.splitlines())
+
+
+def test_a_great_many_faults_make_a_short_report(examined: Callable[..., Report]) -> None:
+    world = World()
+    world.get[CLASSES] = items(*(priority_class(f"system-{i:03}", i) for i in range(300)))
+    report = examined(world)
+    reserved = [line for line in report.lines if "[reserved-system-name]" in line["told"]]
+    assert len(reserved) == 10
+    assert "(and 290 more lines like it)" in reserved[-1]["told"]
+
+
+def test_lists_are_read_so_far_and_no_further(examined: Callable[..., Report]) -> None:
+    world = World()
+    page = {"items": [priority_class("forewarn", 1)], "metadata": {"continue": "more"}}
+    world.get[CLASSES] = page
+    (line,) = examined(world).of("objects")
+    assert line[0] == "ok"
+    assert "not all of them were read" in line[1]
+
+
+def test_without_time_the_rest_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter([0.0, 0.0, 0.5])
+    with playing(World()) as api:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", api.url)))
+        lines = examine(Looks(client(), 1.0, lambda: next(ticks, 2.0)), {"gitVersion": "v1.36.3"}, "default", NOW)
+    assert [line.status for line in lines if line.area == "registered"] == ["ok", "ok"]
+    assert [line.status for line in lines if line.area == "trusted"] == ["unknown", "unknown"]
+    assert all(line.told.startswith("no time left") for line in lines if line.area == "trusted")
+
+
+def test_malformed_answers_are_no_traceback(examined: Callable[..., Report]) -> None:
+    """Each answer in turn is something else than it should be."""
+    for path in World().get:
+        for answer in ({"items": [7, {}], "spec": 7, "data": [], "metadata": 7, "webhooks": {}}, b"no JSON"):
+            world = World()
+            world.get[path] = answer
+            assert examined(world).status in ((0, 1, 3) if path == "/version" else (0, 1)), path
+
+
+def test_the_table_has_a_line_for_each_check_and_its_fix_below(examined: Callable[..., Report]) -> None:
+    world = World()
+    silent(world)
+    report = examined(world, "-o", "text")
+    lines = report.out.splitlines()
+    at = next(index for index, line in enumerate(lines) if "no warning comes" in line)
+    assert lines[at].split()[:2] == ["answering", "warning"]
+    assert lines[at + 1].split()[:2] == ["=", "fix:"]
+    assert report.status == 0
+    assert report.err.endswith("lines: 1 warning, 1 not looked at\n")
+
+
+def test_an_api_server_that_is_not_there_is_no_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", "http://127.0.0.1:1")))
+    assert main([]) == 3
+    assert "does not answer" in capsys.readouterr().err
+
+
+def as_on_the_page() -> World:
+    """A replica short, a second default class, and nobody who may read Secrets or make access reviews."""
+    world = World()
+    world.get[DEPLOYMENT]["status"]["readyReplicas"] = 1
+    world.get[SLICES]["items"][0]["endpoints"].pop()
+    world.get[SECRET] = (403, "secrets is forbidden")
+    classes = (priority_class("forewarn", 1_000_000), *(priority_class(n, 1, globalDefault=True) for n in "ab"))
+    world.get[CLASSES] = items(*classes)
+    return world
+
+
+def test_the_page_shows_what_the_command_prints(examined: Callable[..., Report]) -> None:
+    """`UPDATE=1` writes the real output into the page."""
+    page = Path("docs/doctor.md")
+    (shown,) = re.findall(r"```console\n\$ kubectl forewarn doctor\n(.*?)```", page.read_text(), re.DOTALL)
+    report = examined(as_on_the_page(), "-o", "text")
+    if os.environ.get("UPDATE"):
+        page.write_text(page.read_text().replace(f"doctor\n{shown}```", f"doctor\n{report.out}{report.err}```"))
+    assert shown == report.out + report.err
+
+
+@pytest.mark.parametrize("flags", [["--cluster", "dump.json"], ["--timeout", "0"], ["--timeout", "x"], ["-o", "yaml"]])
+def test_wrong_usage(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(flags)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err

@@ -1,0 +1,100 @@
+"""`forewarn doctor`: is the webhook of a cluster registered, trusted, answering, and is anything misconfigured."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, say, wants_color
+from webhook.apiserver import ApiError, ApiServer, Timeouts, connect
+from webhook.doctor.examination import examine
+from webhook.doctor.looking import Looks
+from webhook.doctor.report import Status, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from webhook.doctor.report import Line
+
+WELL, PROBLEMS, FAILED = 0, 1, 3
+_SECONDS: Final = 30.0
+_MOST_SECONDS: Final = 600.0
+_STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "warning", Status.UNKNOWN: "dim"}
+_LIVE: Final = "live"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status: 0 no problem, 1 problems, 2 wrong usage, 3 could not do the job."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    source, _, context = options.cluster.partition(":")
+    if source != _LIVE:
+        parser.error(f"--cluster {options.cluster}: a webhook answers on a running cluster alone: live or live:CONTEXT")
+    try:
+        api = ApiServer(partial(connect, context))
+        version = _version(api, min(options.timeout, 10.0))
+    except ApiError as error:
+        return complain("doctor", error.problem if not error.status else error, FAILED)
+    lines = examine(Looks(api, options.timeout), version, options.namespace, datetime.now(UTC))
+    if options.output == "json":
+        print(json.dumps({"lines": [_as_json(line) for line in lines]}, indent=2))  # noqa: T201
+    else:
+        color = wants_color(options.color, sys.stdout)
+        sys.stdout.writelines(clean(text, color) + "\n" for text in rendered(lines, painter(color)))
+        sys.stdout.flush()  # the table comes before its summary, also where both go into one pipe
+        say(summary(lines))
+    return PROBLEMS if any(line.status is Status.PROBLEM for line in lines) else WELL
+
+
+def _version(api: ApiServer, seconds: float) -> dict[str, object]:
+    """What the API server says of its release; empty where one may not ask. Raises ApiError where nobody answers."""
+    try:
+        return api.get("/version", timeouts=Timeouts(seconds, seconds, seconds))
+    except ApiError as error:
+        if error.status in (0, 401):
+            raise
+        return {}
+
+
+def rendered(lines: Sequence[Line], paint: Callable[[str, str], str]) -> Iterator[str]:
+    """A table, a line for each check and its fix below it."""
+    areas, checks, words = (max((len(str(line[column])) for line in lines), default=0) for column in (0, 1, 2))
+    for line in lines:
+        status = paint(f"{line.status:{words}}", _STYLES[line.status])
+        yield f"{line.area:{areas}}  {status}  {line.check:{checks}}  {line.told}"
+        if line.fix:
+            yield f"{'':{areas + words + 4}}= fix: {line.fix}"
+
+
+def _as_json(line: Line) -> dict[str, str]:
+    return {**line._asdict(), "status": line.status.value}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn doctor",
+        allow_abbrev=False,
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Say whether a cluster's webhook is registered, trusted and answering, what it last predicted, and "
+        "what is misconfigured, with a fix for each line. It reads with your rights, and changes nothing: what it "
+        "creates are dry runs and access reviews.",
+        epilog="Exit status: 0 no problem found, 1 problems, 2 wrong usage, 3 the API server does not answer.",
+    )
+    add = parser.add_argument
+    add("--cluster", default=_LIVE, metavar="SOURCE", help="live, or live:CONTEXT of the kubeconfig (default: live)")
+    add("-n", "--namespace", default="default", metavar="NAME", help="where a Deployment is tried (default: default)")
+    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    add("--timeout", type=_seconds, default=_SECONDS, metavar="SECONDS", help="for all of it (default: 30)")
+    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= _MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"not between 0 and {_MOST_SECONDS:g}")
+    return seconds

@@ -1,0 +1,166 @@
+"""What is misconfigured: forewarn's own configuration and rights, and classes, quotas and namespaces of the cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.audit import stored_objects
+from policies.cluster import Cache
+from policies.config import Config, ConfigError
+from policies.config.load import read_config
+from policies.evaluator import Phase, evaluate
+from policies.findings import Action, Severity, listed, plural
+from policies.kinds import BY_GROUP_KIND, KINDS
+from policies.objects.fields import InvalidObject, at
+from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
+from policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_PRIORITY_CLASS_PREFIX
+from policies.objects.reviewed_object import ChangeSet
+from policies.rules import RULES
+from policies.rules.support.context import Target
+from webhook.doctor.looking import part
+from webhook.doctor.report import AGAIN, Area
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from policies.cluster import ClusterSnapshot
+    from policies.kinds import KindSpec
+    from webhook.doctor.installation import Installed
+    from webhook.doctor.looking import Looks
+    from webhook.doctor.report import Line
+
+AREA: Final = Area("configured")
+_READ: Final = ("scheduling.k8s.io/PriorityClass", "/Namespace", "/ResourceQuota")
+_ABOUT: Final = {Target.PRIORITY_CLASS, Target.NAMESPACE, Target.RESOURCE_QUOTA}
+_RULES: Final = frozenset(
+    rule.ID
+    for rule in RULES
+    if {*rule.TARGETS} <= _ABOUT and rule.SEVERITY is not None and "pods" not in rule.DEPENDS_ON.stored
+)
+"""Rules about these kinds alone that need not know of pods: a cluster may have a great many of those."""
+
+
+def look(looks: Looks, installed: Installed, now: datetime) -> Iterator[Line]:
+    """Configuration, rights, then what rules say of classes, quotas and namespaces."""
+    config, lines = _configuration(looks, installed)
+    yield from lines
+    yield from _rights(looks, installed)
+    yield from _objects(looks, installed, config, now)
+
+
+def _configuration(looks: Looks, installed: Installed) -> tuple[Config, list[Line]]:
+    path = f"/api/v1/namespaces/{part(installed.namespace)}/configmaps/forewarn"
+    seen = looks.get(path, "the ConfigMap forewarn")
+    if not seen.there:
+        if seen.is_missing:
+            return Config(), [AREA.ok("configuration", "there is no ConfigMap forewarn: defaults hold")]
+        return Config(), [AREA.unknown("configuration", seen.why)]
+    text = at(seen.object, "data", "forewarn.yaml")
+    try:
+        config = read_config(str(text or ""), "forewarn.yaml")
+    except ConfigError as fault:
+        fix = f"kubectl -n {installed.namespace} edit configmap forewarn; docs/configuration.md has what it may say"
+        return Config(), [AREA.problem("configuration", f"the ConfigMap forewarn cannot be used: {fault}", fix)]
+    off = sorted(rule for rule, action in config.actions.items() if action is Action.OFF)
+    quiet = sum(action is Action.AUDIT for action in config.actions.values())
+    said = [f"off: {listed(off)}"] if off else []
+    said += [f"told to the audit log alone: {plural(quiet, 'rule')}"] if quiet else []
+    said += [plural(len(config.exemptions), "exemption")] if config.exemptions else []
+    return config, [
+        AREA.ok("configuration", f"the ConfigMap forewarn: {'; '.join(said) or 'every rule at its default'}")
+    ]
+
+
+def _rights(looks: Looks, installed: Installed) -> Iterator[Line]:
+    """Whether the service account may do what it has to, by SubjectAccessReviews."""
+    user = f"system:serviceaccount:{installed.namespace}:{installed.account}"
+    wanted = [(spec.group, spec.plural, verb, "", "") for spec in KINDS if not spec.optional for verb in spec.verbs]
+    lease = ("coordination.k8s.io", "leases", "update", installed.namespace, "forewarn-global-default")
+    lacking: list[str] = []
+    for right in (*wanted, lease):
+        answer = _may(looks, user, *right)
+        if isinstance(answer, str):
+            yield AREA.unknown("rights", answer, "ask somebody who may create SubjectAccessReviews")
+            return
+        if not answer:
+            group, resource, verb, _, name = right
+            lacking.append(f"{verb} {resource}{'.' + group if group else ''}{' ' + name if name else ''}")
+    if lacking:
+        fix = AGAIN
+        yield AREA.problem("rights", f"{user} may not: {listed(lacking, 5)}", fix)
+    else:
+        yield AREA.ok("rights", f"{user} may do the {len(wanted) + 1} things that it has to")
+
+
+def _may(looks: Looks, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:
+    """Whether a user may; in words why it cannot be said."""
+    attributes = {"group": group, "resource": resource, "verb": verb, "namespace": namespace, "name": name}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user,
+            "groups": [
+                "system:serviceaccounts",
+                f"system:serviceaccounts:{user.split(':')[2]}",
+                "system:authenticated",
+            ],
+            "resourceAttributes": attributes,
+        },
+    }
+    seen = looks.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review, "the rights of its account")
+    return bool(at(seen.object, "status", "allowed")) if seen.there else seen.why
+
+
+def _objects(looks: Looks, installed: Installed, config: Config, now: datetime) -> Iterator[Line]:
+    cache, whole = Cache(), True
+    for name in _READ:
+        spec = BY_GROUP_KIND[name]
+        found = looks.all(spec.path, f"{spec.plural} of the cluster")
+        whole = whole and found.is_whole
+        if found.why:
+            yield AREA.unknown(spec.plural, found.why)
+            if spec.kind == "PriorityClass":
+                return  # what the others name could not be said to be there or not
+        yield from _added(cache, spec, found.objects)
+    cluster = cache.snapshot()
+    if installed.priority_class and installed.priority_class not in cluster.priority_classes:
+        missing = f"forewarn's pods name the class {installed.priority_class}, which is not there: no new one comes up"
+        yield AREA.problem("priorityclasses", missing, AGAIN)
+    yield from _reserved(cluster)
+    exempt = [
+        str(reason)
+        for _, namespace in sorted(cluster.namespaces.items())
+        if (reason := config._replace(exemptions=()).exemption(None, namespace, now))
+    ]
+    for reason in exempt:
+        fix = f"if it is over: kubectl annotate namespace NAME {EXEMPT_UNTIL_ANNOTATION}-"
+        yield AREA.warning("exemptions", reason, fix)
+    subjects = tuple(stored_objects(cluster))
+    heard = config._replace(selected=_RULES)
+    findings = evaluate(ChangeSet(subjects), cluster, heard, phase=Phase.LINT, now=now, expired=lambda: not looks.left)
+    told = [finding for finding in findings if finding.severity is not Severity.NOTE]
+    for finding in sorted(told, key=lambda f: (f.severity, f.rule, f.object)):
+        make = AREA.problem if finding.severity is Severity.ERROR else AREA.warning
+        text = f"{finding.object}: {finding.message} [{finding.rule}]"
+        yield make(finding.object.kind, text, finding.remediation or f"forewarn explain {finding.rule}")
+    if not told:
+        some = "" if whole else " (not all of them were read)"
+        yield AREA.ok("objects", f"nothing wrong with {len(subjects)} classes, quotas and namespaces{some}")
+
+
+def _reserved(cluster: ClusterSnapshot) -> Iterator[Line]:
+    """Classes that no API server lets in today: they came by an older one, or past it."""
+    for name in sorted({*cluster.priority_classes} - {known.name for known in SYSTEM_CLASSES}):
+        if name.startswith(SYSTEM_PRIORITY_CLASS_PREFIX):
+            told = f"PriorityClass {name}: its name is reserved for the system's two [reserved-system-name]"
+            yield AREA.problem("PriorityClass", told, "make one of another name, move its pods there, delete it")
+
+
+def _added(cache: Cache, spec: KindSpec, objects: list[dict[str, Any]]) -> Iterator[Line]:
+    for obj in objects:
+        try:
+            cache.add({**obj, "apiVersion": spec.api_version, "kind": spec.kind})
+        except InvalidObject as fault:
+            yield AREA.unknown(spec.plural, f"one cannot be read: {fault}")

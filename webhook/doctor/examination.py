@@ -1,0 +1,32 @@
+"""The whole of it: every check in turn, each by what the one before it has found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webhook.doctor import answers, configuration, installation, predictions, registration, trust
+from webhook.doctor.report import bounded
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from policies.objects.fields import ApiObject
+    from webhook.doctor.looking import Looks
+    from webhook.doctor.report import Line
+
+
+def examine(looks: Looks, version: ApiObject, namespace: str, now: datetime) -> list[Line]:
+    """Every line there is to say. `version`: what the API server said of itself; `namespace`: where to dry-run."""
+    registered = registration.look(looks)
+    lines = [*registered.lines]
+    installed = installation.look(looks, registered)
+    is_installed = bool(registered.webhooks) or not registered.is_known or installed.is_there
+    if is_installed:
+        lines += trust.look(looks, registered, installed, now)
+        lines += installed.lines
+        lines += answers.look(looks, registered, namespace)
+        replicas = answers.ask_replicas(looks, installed)
+        lines += answers.of_replicas(replicas)
+        lines += predictions.look(looks, replicas, version, now.timestamp())
+        lines += configuration.look(looks, installed, now)
+    return bounded(lines)

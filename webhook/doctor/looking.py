@@ -1,0 +1,122 @@
+"""Reading a cluster with the rights that one has, in bounded time: a refusal is an answer."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from policies.findings import cut, one_line
+from webhook.apiserver import ApiError, Timeouts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.objects.fields import ApiObject
+    from webhook.apiserver import ApiServer
+
+_CONNECT, _READ = 4.0, 8.0
+"""Seconds of one request: API servers give a webhook up to 30 s, ours 5."""
+_LARGEST: Final = 4 << 20
+"""Bytes of metrics that are read."""
+PAGE: Final = 500
+PAGES: Final = 4
+"""Pages of a list that are read: enough for what a cluster has of classes, quotas and namespaces."""
+
+
+class Seen(NamedTuple):
+    """What one look came to. `why`: why there is nothing, in words; empty where there is something.
+
+    `status`: the HTTP status of a refusal (0: no answer). `warnings`: those that kubectl would print.
+    """
+
+    object: dict[str, Any]
+    why: str = ""
+    status: int = 200
+    warnings: tuple[str, ...] = ()
+    text: str = ""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the API server says that there is no such thing."""
+        return self.status == 404
+
+    @property
+    def there(self) -> bool:
+        """Whether there is something to look at."""
+        return not self.why
+
+
+class Listed(NamedTuple):
+    """The objects of a list as far as it was read. `is_whole`: whether that is all of them."""
+
+    objects: list[dict[str, Any]]
+    is_whole: bool
+    why: str = ""
+    status: int = 200
+
+
+class Looks:
+    """Asks an API server, until the time is over. Raises nothing."""
+
+    def __init__(self, api: ApiServer, seconds: float, clock: Callable[[], float] = monotonic) -> None:
+        self._api, self._clock = api, clock
+        self._until = clock() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; 0 where none are."""
+        return max(0.0, self._until - self._clock())
+
+    def get(self, path: str, what: str) -> Seen:
+        """The object at a path. `what`: in words, for who may not look at it."""
+        return self._asked(lambda times: self._made("GET", path, None, None, times), what)
+
+    def create(self, path: str, obj: ApiObject, what: str, *, dry_run: bool = False) -> Seen:
+        """What comes of a creation. Only dry runs, and reviews, which leave nothing behind, are ever asked for."""
+        query = {"dryRun": "All"} if dry_run else None
+        return self._asked(lambda times: self._made("POST", path, obj, query, times), what)
+
+    def text(self, path: str, what: str) -> Seen:
+        """What is at a path that is no object."""
+        return self._asked(lambda times: Seen({}, text=self._api.text(path, _LARGEST, times)), what)
+
+    def all(self, path: str, what: str, query: dict[str, str] | None = None) -> Listed:
+        """The objects of a list, a bounded number of pages."""
+        found: list[dict[str, Any]] = []
+        token = ""
+        for _ in range(PAGES):
+            asked = {**(query or {}), "limit": str(PAGE), **({"continue": token} if token else {})}
+            seen = self._asked(lambda times, asked=asked: self._made("GET", path, None, asked, times), what)  # type: ignore[misc]
+            if not seen.there:
+                return Listed(found, False, seen.why, seen.status)
+            items, metadata = seen.object.get("items"), seen.object.get("metadata")
+            found += [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+            token = str((metadata.get("continue") if isinstance(metadata, dict) else "") or "")
+            if not token:
+                return Listed(found, True)
+        return Listed(found, False)
+
+    def _made(
+        self, method: str, path: str, body: ApiObject | None, query: dict[str, str] | None, times: Timeouts
+    ) -> Seen:
+        answer = self._api.ask(method, path, query, body, timeouts=times)
+        return Seen(answer.object, warnings=answer.warnings)
+
+    def _asked(self, ask: Callable[[Timeouts], Seen], what: str) -> Seen:
+        left = self.left
+        if not left:
+            return Seen({}, f"no time left to look at {what}", 0)
+        try:
+            return ask(Timeouts(min(_CONNECT, left), min(_READ, left), min(_READ, left)))
+        except ApiError as error:
+            if error.refused:
+                return Seen({}, f"not allowed to look at {what} ({error.status})", error.status, text=error.problem)
+            problem = cut(one_line(error.problem), 250)
+            told = f"{what}: {problem}" + (f" ({error.status})" if error.status else "")
+            return Seen({}, told, error.status, text=error.problem)
+
+
+def part(name: str) -> str:
+    """A name as a part of a path, whatever is in it."""
+    return quote(name, safe="")

@@ -1,0 +1,254 @@
+"""Whether API servers ask: both webhook configurations, held to the ones that are shipped."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.findings import listed
+from policies.objects.fields import NOTHING, at
+from webhook.doctor.report import AGAIN, Area
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policies.objects.fields import ApiObject
+    from webhook.doctor.looking import Looks
+    from webhook.doctor.report import Line
+
+AREA: Final = Area("registered")
+SUFFIX: Final = ".forewarn.dev"
+VALIDATING, MUTATING = "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"
+_GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
+_PATHS: Final = {
+    VALIDATING: f"{_GROUP}/validatingwebhookconfigurations",
+    MUTATING: f"{_GROUP}/mutatingwebhookconfigurations",
+}
+_PODS_AND_WORKLOADS: Final = (
+    ("", "v1", "pods", "CREATE"),
+    ("apps", "v1", "deployments", "CREATE"),
+    ("batch", "v1", "jobs", "CREATE"),
+)
+
+
+class Registered(NamedTuple):
+    """What was found. `webhooks`: ours, by name. `is_known`: whether both kinds of configurations could be read."""
+
+    webhooks: Mapping[str, ApiObject]
+    is_known: bool
+    lines: list[Line]
+
+    @property
+    def service(self) -> ApiObject:
+        """Namespace and name of the Service that API servers call; empty where they call a URL, or nobody."""
+        for webhook in self.webhooks.values():
+            service = at(webhook, "clientConfig", "service")
+            if isinstance(service, dict):
+                return service
+        return NOTHING
+
+
+@cache
+def shipped() -> Mapping[str, Mapping[str, ApiObject]]:
+    """The webhooks of manifests/base: kind of configuration -> name -> webhook."""
+    found: Mapping[str, Mapping[str, ApiObject]] = json.loads(
+        files(__package__ or "").joinpath("shipped.json").read_text("utf-8")
+    )
+    return found
+
+
+def look(looks: Looks) -> Registered:
+    """Read both kinds of configurations, and hold ours to what is shipped."""
+    lines: list[Line] = []
+    webhooks: dict[str, ApiObject] = {}
+    others: dict[str, list[tuple[str, ApiObject]]] = {}
+    known = True
+    for kind, path in _PATHS.items():
+        found = _read(looks, path, kind)
+        if isinstance(found, str):
+            known = False
+            lines.append(AREA.unknown(kind, found, "ask somebody who may read webhook configurations"))
+            continue
+        ours = {
+            str(webhook.get("name")): webhook for _, webhook in found if str(webhook.get("name") or "").endswith(SUFFIX)
+        }
+        webhooks |= ours
+        others[kind] = [(name, webhook) for name, webhook in found if str(webhook.get("name")) not in ours]
+        lines += _configuration(kind, ours)
+    if webhooks:
+        lines += _others(others)
+    return Registered(webhooks, known, lines)
+
+
+def _read(looks: Looks, path: str, kind: str) -> list[tuple[str, ApiObject]] | str:
+    """The webhooks of all configurations of a kind, each with the name of its configuration; or why there are none."""
+    found = looks.all(path, f"{kind}s")
+    objects = found.objects
+    if found.status == 403:
+        one = looks.get(f"{path}/forewarn", f"{kind} forewarn")
+        if not one.there and not one.is_missing:
+            return one.why
+        objects = [one.object] if one.there else []
+    elif found.why:
+        return found.why
+    return [
+        (str(at(obj, "metadata", "name") or ""), webhook)
+        for obj in objects
+        for webhook in _objects(obj.get("webhooks"))
+    ]
+
+
+def _configuration(kind: str, ours: Mapping[str, ApiObject]) -> Iterator[Line]:
+    wanted = shipped()[kind]
+    if not ours:
+        if kind == VALIDATING:
+            yield AREA.problem(kind, "none is there with a webhook of forewarn: API servers ask nobody", AGAIN)
+        else:
+            told = "none is there with a webhook of forewarn: nothing is annotated, no namespace gives a default class"
+            yield AREA.warning(kind, told, f"nothing, if it is meant so (overlay audit-only); else {AGAIN}")
+        return
+    lines = [line for name, webhook in wanted.items() for line in _webhook(kind, webhook, ours.get(name))]
+    yield from lines
+    if not lines:
+        yield AREA.ok(kind, f"{listed(sorted(ours), 4)}: rules, selectors, conditions and times as shipped")
+
+
+def _webhook(kind: str, wanted: ApiObject, found: ApiObject | None) -> Iterator[Line]:
+    name = wanted["name"]
+    if found is None:
+        yield AREA.problem(kind, f"the webhook {name} is missing", AGAIN)
+        return
+    missing = [_words(rule) for rule in _rules(wanted) if not _is_covered(rule, _objects(found.get("rules")))]
+    if missing:
+        yield AREA.problem(kind, f"{name} is not asked about {listed(missing, 5)}", AGAIN)
+    if found.get("matchPolicy") == "Exact":
+        yield AREA.problem(kind, f"{name}: matchPolicy is Exact: objects in other versions pass it by", AGAIN)
+    policy = found.get("failurePolicy")
+    if policy != wanted["failurePolicy"]:
+        meant = "Fail: requests are refused while nobody answers" if policy == "Fail" else _open(name)
+        told = f"{name}: failurePolicy is {policy} and not {wanted['failurePolicy']}; with {meant}"
+        yield AREA.warning(kind, told, f"nothing, if it is meant so; else {AGAIN}")
+    yield from _narrowed(kind, wanted, found)
+    yield from _called(kind, wanted, found)
+
+
+def _open(name: str) -> str:
+    if name.startswith("classes."):
+        return "Ignore two global defaults may come about while nobody answers"
+    return "Ignore objects are admitted unchecked while nobody answers"
+
+
+def _narrowed(kind: str, wanted: ApiObject, found: ApiObject) -> Iterator[Line]:
+    """What leaves requests out."""
+    name, fix = wanted["name"], f"nothing, if it is meant so; else {AGAIN}"
+    for selector in ("namespaceSelector", "objectSelector"):
+        if found.get(selector):
+            told = f"{name} has a {selector} ({json.dumps(found[selector])}): what it leaves out is not looked at"
+            yield AREA.warning(kind, told, fix)
+    shipped_ones, conditions = _conditions(wanted), _conditions(found)
+    for condition in sorted({*conditions} - {*shipped_ones}):
+        told = f'{name} has a matchCondition of its own, "{condition}": {conditions[condition]}'
+        yield AREA.warning(kind, told, fix)
+    for condition in sorted({*shipped_ones} - {*conditions}):
+        yield AREA.warning(kind, f'{name} has lost its matchCondition "{condition}"', fix)
+    for condition in sorted({*shipped_ones} & {*conditions}):
+        if shipped_ones[condition] != conditions[condition]:
+            told = f'{name}: the matchCondition "{condition}" is another one: {conditions[condition]}'
+            yield AREA.warning(kind, told, fix)
+    seconds = found.get("timeoutSeconds")
+    if seconds != wanted["timeoutSeconds"]:
+        told = f"{name}: timeoutSeconds is {seconds} and not {wanted['timeoutSeconds']}, by which predictions are cut"
+        yield AREA.warning(kind, told, fix)
+
+
+def _called(kind: str, wanted: ApiObject, found: ApiObject) -> Iterator[Line]:
+    """How it is called: the path of a Service may have a token at its end, and a URL may be any."""
+    service = at(found, "clientConfig", "service")
+    if not isinstance(service, dict):
+        url = at(found, "clientConfig", "url")
+        told = f"{wanted['name']} is called at {url}" if url else f"{wanted['name']} has no address"
+        yield AREA.warning(kind, told, "nothing, if the webhook runs outside of the cluster")
+        return
+    base = f"/{str(service.get('path') or '').strip('/').partition('/')[0]}"
+    path = at(wanted, "clientConfig", "service", "path")
+    if base != path:
+        yield AREA.problem(kind, f"{wanted['name']} is called at the path {base} and not {path}", AGAIN)
+
+
+def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[Line]:
+    """Others' mutating webhooks on pods and workloads: what they change comes before, or is looked at once more."""
+    changing = sorted(
+        {
+            f"{configuration} ({webhook.get('name')})"
+            for configuration, webhook in others.get(MUTATING, ())
+            if any(_is_covered(rule, _objects(webhook.get("rules"))) for rule in _PODS_AND_WORKLOADS)
+        }
+    )
+    if changing:
+        told = f"{listed(changing, 5)} may change pods and workloads too; /validate judges what comes of it"
+        yield AREA.ok("other webhooks", told)
+    blocking = sorted(
+        {
+            f"{configuration} ({webhook.get('name')})"
+            for kind in others
+            for configuration, webhook in others[kind]
+            if webhook.get("failurePolicy") != "Ignore"
+            and _is_covered(("scheduling.k8s.io", "v1", "priorityclasses", "CREATE"), _objects(webhook.get("rules")))
+        }
+    )
+    if blocking:
+        told = f"{listed(blocking, 5)} must answer too before a PriorityClass is stored"
+        yield AREA.ok("other webhooks", told)
+
+
+Rule = tuple[str, str, str, str]
+"""Group, version, resource, operation."""
+
+
+def _rules(webhook: ApiObject) -> list[Rule]:
+    return [
+        (group, version, resource, operation)
+        for rule in _objects(webhook.get("rules"))
+        for group in _texts(rule, "apiGroups")
+        for version in _texts(rule, "apiVersions")
+        for resource in _texts(rule, "resources")
+        for operation in _texts(rule, "operations")
+    ]
+
+
+def _is_covered(rule: Rule, rules: Iterable[ApiObject]) -> bool:
+    """Whether one of these rules of a webhook matches; `*` stands for all, `*/*` for subresources too."""
+    group, version, resource, operation = rule
+    subresource = resource.partition("/")[2]
+    same = {resource, "*/*", f"{resource.partition('/')[0]}/*"} | ({f"*/{subresource}"} if subresource else {"*"})
+    return any(
+        {group, "*"} & {*_texts(found, "apiGroups")}
+        and {version, "*"} & {*_texts(found, "apiVersions")}
+        and same & {*_texts(found, "resources")}
+        and {operation, "*"} & {*_texts(found, "operations")}
+        for found in rules
+    )
+
+
+def _words(rule: Rule) -> str:
+    group, _, resource, operation = rule
+    return f"{operation} of {resource}{'.' + group if group else ''}"
+
+
+def _conditions(webhook: ApiObject) -> dict[str, str]:
+    """Name -> expression, whose blanks do not count."""
+    return {
+        str(condition.get("name")): " ".join(str(condition.get("expression")).split())
+        for condition in _objects(webhook.get("matchConditions"))
+    }
+
+
+def _objects(value: Any) -> list[ApiObject]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _texts(rule: ApiObject, field: str) -> list[str]:
+    value = rule.get(field)
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
