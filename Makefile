@@ -67,6 +67,14 @@ e2e: $(VENV)/dev ## the real control plane, built once (Go from the machine or a
 	$(BIN)/python tests/e2e/build.py
 	$(BIN)/python -m pytest -v -s -m e2e tests/e2e
 
+cluster: $(VENV)/dev ## a control plane that stays, with three nodes, to try an installation on
+	@$(BIN)/python tests/e2e/cluster.py up
+
+cluster-down: ## end it
+	@$(BIN)/python tests/e2e/cluster.py down
+
+.PHONY: cluster cluster-down
+
 hostile: $(VENV)/dev ## search for objects that cost too much to judge; MINUTES=60 for longer
 	$(BIN)/python tests/hostile/search.py --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(OVER),--over $(OVER))
 

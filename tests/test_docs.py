@@ -147,6 +147,11 @@ def test_every_module_stands_in_the_architecture() -> None:
     assert [name for name in names if name not in told] == []
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    told = Path("README.md").read_text()
+    assert [page for page in PAGES if page != "README.md" and f"]({page}" not in told] == []
+
+
 def test_pages_link_to_files_that_are_there() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", Path(page).read_text()):

@@ -252,8 +252,8 @@ rules:
 """
 
 
-def boot(binaries: Path, home: Path) -> ControlPlane:
-    """Start all three; fails with the log of the one that does not come up."""
+def boot(binaries: Path, home: Path, *flags: str) -> ControlPlane:
+    """Start all three, kube-apiserver with these flags too; fails with the log of the one that does not come up."""
     started = time.monotonic()
     home.mkdir(parents=True, exist_ok=True)
     port, etcd_port = free_ports(2)
@@ -267,7 +267,7 @@ def boot(binaries: Path, home: Path) -> ControlPlane:
     (home / "accounts.key").write_bytes(key.private_bytes(*form))
     try:
         plane.start_etcd()
-        plane.start_api_server()
+        plane.start_api_server("kube-apiserver", None, *flags)
         plane.start_scheduler()
     except BaseException:
         plane.processes.stop_all()
