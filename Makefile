@@ -114,6 +114,12 @@ format: $(VENV)/dev ## rewrite the sources in the one format
 docs: $(VENV)/dev ## rewrite what is made from the code: rules, tables and commands in docs/, the schema, RBAC, the audit-only manifest
 	$(BIN)/python docs/generate.py
 
+site: $(VENV)/dev ## the pages of docs/ as a site in .cache/site; a link that leads nowhere ends it
+	@$(BIN)/python -c 'import material' 2>/dev/null || $(PIP) install -c $(CONSTRAINTS) -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file .build/mkdocs.yml
+
+.PHONY: site
+
 check: $(VENV)/dev ## format, lint, types, import contracts, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -7,13 +7,16 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from policies.findings import NO_OBJECT, NOWHERE, Finding, Severity
+from policies.render import sarif
+from policies.render.report import Report
+from policies.rules import RULES
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {priorityClassName: %s}\n"
@@ -88,6 +91,17 @@ def test_sarif_has_what_code_scanning_asks_for(tree: Path) -> None:
     assert first["region"]["startColumn"] == 53
     texts = [rule[key]["text"] for rule in rules for key in ("shortDescription", "fullDescription", "help")]
     assert all(0 < len(text) <= 1024 for text in texts)
+
+
+def test_sarif_leads_to_a_heading_for_each_rule() -> None:
+    """The page on the site has the headings of docs/rules.md; `make site` holds that anchors are theirs."""
+    headings = re.findall(r"^## (.+)$", Path("docs/rules.md").read_text(), re.MULTILINE)
+    found = [Finding(NOWHERE, Severity.ERROR, rule.ID, NO_OBJECT, "m") for rule in RULES]
+    report = Report(found, (), len(found), {}, lambda _file, _line: None, 0)
+    (run,) = json.loads(sarif.render(report, "0"))["runs"]
+    pages = {rule["id"]: rule["helpUri"] for rule in run["tool"]["driver"]["rules"]}
+    assert sorted(pages) == sorted(headings)
+    assert pages == {heading: f"https://forewarn.dev/docs/rules/#{heading}" for heading in headings}
 
 
 def test_rdjson_counts_bytes(tree: Path) -> None:
