@@ -23,21 +23,26 @@ def charged_budgets(
 ) -> dict[Key, PodDisruptionBudget]:
     """The budgets that allow less once these pods are going, by (namespace, name); `budgets` by namespace.
 
-    `earlier`: budgets that have been charged already. A pod that is being deleted is not healthy any more, from its
-    DELETE on; one that was not healthy before costs nothing. How many pods a budget wants healthy stays: controllers
-    make the pods anew, and these are not ready yet.
+    `earlier`: those of them that have been charged already. A pod that is being deleted is not healthy any more, from
+    its DELETE on; one that was not healthy before costs nothing. How many pods a budget wants healthy stays:
+    controllers make the pods anew, and these are not ready yet.
     Source: kubernetes `pkg/controller/disruption/disruption.go`, `countHealthyPods` and `updatePdbStatus`.
     """
-    charged = dict(earlier or {})
+    earlier = earlier or {}
+    left: dict[Key, tuple[PodDisruptionBudget, int]] = {}
     for pod in evicted:
         if not pod.ready or pod.terminating:
             continue
         for budget in each(budgets.get(pod.namespace, ()), 1):
+            if budget.disruptions_allowed <= 0 or not budget.selects(pod.labels) or pod.name in budget.disrupted_pods:
+                continue
             key = budget.namespace, budget.name
-            left = charged.get(key, budget).disruptions_allowed
-            if left > 0 and budget.selects(pod.labels) and pod.name not in budget.disrupted_pods:
-                charged[key] = replace(budget, disruptions_allowed=left - 1)
-    return charged
+            before, allowed = left.get(key) or _allowance(earlier.get(key, budget))
+            if allowed > 0:
+                left[key] = before, allowed - 1
+    # A preemption takes many pods of one budget: it is copied once.
+    charged = {key: replace(budget, disruptions_allowed=allowed) for key, (budget, allowed) in left.items()}
+    return {**earlier, **charged}
 
 
 def may_be_violated(charged: Mapping[Key, PodDisruptionBudget], pods: Iterable[Pod]) -> bool:
@@ -78,21 +83,28 @@ def without_nominations(
 ) -> dict[str, tuple[Pod, ...]]:
     """Node -> the pods that stay nominated to it when these preempt there: (pod, node, victims)."""
     least: dict[str, int] = {}
-    preemptors: set[str] = set()
+    preemptors, names = set[str](), set[str]()
     for pod, node, victims in cycles:
         preemptors.add(pod.identity)
+        names.add(pod.name)
         if any(not victim.terminating for victim in victims):
             least[node] = max(pod.effective_priority, least.get(node, pod.effective_priority))
     stay: dict[str, tuple[Pod, ...]] = {}
     for node, pods in nominated.items():
+        if node not in least and names.isdisjoint([pod.name for pod in pods]):
+            stay[node] = pods  # the same tuple: what is known of it goes on being known
+            continue
+        floor = least.get(node)
         left = tuple(
-            pod
-            for pod in pods
-            if pod.identity not in preemptors and (node not in least or pod.effective_priority >= least[node])
+            pod for pod in pods if pod.identity not in preemptors and (floor is None or pod.effective_priority >= floor)
         )
         if left:
             stay[node] = left
     return stay
+
+
+def _allowance(budget: PodDisruptionBudget) -> tuple[PodDisruptionBudget, int]:
+    return budget, budget.disruptions_allowed
 
 
 def _changed(
