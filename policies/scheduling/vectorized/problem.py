@@ -148,12 +148,19 @@ class NodeFitProblem:
 
 
 class Nominated(NamedTuple):
-    """The nominated pods of one part of a table: node, kind, priority and identity of each."""
+    """The nominated pods of one part of a table: node, kind, priority and identity of each.
+
+    `by_node`: the same of each of its nodes, beside the pods that it was made of.
+    """
 
     rows: list[int]
     kinds: list[int]
     priorities: list[int]
     identities: list[str]
+    by_node: Mapping[str, tuple[tuple[Pod, ...], Nominated]]
+
+
+_NOBODY: Final = Nominated([], [], [], [], {})
 
 
 class Nominations(NamedTuple):
@@ -166,23 +173,20 @@ class Nominations(NamedTuple):
     rows: NDArray[np.intp]
     kinds: NDArray[np.intp]
     priorities: NDArray[np.int64]
+    identities: list[str]
 
     def place(self, identity: str) -> int | None:
         """Where a pod is in the columns; None where it is not nominated."""
-        before = 0
-        for part in self.parts:
-            if identity in part.identities:
-                return before + part.identities.index(identity)
-            before += len(part.identities)
-        return None
+        return self.identities.index(identity) if identity in self.identities else None
 
 
 def _nominated(snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> tuple[Sequence[int], NDArray[np.intp]]:
     """(node, kind) of the pods that are nominated and count. Source: upstream `addGENominatedPods`."""
     table = snapshot.objects.nominated
-    known: Nominations | None = matrix.nominations
+    shards = table.shards if isinstance(table, FrozenTable) else (table,)
+    known: Nominations | None = matrix.nominations.get(len(shards))
     if known is None or known.table is not table or known.nodes is not snapshot.rows:
-        known = matrix.nominations = _nominations(snapshot, matrix, known)
+        known = matrix.nominations[len(shards)] = _nominations(snapshot, matrix, shards, known)
     count = known.priorities >= pod.effective_priority
     own = known.place(pod.identity)
     if own is not None:
@@ -190,36 +194,57 @@ def _nominated(snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> tuple[Sequenc
     return known.rows[count], known.kinds[count]  # type: ignore[return-value]
 
 
-def _nominations(snapshot: Snapshot, matrix: PodMatrix, known: Nominations | None) -> Nominations:
-    """The nominated pods as columns; of parts that are as they were, what is known of them."""
-    table, nodes = snapshot.objects.nominated, snapshot.rows
-    shards = table.shards if isinstance(table, FrozenTable) else (table,)
+def _nominations(
+    snapshot: Snapshot,
+    matrix: PodMatrix,
+    shards: tuple[Mapping[str, tuple[Pod, ...]], ...],
+    known: Nominations | None,
+) -> Nominations:
+    """The nominated pods as columns; of parts that are as they were, what is known of them. `known` has as many."""
+    nodes = snapshot.rows
+    same = known is not None and known.nodes is nodes
     parts: list[Nominated] = []
-    same = known is not None and known.nodes is nodes and len(known.shards) == len(shards)
     for number, shard in enumerate(shards):
-        if known is not None and same and known.shards[number] is shard:
-            parts.append(known.parts[number])
-        else:
-            parts.append(_part(snapshot, matrix, shard))
+        before = known.parts[number] if known is not None and same else _NOBODY
+        unchanged = known is not None and same and known.shards[number] is shard
+        parts.append(before if unchanged else _part(snapshot, matrix, shard, before))
     filled = [part for part in parts if part.rows]
     return Nominations(
-        table,
+        snapshot.objects.nominated,
         nodes,
         shards,
         parts,
         np.array(list(chain.from_iterable(part.rows for part in filled)), np.intp),
         np.array(list(chain.from_iterable(part.kinds for part in filled)), np.intp),
         np.array(list(chain.from_iterable(part.priorities for part in filled)), np.int64),
+        list(chain.from_iterable(part.identities for part in filled)),
     )
 
 
-def _part(snapshot: Snapshot, matrix: PodMatrix, shard: Mapping[str, tuple[Pod, ...]]) -> Nominated:
-    rows = snapshot.rows
-    found = [(rows[name], other) for name in shard if name in rows for other in snapshot.nominated_pods(name)]
-    charge(len(found))
+def _part(snapshot: Snapshot, matrix: PodMatrix, shard: Mapping[str, tuple[Pod, ...]], known: Nominated) -> Nominated:
+    """`known`: what was made of this part before; of nodes whose pods are the very same, it holds."""
+    if not shard:
+        return _NOBODY
+    by_node: dict[str, tuple[tuple[Pod, ...], Nominated]] = {}
+    for name, pods in shard.items():
+        if name in snapshot.rows:
+            there = known.by_node.get(name)
+            by_node[name] = (
+                there if there is not None and there[0] is pods else (pods, _of_node(snapshot, name, matrix))
+            )
+    found = [of_node for _, of_node in by_node.values()]
     return Nominated(
-        [row for row, _ in found],
-        [matrix.kinds.number(other) for _, other in found],
-        [other.effective_priority for _, other in found],
-        [other.identity for _, other in found],
+        [row for part in found for row in part.rows],
+        [kind for part in found for kind in part.kinds],
+        [priority for part in found for priority in part.priorities],
+        [identity for part in found for identity in part.identities],
+        by_node,
     )
+
+
+def _of_node(snapshot: Snapshot, name: str, matrix: PodMatrix) -> Nominated:
+    pods = snapshot.nominated_pods(name)
+    charge(len(pods))
+    kinds = [matrix.kinds.number(pod) for pod in pods]
+    priorities = [pod.effective_priority for pod in pods]
+    return Nominated([snapshot.rows[name]] * len(pods), kinds, priorities, [pod.identity for pod in pods], {})
