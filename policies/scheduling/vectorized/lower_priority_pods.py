@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 KEPT: Final = 6
 """Priorities whose tables are kept: some 5 MB each at 5,000 nodes."""
-IN_BULK: Final = 400
-"""From so many changed nodes on, they are ordered in bulk."""
 _TOGETHER: Final = 6
 """From so many changed nodes on, numpy orders them sooner than Python does one by one."""
-_BULK: Final = 512
+BLOCK: Final = 512
 """Nodes at a time: some milliseconds."""
 _NODE: Final = 40
 """Units that a node costs by itself, and three more for each of its pods."""
 _SORTING: Final = 40
 """Operations on every place of a table that it costs to order it."""
+_PUTTING: Final = 8
+"""The same, to put pods there in no order."""
 MOST_LEVELS: Final = 48
 LOWEST: Final = -(2**62)
 
@@ -62,6 +62,9 @@ class LowerPriorityPods:
         nodes = len(matrix.serials)
         self.priority = priority
         self.serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
+        self.stale: NDArray[np.bool_] = np.zeros(nodes, np.bool_)
+        """Nodes whose pods are in no order, or in one that budgets have changed since: only what depends on none holds,
+        `count` and the totals of amounts. Who is asked about is ordered first (`settle`); mostly these are few."""
         self.kind: NDArray[np.int32] = np.zeros((0, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((0, nodes), np.int64)
         self.place: NDArray[np.int16] = np.zeros((0, nodes), np.int16)
@@ -76,26 +79,48 @@ class LowerPriorityPods:
         self._budgets: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
 
     def sync(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
-        """Become the tables of this snapshot. Raises CutShort: the nodes up to there are done."""
+        """Become the tables of this snapshot, but for the order on stale nodes.
+
+        Raises CutShort: the nodes up to there are done.
+        """
         if snapshot.budgets is not self._budgets:
             if len(self.kind):
-                self.serials[concerned(matrix, self.kind, self._budgets, snapshot.budgets)] = -1
+                self.stale |= concerned(matrix, self.kind, self._budgets, snapshot.budgets)
             self._budgets = snapshot.budgets
         self._learn_levels(matrix)
         changed = np.flatnonzero(self.serials != matrix.serials)
-        if len(changed) > IN_BULK:
-            self._rebuild(matrix, snapshot, changed)
-            return
-        if len(changed) > _TOGETHER:
-            self._order(matrix, snapshot, changed)
-            self._amount_to(matrix, changed)
-            self.serials[changed] = matrix.serials[changed]
+        for start in range(0, len(changed), BLOCK):
+            self._put(changed[start : start + BLOCK], matrix)
+
+    def _put(self, some: NDArray[np.intp], matrix: PodMatrix) -> None:
+        """The pods of some nodes, in no order."""
+        charge(20 + _PUTTING * len(matrix.kind) * len(some) // VECTOR)
+        kinds = matrix.kind[:, some]
+        kinds = np.where(matrix.kinds.priority.values()[kinds] < self.priority, kinds, 0)
+        places = len(kinds)
+        if places > len(self.kind):
+            self._grow(places)
+        self.kind[:places, some], self.kind[places:, some] = kinds, 0
+        self.count[some] = np.count_nonzero(kinds, axis=0)
+        for resource, amounts in self._amounts.items():
+            amounts.total[some] = matrix.kinds.amounts(resource)[kinds].sum(axis=0)
+        self.serials[some], self.stale[some] = matrix.serials[some], True
+
+    def settle(self, nodes: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> None:
+        """Order those of these nodes that are stale. Raises CutShort: the nodes up to there are done."""
+        stale = nodes[self.stale[nodes]]
+        if len(stale) > _TOGETHER:
+            for start in range(0, len(stale), BLOCK):
+                some = stale[start : start + BLOCK]
+                self._order(matrix, snapshot, some)
+                self._amount_to(matrix, some)
+                self.stale[some] = False
             return
         work = meter()
-        for row in changed.tolist():
+        for row in stale.tolist():
             work.charge(_NODE + 3 * len(snapshot.node_infos[row].pods))
             self._set(row, snapshot.node_infos[row], matrix)
-            self.serials[row] = matrix.serials[row]
+            self.stale[row] = False
 
     def _learn_levels(self, matrix: PodMatrix) -> None:
         if self._known_kinds == len(matrix.kinds):
@@ -107,14 +132,6 @@ class LowerPriorityPods:
             self._bounds = {}
             levels = np.union1d(self.levels, new)
             self.levels = levels if len(levels) <= MOST_LEVELS else levels[:0]
-
-    def _rebuild(self, matrix: PodMatrix, snapshot: Snapshot, nodes: NDArray[np.intp]) -> None:
-        """Order many nodes, some at a time."""
-        self._amounts, self._bounds = {}, {}
-        for start in range(0, len(nodes), _BULK):
-            some = nodes[start : start + _BULK]
-            self._order(matrix, snapshot, some)
-            self.serials[some] = matrix.serials[some]
 
     def _order(self, matrix: PodMatrix, snapshot: Snapshot, some: NDArray[np.intp]) -> None:
         """Order the pods of some nodes."""
@@ -225,9 +242,11 @@ class LowerPriorityPods:
     def check(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
         """Raises AssertionError where what is kept up differs from what a rebuild gives."""
         self.sync(matrix, snapshot)
+        self.settle(np.arange(len(matrix.serials)), matrix, snapshot)
         fresh = LowerPriorityPods(self.priority, matrix)
         fresh._budgets = snapshot.budgets
-        fresh._rebuild(matrix, snapshot, np.arange(len(matrix.serials)))
+        fresh.sync(matrix, snapshot)
+        fresh.settle(np.arange(len(matrix.serials)), matrix, snapshot)
         ranks = min(len(self.kind), len(fresh.kind))
         for name in ("kind", "violates"):
             have, want = getattr(self, name), getattr(fresh, name)

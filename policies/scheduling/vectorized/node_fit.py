@@ -81,10 +81,10 @@ class NodeFit(NodeFitProblem):
         if not self._may_preempt:
             return VectorizedAnswer([], [], None)
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
-        nodes = np.flatnonzero(self.open & (lower.count > 0))
-        found = cheapest(self._rows(lower), nodes, lower, self.matrix.kinds.priority.values())
-        if found is None:
+        rows, nodes = self._clearable(lower, np.flatnonzero(self.open & (lower.count > 0)))
+        if not len(nodes):
             return VectorizedAnswer([], [], None)
+        found = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
         names = [infos[row].name for row in found.nodes.tolist()]
         victims = self._victims(lower, int(found.nodes[0]), np.flatnonzero(found.victims[:, 0]))
         return VectorizedAnswer([], names, Candidate(names[0], victims, found.violations))
@@ -94,9 +94,7 @@ class NodeFit(NodeFitProblem):
         if not self.framework.preempts or self.pod.preemption_policy == PREEMPT_NEVER:
             return
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
-        rows, nodes = self._rows(lower), nodes[lower.count[nodes] > 0]
-        for row in rows:
-            nodes = nodes[row.base[nodes] <= row.limit[nodes]]
+        rows, nodes = self._clearable(lower, nodes[lower.count[nodes] > 0])
         if not len(nodes):
             return
         goes = victims_on(rows, nodes, lower)
@@ -118,6 +116,21 @@ class NodeFit(NodeFitProblem):
             return False
         lower = potential_victims(self.pod, self.snapshot.node_infos[row])
         return any(other.terminating and other.preempted for other in lower)
+
+    def _clearable(self, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> tuple[list[Occupancy], NDArray[np.intp]]:
+        """What takes up room, and those of these nodes that have enough of it once all pods of lower priority are gone.
+
+        These are in order afterwards: after an eviction that matters to few of all nodes with pods of its budgets.
+        """
+        rows = self._rows(lower)
+        for row in rows:
+            charge(self.row)
+            nodes = nodes[row.base[nodes] <= row.limit[nodes]]
+        if not lower.stale[nodes].any():
+            return rows, nodes
+        lower.settle(nodes, self.matrix, self.snapshot)
+        # Tables of resources are kept up, those of constraints were made of the old order.
+        return (self._rows(lower) if any(demand.constraint for demand in self.demands) else rows), nodes
 
     def _rows(self, lower: LowerPriorityPods) -> list[Occupancy]:
         rows = []

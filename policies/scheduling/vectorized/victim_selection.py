@@ -46,13 +46,8 @@ class Found(NamedTuple):
 
 def cheapest(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods, priorities: NDArray[np.int64]
-) -> Found | None:
-    """The best of these nodes, each of which has pods of lower priority and does not fit; None where none helps."""
-    for row in rows:
-        charge(len(row.limit) // VECTOR)
-        nodes = nodes[row.base[nodes] <= row.limit[nodes]]
-    if not len(nodes):
-        return None
+) -> Found:
+    """The best of these nodes: on each there is no room, but there is once all pods of lower priority are gone."""
     rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
     harmless = _without_violations(rows, nodes, lower)
     if len(harmless) and len(lower.levels):

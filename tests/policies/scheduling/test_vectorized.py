@@ -17,7 +17,7 @@ from policies.metering import CutShort, metered
 from policies.objects.pod_spec import Labels, Shared
 from policies.scheduling.bulk import outcome_in_columns
 from policies.scheduling.schedule_one import Prediction
-from policies.scheduling.vectorized.lower_priority_pods import IN_BULK, lower_priority_pods_of
+from policies.scheduling.vectorized.lower_priority_pods import BLOCK, lower_priority_pods_of
 from policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
 from tests.builders import Made, cluster, make_claim, make_node, make_pod
@@ -208,7 +208,7 @@ def test_what_was_read_of_pods_that_are_gone_is_forgotten(monkeypatch: pytest.Mo
 
 def test_tables_that_were_not_finished_are_finished_by_those_who_ask_next() -> None:
     cache = policies.Cache()
-    for obj in objects(Size(nodes=3 * IN_BULK, pods_per_node=6, budgets=24)):
+    for obj in objects(Size(nodes=3 * BLOCK, pods_per_node=6, budgets=24)):
         cache.add(obj)
     snapshot = cache.snapshot().scheduling
     with snapshot.derived.taken():
