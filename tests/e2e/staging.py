@@ -54,7 +54,7 @@ DUMPED: Final = (
     "StatefulSet",
 )
 """What a prediction reads."""
-_SELECTED: Final = "volume.kubernetes.io/selected-node"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 _BOUND: Final = "pv.kubernetes.io/bind-completed"
 CLEARED: Final = tuple(kind for kind in reversed(DUMPED) if kind not in ("PriorityClass", "Namespace", "Service"))
 
@@ -233,7 +233,7 @@ class Stage:
             if claim["spec"].get("volumeName"):
                 continue
             volume = self._chosen(claim)
-            if volume is None and _SELECTED in annotations:
+            if volume is None and SELECTED_NODE in annotations:
                 volume = self.api.create(self._provisioned(claim))
             if volume is not None:
                 bound = {
