@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policies import Prediction, predict
+from policies.releases import Release, known_minor
+from tests.e2e.build import MINOR
 from tests.e2e.random_cases import SEED, case_of
 from tests.e2e.truth import (
     CASES,
@@ -56,7 +58,7 @@ def watched(plane: ControlPlane) -> Iterator[Informer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KUBECONFIG", str(plane.kubeconfig("forewarn")))
         server = ApiServer(connect).open()
-    informer = Informer(server).start()
+    informer = Informer(server, release=Release(known_minor(MINOR))).start()
     assert informer.wait(30)
     yield informer
     informer.stop()
