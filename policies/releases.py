@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from policies.profiles import SchedulerConfiguration
 
 NEWEST: Final = KNOWN_MINORS[-1]
-CHECKED_WITH: Final = {34: "1.34.10", 35: "1.35.8", 36: "1.36.3", 37: "1.37.1"}
-"""Minor -> the release whose own code the answers are held to."""
+CHECKED_WITH: Final = {34: "1.34.10", 35: "1.35.8", 36: "1.36.4", 37: "1.37.1"}
+"""Minor -> the newest release whose own code the answers are held to."""
 
 LOCKED: Final = {
     "DRAAdminAccess": 36,
