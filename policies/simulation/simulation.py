@@ -14,6 +14,7 @@ from policies.simulation.controller_view import ControllerView
 from policies.simulation.latencies import Latencies
 from policies.simulation.scheduler import QUEUE_STARTS, Scheduler
 from policies.simulation.scheduler_cache import SchedulerCache
+from policies.simulation.taint_evictions import TaintEvictions
 from policies.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Simulation:
         )
         self._load()
         self.clock.at(0.0, self.controllers.start)
+        if not world.grows_only:
+            self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
         self._arrivals = len(world.arrivals)
         """How many have not come yet."""
         self.settled = True

@@ -1,0 +1,71 @@
+"""NoExecute taints: who leaves a node, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policies.commands.simulate import answer_case
+from tests.builders import make_node, make_pod
+
+Obj = dict[str, Any]
+
+
+def gone_at(tolerations: list[Obj], taints: list[Obj], *more: Obj) -> float | None:
+    """When a pod of a node is deleted that gets these taints at 10 s; its grace is over a second later."""
+    pod = make_pod("a").on("n1").spec(tolerations=tolerations, terminationGracePeriodSeconds=1).obj
+    tainted = {"at": 10, "op": "update", "object": make_node("n1").spec(taints=taints).obj}
+    case = {"nodes": [make_node("n1").obj], "pods": [pod], "arrivals": [tainted, *more], "scalingDown": True}
+    (outcome,) = answer_case(case)["outcomes"]
+    times = {event["event"]: event["t"] for event in outcome["timeline"]}
+    if "deleted" not in times:
+        return None
+    assert 1 <= times["gone"] - times["deleted"] < 1.01
+    return float(times["deleted"])
+
+
+TAINT = {"key": "own", "effect": "NoExecute"}
+EXISTS = {"key": "own", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "taints", "when"),
+    [
+        ([], [TAINT], 10.0),
+        ([], [{"key": "own", "effect": "NoSchedule"}], None),
+        ([EXISTS], [TAINT], None),
+        ([{**EXISTS, "tolerationSeconds": 60}], [TAINT], 70.0),
+        ([{**EXISTS, "tolerationSeconds": 60}], [TAINT, {"key": "other", "effect": "NoExecute"}], 10.0),
+        ([{**EXISTS, "tolerationSeconds": -1}], [TAINT], 10.0),
+        ([], [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}], 310.0),
+    ],
+    ids=["none", "no-schedule", "for good", "a minute", "one of two", "negative", "as admission has it"],
+)
+def test_a_pod_leaves_when_it_tolerates_no_longer(
+    tolerations: list[Obj], taints: list[Obj], when: float | None
+) -> None:
+    found = gone_at(tolerations, taints)
+    assert (found is None) == (when is None)
+    assert found is None or when is None or when <= found < when + 0.01
+
+
+def test_a_taint_that_goes_in_time_lets_it_stay() -> None:
+    again = {"at": 30, "op": "update", "object": make_node("n1").obj}
+    assert gone_at([{**EXISTS, "tolerationSeconds": 60}], [TAINT], again) is None
+
+
+def test_a_pod_that_comes_later_counts_from_when_it_is_bound() -> None:
+    pod = make_pod("a").spec(tolerations=[{**EXISTS, "tolerationSeconds": 60}]).obj
+    node = make_node("n1").spec(taints=[TAINT]).obj
+    case = {"nodes": [node], "arrivals": [{"at": 20, "op": "create", "object": pod}], "scalingDown": True}
+    (outcome,) = answer_case(case)["outcomes"]
+    (deleted,) = [event["t"] for event in outcome["timeline"] if event["event"] == "deleted"]
+    assert 80 <= deleted < 80.02
+
+
+def test_in_the_world_of_the_recordings_nobody_leaves() -> None:
+    pod, tainted = make_pod("a").on("n1").obj, make_node("n1").spec(taints=[TAINT]).obj
+    arrivals = [{"at": 10, "op": "update", "object": tainted}]
+    case = {"nodes": [make_node("n1").obj], "pods": [pod], "arrivals": arrivals}
+    assert not [e for e in answer_case(case)["outcomes"][0]["timeline"] if e["event"] == "deleted"]
