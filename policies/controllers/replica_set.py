@@ -77,7 +77,7 @@ def _manage_replicas(view: View, state: WorkloadState, active: Sequence[PodState
     difference = len(active) - replicas_of(state)
     if difference <= 0:
         return _create(view, state, -difference)
-    related = _related_pods(view, state, active)
+    related = _related_pods(view, state)
     doomed = pods_to_delete(active, related, min(difference, BURST_REPLICAS), now)
     return [DeletePod(pod.pod.namespace, pod.pod.name, state.key) for pod in doomed]
 
@@ -90,10 +90,13 @@ def _create(view: View, state: WorkloadState, count: int) -> list[Action]:
     return [CreatePod(state.key, pod, template, f"{state.key[2]}-")] * min(count, BURST_REPLICAS)
 
 
-def _related_pods(view: View, state: WorkloadState, active: Sequence[PodState]) -> list[PodState]:
-    """The pods of every ReplicaSet of the same Deployment. Source: `getIndirectlyRelatedPods`."""
+def _related_pods(view: View, state: WorkloadState) -> list[PodState]:
+    """The pods of every ReplicaSet of the same Deployment; of one that nothing controls, nobody's, not even its own.
+
+    Source: `getIndirectlyRelatedPods`, `getReplicaSetsWithSameController`.
+    """
     if state.controller is None:
-        return list(active)
+        return []
     return [pod for other in view.owned(state.controller) for pod in view.pods_of(other.key)]
 
 

@@ -93,3 +93,26 @@ def test_each_pod_of_a_workload_that_goes_ends_by_itself() -> None:
     times = {kind: [e["t"] for e in outcome["timeline"] if e["event"] == kind] for kind in ("deleted", "gone")}
     assert len(times["gone"]) == 5
     assert all(30 < end - told < 30.01 for told, end in zip(times["deleted"], times["gone"], strict=True))
+
+
+def test_which_pod_goes_of_a_replica_set_on_its_own_does_not_depend_on_what_its_nodes_hold() -> None:
+    """Upstream counts related pods by the Deployment that controls a ReplicaSet; without one, the youngest goes."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    web = Made("apps/v1", "ReplicaSet", "web", "default").spec(
+        replicas=3, selector={"matchLabels": {"app": "web"}}, template=template
+    )
+    places = {
+        "a": ("n1", "2026-05-30T00:00:00Z"),
+        "b": ("n1", "2026-05-30T00:00:00Z"),
+        "c": ("n2", "2026-05-31T23:59:00Z"),
+    }
+    pods = [
+        make_pod(name).labels(app="web").on(node).metadata(ownerReferences=[owner]).status(startTime=start).obj
+        for name, (node, start) in places.items()
+    ]
+    smaller = {**web.obj, "spec": {**web.obj["spec"], "replicas": 2}}
+    case = {"nodes": [make_node("n1").obj, make_node("n2").obj], "pods": pods, "workloads": [web.obj]}
+    arrivals = [{"at": 1, "op": "update", "object": smaller}]
+    (outcome,) = answer_case({**case, "arrivals": arrivals, "scalingDown": True})["outcomes"]
+    assert [event["pod"] for event in outcome["timeline"] if event["event"] == "deleted"] == ["default/c"]
