@@ -13,7 +13,7 @@ from policies.controllers.templates import (
     template_hash,
     template_of,
 )
-from policies.objects.fields import NOTHING, ApiObject, int32, text
+from policies.objects.fields import NOTHING, ApiObject, int32, mapping, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,8 +59,11 @@ class _Set(NamedTuple):
 
     @property
     def partition(self) -> int | None:
-        """None where the strategy has no rollingUpdate."""
-        return int32(self.state.object, "spec", "updateStrategy", "rollingUpdate", "partition")
+        """None where the strategy names its type and has no rollingUpdate. Source: `SetDefaults_StatefulSet`."""
+        strategy = mapping(self.state.object, "spec", "updateStrategy")
+        partition = int32(strategy, "rollingUpdate", "partition")
+        is_defaulted = not text(strategy, "type") or strategy.get("rollingUpdate") is not None
+        return 0 if partition is None and is_defaulted else partition
 
     def available(self, pod: PodState) -> bool:
         return pod.available(min_ready_seconds(self.state), self.now)

@@ -116,3 +116,40 @@ def test_which_pod_goes_of_a_replica_set_on_its_own_does_not_depend_on_what_its_
     arrivals = [{"at": 1, "op": "update", "object": smaller}]
     (outcome,) = answer_case({**case, "arrivals": arrivals, "scalingDown": True})["outcomes"]
     assert [event["pod"] for event in outcome["timeline"] if event["event"] == "deleted"] == ["default/c"]
+
+
+def stateful(cpu: str, strategy: dict[str, Any]) -> dict[str, Any]:
+    pod = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {**pod, "terminationGracePeriodSeconds": 1}}
+    made = Made("apps/v1", "StatefulSet", "db", "default")
+    return made.spec(replicas=3, selector={"matchLabels": {"app": "db"}}, template=template, **strategy).obj
+
+
+@pytest.mark.parametrize(
+    ("strategy", "cpu"),
+    [
+        ({}, 9000),
+        ({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {}}}, 9000),
+        ({"updateStrategy": {"type": "RollingUpdate"}}, 1000),
+    ],
+    ids=["as defaulted", "no partition", "type alone"],
+)
+def test_a_pod_that_goes_in_a_rollout_that_is_stuck_comes_again_of_the_new_revision(
+    strategy: dict[str, Any], cpu: int
+) -> None:
+    """Unless the strategy has a type and no rollingUpdate, which an API server keeps as it is."""
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
+    pods = [
+        make_pod(f"db-{n}").request(cpu="1").labels(app="db").on("n1").metadata(ownerReferences=[owner]).obj
+        for n in range(3)
+    ]
+    gone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db-0", "namespace": "default"}}
+    cache = DumpCache()
+    for obj in (make_node("n1").obj, stateful("1", strategy), *pods):
+        cache.add(obj)
+    arrivals = [Arrival(1.0, "update", stateful("9", strategy)), Arrival(60.0, "delete", gone)]
+    simulation = Simulation(world_of(cache, arrivals, until=300.0), None)
+    simulation.run()
+    made_again = simulation.api.pod("default", "db-0")
+    assert made_again is not None
+    assert made_again.spec.request.milli_cpu == cpu
