@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from policies.controllers.actions import Action, CreateWorkload, DeleteWorkload, Report, Requeue, SetStatus
 from policies.controllers.cron_schedule import CronSchedule, InvalidSchedule, parse_schedule
 from policies.controllers.job import JobStatus
-from policies.objects.fields import at, boolean, int32, mapping, ref_of, text
+from policies.objects.fields import boolean, int32, mapping, ref_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +109,8 @@ def _active(jobs: Sequence[WorkloadState]) -> list[WorkloadState]:
 
 
 def _job(state: WorkloadState, due: float) -> dict[str, Any]:
-    """Source: `getJobFromTemplate2`: its name ends in the minutes since 1970."""
+    """Source: `getJobFromTemplate2`: its name ends in the minutes since 1970. Its pod template is an object of its own,
+    by which its pods are told from those of other Jobs."""
     template = mapping(state.object, "spec", "jobTemplate")
     ref = ref_of(state.object)
     reference = {"apiVersion": ref.api_version, "kind": "CronJob", "name": ref.name, "controller": True}
@@ -120,4 +121,6 @@ def _job(state: WorkloadState, due: float) -> dict[str, Any]:
         "annotations": dict(mapping(template, "metadata", "annotations")),
         "ownerReferences": [reference],
     }
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": at(template, "spec") or {}}
+    spec = mapping(template, "spec")
+    own = {**spec, "template": dict(mapping(spec, "template"))} if "template" in spec else spec
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": own}

@@ -307,3 +307,14 @@ def test_a_release_that_is_not_known(simulate: Any, option: tuple[str, str]) -> 
     with pytest.raises(SystemExit) as ended:
         simulate([NODES[0]], [make_pod("p")], *option)
     assert ended.value.code == 2
+
+
+def test_the_jobs_of_a_cron_job_leave_each_others_pods_alone(simulate: Callable[..., Run]) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    cron = Made("batch/v1", "CronJob", "c", "default").spec(
+        schedule="*/10 * * * *", jobTemplate={"spec": {"template": template}}
+    )
+    _, out, _ = simulate([NODES[0]], [cron], "--until", "35m", "-o", "json")
+    (outcome,) = json.loads(out)["outcomes"]
+    assert [event["event"] for event in outcome["timeline"]] == ["created", "scheduled"] * 3
+    assert len(outcome["final"]) == 3
