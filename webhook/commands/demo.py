@@ -36,7 +36,7 @@ _RESPONSE_SECONDS: Final = 10
 _NEXT: Final = (
     "Next: `forewarn lint DIRECTORY` checks manifests of yours,",
     "`forewarn audit --cluster live` the cluster of your kubeconfig, `kubectl forewarn` does so as kubectl's plugin;",
-    "docs/install.md puts the webhook on a cluster.",
+    "docs/install.md puts the webhook on a cluster, `make cluster` makes one to try that on.",
 )
 
 
