@@ -31,7 +31,8 @@ standalone: $(VENV)/dev ## .cache/forewarn.pyz, one file for this Python: linter
 	@echo 'installing forewarn into .cache/standalone' >&2
 	$(PIP) install -c $(CONSTRAINTS) --target .cache/standalone '.[live]'
 	$(BIN)/python .build/standalone.py .cache/standalone .cache/forewarn.pyz
-	@ls -l .cache/forewarn.pyz
+	$(BIN)/python .build/krew.py .cache/forewarn.pyz .cache/krew
+	@ls -l .cache/forewarn.pyz .cache/krew
 
 lock: $(VENV)/dev ## requirements-image.txt: what an image has, by constraints.txt, with hashes
 	$(BIN)/python .build/lock.py lock

@@ -62,7 +62,10 @@ def main():
     if os.stat(here).st_uid != os.getuid():
         return "forewarn: %s belongs to somebody else" % here
     sys.path[0] = here
-    from forewarn.__main__ import main
+    if os.path.basename(sys.argv[0]).startswith("kubectl-forewarn"):
+        from forewarn.webhook.commands.kubectl_plugin import main
+    else:
+        from forewarn.__main__ import main
 
     return main()
 

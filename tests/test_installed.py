@@ -316,6 +316,14 @@ def test_the_single_file_lints_and_starts_quickly(standalone: Path, tmp_path: Pa
     assert [path.name for path in (tmp_path / "cache/forewarn").iterdir()] == [unpacked.name]
 
 
+def test_the_single_file_is_kubectls_plugin_by_its_name(standalone: Path, tmp_path: Path) -> None:
+    shutil.copy(standalone, tmp_path / "kubectl-forewarn")
+    environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, str(tmp_path / "kubectl-forewarn"), "why", "-n"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "kubectl forewarn: -n is the last word: its value is missing\n")
+
+
 def test_the_single_file_says_where_it_cannot_be_unpacked(standalone: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "file")}
