@@ -14,6 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.cluster import admitted
+from policies.controllers.daemon_set import on_node
 from policies.controllers.templates import made_of, template_of
 from policies.extent import check_extent, check_metadata_extent
 from policies.findings import plural
@@ -211,6 +212,8 @@ class _Cascade:
         if made is not None and owner.kind not in _WHEN_GONE:
             return replace(made, name=name, uid=uid)
         same = replace(victim, name=name, uid=uid, node_name="", nominated_node_name="", start_time=None, ready=False)
+        if owner.kind == "DaemonSet" and same.spec.node_affinity.required is not None:
+            same = on_node(same, victim.node_name)
         if made is None:
             return same
         return replace(

@@ -153,13 +153,13 @@ def _anywhere(affinity: ApiObject, terms: list[dict[str, Any]]) -> ApiObject:
 def nodes_that_should_run(template: ApiObject, anywhere: Pod, nodes: Mapping[str, Node]) -> list[str]:
     """The nodes that shall have a pod, by name. Source: `NodeShouldRunDaemonPod`, its first answer."""
     affinity = NodeAffinity.from_api({"spec": mapping(template, "spec")})
-    named = text(template, "spec", "nodeName")
+    named, anyone = text(template, "spec", "nodeName"), affinity.node_selector is None and affinity.required is None
     return [
         name
-        for name, node in each(sorted(nodes.items()), 2)
+        for name in each(sorted(nodes), 2)
         if named in ("", name)
-        and affinity.matches(node.labels, name)
-        and untolerated_taint(node.taints, anywhere.spec.tolerations) is None
+        and (anyone or affinity.matches(nodes[name].labels, name))
+        and (not nodes[name].taints or untolerated_taint(nodes[name].taints, anywhere.spec.tolerations) is None)
     ]
 
 

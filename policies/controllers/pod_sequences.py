@@ -39,7 +39,12 @@ class DaemonPods(Sequence[Pod]):
 
     def of(self, node: str) -> Pod:
         """The pod for a node."""
-        return replace(on_node(self.anywhere, node), name=self.anywhere.name + node)
+        return on_node(self.named_for(node), node)
+
+    def named_for(self, node: str) -> Pod:
+        """The same, without being held to the node: what it may have once it is there, where nobody asks any more. Such
+        pods have one spec, so that the scheduler's tables take them for one kind."""
+        return replace(self.anywhere, name=self.anywhere.name + node)
 
 
 class NumberedPods(Sequence[Pod]):

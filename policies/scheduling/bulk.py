@@ -30,8 +30,8 @@ def room_for(snapshot: Snapshot, pod: Pod) -> capacity.Capacity | None:
     return None if not_predicted(pod, snapshot) else capacity.capacity_for(framework_of(snapshot, pod), pod)
 
 
-def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> Iterator[capacity.OnNode] | None:
-    """What becomes of one pod for each of these nodes, one after the other. None where this cannot tell."""
+def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> capacity.OnEachNode | None:
+    """What becomes of one pod for each of these nodes. None where this cannot tell."""
     if not_predicted(pod, snapshot):
         return None
     return capacity.on_each_node(framework_of(snapshot, pod), pod, nodes)

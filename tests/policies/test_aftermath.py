@@ -171,6 +171,15 @@ def test_a_daemon_is_made_anew_on_its_node_alone() -> None:
     assert found == Aftermath(replaced=1, pending=1)
 
 
+def test_a_daemon_that_came_with_its_daemon_set_is_made_anew_on_its_node_alone() -> None:
+    """It was put in its place without being held to it."""
+    affinity = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [""]}]}
+    daemon = make_pod("d").request(cpu="2").on("n1").affinity("nodeAffinity", affinity)
+    made = [make_node("n1").labels(a="b").has(cpu="2"), make_node("n2").has(cpu="2")]
+    new = make_pod("new").priority(1).request(cpu="2").spec(nodeSelector={"a": "b"})
+    assert aftermath([*made, controlled(daemon, "DaemonSet", "d")], new) == Aftermath(replaced=1, pending=1)
+
+
 def test_what_is_too_much_is_given_up_before_it_is_begun() -> None:
     made = full_node("n1", pods=MOST_CYCLES + 1, owner="w")
     made[0] = make_node("n1").has(cpu=str(MOST_CYCLES + 1), pods="1000")

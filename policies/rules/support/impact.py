@@ -17,7 +17,7 @@ from policies.rules.support.context import Phase
 from policies.rules.support.rule_text import in_other_namespaces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from policies.aftermath import Aftermath
     from policies.cluster import ClusterSnapshot
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.rules.support.context import Context
     from policies.scheduling.schedule_one import Prediction
     from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.capacity import OnNode
+    from policies.scheduling.vectorized.capacity import OnEachNode
 
 
 _SHOWN: Final = 10
@@ -236,23 +236,20 @@ class Forecast:
         self._next = partial(_filled, self._snapshot(), arriving[: room.total], room.by_node)
         return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total), found)
 
-    def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: Iterator[OnNode]) -> Impact:
+    def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
         """Daemons do not get in each other's way, save for the budgets of those whom they push out."""
         from policies.scheduling.schedule_one import Prediction
         from policies.scheduling.vectorized.node_fit import VectorizedAnswer
 
         snapshot, work = self._snapshot(), meter()
         predictions: list[Prediction] = []
-        placed: list[str] = []
+        placed = [node for node in arriving.nodes if node in found.fits]
         victims = 0
-        for node, fits, candidate in found:
-            work.charge()
-            if fits:
-                placed.append(node)
-                continue
+        for node, candidate in found.others:
             if limited() and (len(predictions) >= MOST_DAEMONS or victims >= MOST_VICTIMS):
-                return impact._replace(predictions=tuple(predictions), fitting=len(placed), rest="unknown")
-            work.charge(_BINDING)
+                before = arriving.nodes.index(node) - len(predictions)
+                return impact._replace(predictions=tuple(predictions), fitting=before, rest="unknown")
+            work.charge(1 + _BINDING)
             known = VectorizedAnswer([], [node] if candidate else [], candidate)
             predictions.append(Prediction(snapshot, arriving.of(node), known))
             victims += len(candidate.victims) if candidate else 0
@@ -393,7 +390,7 @@ def _with_daemons(
 ) -> Snapshot:
     """The cluster with the daemons of these nodes, and those that push others out."""
     pushing = [p for p in predictions if p.outcome == "preempts"]
-    placed = snapshot.with_pods([snapshot.bound(pods.of(node), node) for node in each(nodes, 2 * _BINDING)], ())
+    placed = snapshot.with_pods([snapshot.bound(pods.named_for(node), node) for node in each(nodes, 2 * _BINDING)], ())
     return placed.with_preemptions([(p.pod, p.node, p.victims) for p in each(pushing, _BINDING)])
 
 

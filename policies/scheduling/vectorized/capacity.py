@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -45,14 +46,20 @@ _AHEAD: Final = 32
 
 
 class OnNode(NamedTuple):
-    """What becomes of a pod that only this node may run: it fits, or the candidate says who would have to go for it.
+    """What becomes of a pod that only this node may run and that does not fit there: who would have to go for it.
 
-    It stays pending where neither is so.
+    It stays pending where nobody can.
     """
 
     node: str
-    fits: bool
-    candidate: Candidate | None = None
+    candidate: Candidate | None
+
+
+class OnEachNode(NamedTuple):
+    """What becomes of a pod for each of some nodes: the nodes that it fits on, and the others in their order."""
+
+    fits: frozenset[str]
+    others: Iterator[OnNode]
 
 
 def capacity_for(framework: Framework, pod: Pod) -> Capacity | None:
@@ -158,7 +165,7 @@ def _changes_when_bound(pod: Pod) -> bool:
     return any(r.key in TOPOLOGY_LABELS for selector in selectors if selector for r in selector.requirements)
 
 
-def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterator[OnNode] | None:
+def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEachNode | None:
     """What becomes of one pod for each of these nodes, one after the other. None where this cannot tell.
 
     Valid where only what is on the node itself decides: resources and ports. The evictions on one node leave less of
@@ -176,8 +183,9 @@ def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterat
         keeps_apart = bool(pod.spec.pod_affinity.required_anti_affinity)
         if len(constraints) > bool(pod.spec.host_ports) or keeps_apart or pod.nominated_node_name:
             return None
-        fits, infos = _fits(node_fit), snapshot.node_infos
-    return _one_by_one(framework, pod, nodes, frozenset(infos[row].name for row in np.flatnonzero(fits).tolist()))
+        fits = frozenset(compress(snapshot.rows, _fits(node_fit).tolist()))
+    charge(len(nodes) // 8)
+    return OnEachNode(fits, _one_by_one(framework, pod, [node for node in nodes if node not in fits]))
 
 
 def _fits(node_fit: NodeFit) -> NDArray[np.bool_]:
@@ -187,16 +195,13 @@ def _fits(node_fit: NodeFit) -> NDArray[np.bool_]:
     return fits
 
 
-def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str], fits: frozenset[str]) -> Iterator[OnNode]:
+def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterator[OnNode]:
     """Candidates are worked out ahead, until evictions have left so little of a budget that it matters to the next."""
     snapshot = framework.snapshot
     known: dict[str, Candidate] = {}
     charged: dict[tuple[str, str], PodDisruptionBudget] = {}
     end, ahead = 0, _AHEAD
     for place, node in enumerate(nodes):
-        if node in fits:
-            yield OnNode(node, fits=True)
-            continue
         stale = bool(charged) and node in known and _may_be_violated(charged, snapshot, pod, node)
         if stale or place >= end:
             snapshot, charged, ahead = snapshot.with_budgets(charged), {}, _AHEAD if stale else ahead
@@ -205,7 +210,7 @@ def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str], fits: froz
         candidate = known.get(node)
         if candidate is not None:
             charged = charged_budgets(snapshot.budgets, candidate.victims, charged)
-        yield OnNode(node, fits=False, candidate=candidate)
+        yield OnNode(node, candidate)
 
 
 def _may_be_violated(
