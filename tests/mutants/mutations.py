@@ -55,7 +55,7 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(path: Path, module: str) -> Iterator[Mutant]:
-    """Every mutant of a module; annotations and texts stay as they are."""
+    """Every mutant of a module; annotations, texts and amounts of work that are charged stay as they are."""
     source = path.read_text()
     lines, tree = source.splitlines(), ast.parse(source)
     places = _places(tree)
@@ -84,6 +84,8 @@ def _places(tree: ast.Module) -> dict[int, str]:
             if field in ("annotation", "returns", "type_params", "decorator_list"):
                 for one in child if isinstance(child, list) else [child]:
                     left_out |= {id(n) for n in ast.walk(one)} if isinstance(one, ast.AST) else set()
+        if isinstance(node, ast.Call):
+            left_out |= {id(n) for part in _charged(node) for n in ast.walk(part)}
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             left_out |= {id(n) for n in ast.walk(node)}
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -94,6 +96,12 @@ def _places(tree: ast.Module) -> dict[int, str]:
         for number, node in enumerate(ast.walk(tree))
         if id(node) not in left_out and hasattr(node, "lineno")
     }
+
+
+def _charged(call: ast.Call) -> list[ast.expr]:
+    """How much work is charged: a figure that was measured, and no answer depends on it until time is up."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return call.args if name == "charge" else call.args[1:] if name == "each" else []
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:

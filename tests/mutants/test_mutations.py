@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 SOURCE = '''
 def first(a: int = 1, b: bool = True) -> "int | None":
     """1 < 2"""
-    for n in range(a):
+    work.charge(3 * a)
+    for n in each(range(a), 2):
         if not b or n < a:
             continue
         if first(n):

@@ -1,0 +1,128 @@
+"""What preemption does of one node and of one budget, where columns would give the same answer for another reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from policies.cluster import predict
+from policies.objects.disruption_budget import PodDisruptionBudget
+from policies.objects.pod import Pod
+from policies.scheduling.evictions import charged_budgets, emptied_nominations, may_be_violated, without_nominations
+from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from policies.selectors import parse_label_selector
+from tests.builders import cluster, make_budget, make_node, make_pod
+
+OLD = {"app": "old"}
+NEW = make_pod("new").priority(9).request(cpu="4")
+
+
+def budget(name: str = "b", allowed: int = 1, labels: dict[str, str] = OLD) -> PodDisruptionBudget:
+    return PodDisruptionBudget("default", name, parse_label_selector({"matchLabels": labels}), allowed)
+
+
+def pod(name: str, *, ready: bool = True, labels: dict[str, str] = OLD, **fields: object) -> Pod:
+    return replace(Pod("default", name), labels=labels, ready=ready, **fields)  # type: ignore[arg-type]
+
+
+def left(*evicted: Pod, allowed: int = 2, earlier: int | None = None) -> dict[str, int]:
+    """What is left of a budget, by name; nothing where it is not charged."""
+    charged = {} if earlier is None else {("default", "b"): budget(allowed=earlier)}
+    found = charged_budgets({"default": (budget(allowed=allowed),)}, evicted, charged)
+    return {name: one.disruptions_allowed for (_, name), one in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("evicted", "allowed", "earlier", "expected"),
+    [
+        ([pod("a")], 2, None, {"b": 1}),
+        ([pod("a"), pod("b")], 2, None, {"b": 0}),
+        ([pod("a"), pod("b"), pod("c")], 2, None, {"b": 0}),
+        ([pod("a")], 0, None, {}),
+        ([pod("a")], 1, None, {"b": 0}),
+        ([pod("a")], 2, 1, {"b": 0}),
+        ([pod("a")], 2, 0, {"b": 0}),
+        ([], 2, 1, {"b": 1}),
+        ([pod("a", ready=False), pod("b")], 2, None, {"b": 1}),
+        ([pod("a", terminating=True), pod("b")], 2, None, {"b": 1}),
+        ([pod("a", labels={"app": "x"}), pod("b")], 2, None, {"b": 1}),
+        ([replace(pod("a"), namespace="elsewhere"), pod("b")], 2, None, {"b": 1}),
+    ],
+)
+def test_what_is_left_of_a_budget(
+    evicted: list[Pod], allowed: int, earlier: int | None, expected: dict[str, int]
+) -> None:
+    assert left(*evicted, allowed=allowed, earlier=earlier) == expected
+
+
+def test_a_budget_that_does_not_speak_for_a_pod_is_passed_over() -> None:
+    table = {"default": (budget("a", 0), budget("b", 3, {"app": "x"}), budget("c", 3))}
+    assert {name: one.disruptions_allowed for (_, name), one in charged_budgets(table, [pod("p")]).items()} == {"c": 2}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "pods", "expected"),
+    [
+        (1, [pod("a")], False),
+        (1, [pod("a"), pod("b")], True),
+        (0, [pod("a")], True),
+        (2, [pod("a"), pod("b")], False),
+        (0, [], False),
+        (0, [pod("a", labels={"app": "x"})], False),
+        (0, [replace(pod("a"), namespace="elsewhere")], False),
+        (0, [replace(pod("a"), namespace="elsewhere"), pod("b")], True),
+    ],
+)
+def test_whether_a_budget_has_more_pods_on_a_node_than_it_allows_evictions(
+    allowed: int, pods: list[Pod], expected: bool
+) -> None:
+    assert may_be_violated({("default", "b"): budget(allowed=allowed)}, pods) is expected
+
+
+@pytest.mark.parametrize(("priority", "stays"), [(4, False), (5, True), (6, True)])
+def test_who_preempts_leaves_nominations_to_pods_of_its_own_priority(priority: int, stays: bool) -> None:
+    nominated = {"n1": (pod("waits", priority=priority, nominated_node_name="n1"),)}
+    preemptor, victim = pod("new", priority=5, node_name="n1"), pod("victim", node_name="n1")
+    found = emptied_nominations(nominated, {}, [preemptor], [victim])
+    assert [p.name for p in found["n1"]] == (["waits"] if stays else [])
+    after = without_nominations(nominated, [(preemptor, "n1", [victim])])
+    assert [p.name for p in after.get("n1", ())] == (["waits"] if stays else [])
+
+
+def test_nominations_to_other_nodes_stay_but_for_the_pods_own() -> None:
+    waits, own = pod("waits", nominated_node_name="n2"), pod("new", priority=5, nominated_node_name="n2")
+    namesake = replace(own, namespace="elsewhere")
+    nominated = {"n2": (waits, own), "n3": (namesake,), "n4": (waits,)}
+    after = without_nominations(nominated, [(own, "n1", [pod("victim", node_name="n1")])])
+    assert after == {"n2": (waits,), "n3": (namesake,), "n4": (waits,)}
+    assert after["n4"] is nominated["n4"]
+    assert without_nominations({"n1": (waits,)}, [(own, "n1", [pod("v", terminating=True)])]) == {"n1": (waits,)}
+
+
+@pytest.mark.parametrize(("ends", "violating"), [(False, ["a", "b"]), (True, ["a"])])
+def test_after_the_first_violated_budget_none_is_charged_from_1_37_on(ends: bool, violating: list[str]) -> None:
+    """`a` violates the spent one; whether it uses up the other too decides about `b`."""
+    table = {"default": (budget("1-spent", 0, {"tier": "x"}), budget("2-one", 1))}
+    pods = [pod("a", labels={"tier": "x", **OLD}), pod("b")]
+    found, others = filter_pods_with_pdb_violation(pods, table, first_ends_the_count=ends)
+    assert [p.name for p in found] == violating
+    assert len(found) + len(others) == 2
+
+
+def test_plugins_asked_one_by_one_count_the_violations() -> None:
+    old = [make_pod(f"old-{n}").priority(1).request(cpu="2").labels(app="old").on("n1") for n in range(2)]
+    state = cluster(make_node("n1"), *old, make_budget("one", 1, app="old"))
+    assert predict(state, NEW.obj, reasons=True).num_pdb_violations == 1
+    small = make_pod("small").priority(9).request(cpu="2")
+    assert predict(state, small.obj, reasons=True).num_pdb_violations == 0
+
+
+def test_of_pods_that_have_not_started_the_later_is_the_more_important() -> None:
+    """Up to 1.36, whether plugins are asked one by one or not."""
+    old = [make_pod(f"old-{n}").priority(1).request(cpu="2").on("n1", started=None) for n in range(2)]
+    small = make_pod("small").priority(9).request(cpu="2")
+    for reasons in (False, True):
+        state = cluster(make_node("n1"), *old)
+        assert [v.name for v in predict(state, small.obj, reasons=reasons).victims] == ["old-0"]
+        assert [v.name for v in predict(state, NEW.obj, reasons=reasons).victims] == ["old-1", "old-0"]
