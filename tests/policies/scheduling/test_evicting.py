@@ -126,3 +126,14 @@ def test_of_pods_that_have_not_started_the_later_is_the_more_important() -> None
         state = cluster(make_node("n1"), *old)
         assert [v.name for v in predict(state, small.obj, reasons=reasons).victims] == ["old-0"]
         assert [v.name for v in predict(state, NEW.obj, reasons=reasons).victims] == ["old-1", "old-0"]
+
+
+def test_more_victims_cost_less_where_their_priorities_are_low_enough() -> None:
+    """Upstream adds up priorities less the lowest there is: two at the bottom cost less than one near the top."""
+    high = 10**9
+    on_a = [make_pod(f"a{n}").priority(p).request(cpu="2").on("a") for n, p in enumerate((high, high - 10**8))]
+    on_b = [make_pod(f"b{n}").priority(p).on("b") for n, p in enumerate((high, -2 * high, -2 * high))]
+    sized = [one.request(cpu=cpu) for one, cpu in zip(on_b, ("2", "1", "1"), strict=True)]
+    new = make_pod("new").priority(high + 1).request(cpu="4")
+    for reasons in (False, True):
+        assert predict(cluster(make_node("a"), make_node("b"), *on_a, *sized), new.obj, reasons=reasons).node == "b"
