@@ -74,6 +74,7 @@ class LowerPriorityPods:
         self.levels: NDArray[np.int64] = np.zeros(0, np.int64)
         """The priorities there are, lowest first; empty where there are too many to go through."""
         self._known_kinds = 1
+        self._totals: dict[str, NDArray[np.int64]] = {}
         self._amounts: dict[str, Amounts] = {}
         self._bounds: dict[str, Bounds] = {}
         self._budgets: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
@@ -102,8 +103,8 @@ class LowerPriorityPods:
             self._grow(places)
         self.kind[:places, some], self.kind[places:, some] = kinds, 0
         self.count[some] = np.count_nonzero(kinds, axis=0)
-        for resource, amounts in self._amounts.items():
-            amounts.total[some] = matrix.kinds.amounts(resource)[kinds].sum(axis=0)
+        for resource, total in self._totals.items():
+            total[some] = matrix.kinds.amounts(resource)[kinds].sum(axis=0)
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
     def settle(self, nodes: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> None:
@@ -205,8 +206,16 @@ class LowerPriorityPods:
     def amounts(self, resource: str, matrix: PodMatrix) -> Amounts:
         """What the pods occupy of a resource."""
         if resource not in self._amounts:
-            self._amounts[resource] = self.amounts_of(matrix.kinds.amounts(resource))
+            amounts = self.amounts_of(matrix.kinds.amounts(resource))
+            self._amounts[resource] = amounts._replace(total=self.total(resource, matrix))
         return self._amounts[resource]
+
+    def total(self, resource: str, matrix: PodMatrix) -> NDArray[np.int64]:
+        """What the pods of each node occupy of a resource, stale or not."""
+        if resource not in self._totals:
+            charge(self.kind.size // VECTOR)
+            self._totals[resource] = matrix.kinds.amounts(resource)[self.kind].sum(axis=0)
+        return self._totals[resource]
 
     def amounts_of(self, per_kind: NDArray[np.int64]) -> Amounts:
         """The same for any number that a kind has."""

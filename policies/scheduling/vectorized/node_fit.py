@@ -122,15 +122,19 @@ class NodeFit(NodeFitProblem):
 
         These are in order afterwards: after an eviction that matters to few of all nodes with pods of its budgets.
         """
+        if lower.stale[nodes].any():
+            near = nodes
+            for demand in self.demands:
+                if demand.constraint is None:
+                    charge(self.row)
+                    base = demand.present - lower.total(demand.resource, self.matrix)
+                    near = near[base[near] <= demand.limit[near]]
+            lower.settle(near, self.matrix, self.snapshot)
         rows = self._rows(lower)
         for row in rows:
             charge(self.row)
             nodes = nodes[row.base[nodes] <= row.limit[nodes]]
-        if not lower.stale[nodes].any():
-            return rows, nodes
-        lower.settle(nodes, self.matrix, self.snapshot)
-        # Tables of resources are kept up, those of constraints were made of the old order.
-        return (self._rows(lower) if any(demand.constraint for demand in self.demands) else rows), nodes
+        return rows, nodes
 
     def _rows(self, lower: LowerPriorityPods) -> list[Occupancy]:
         rows = []
