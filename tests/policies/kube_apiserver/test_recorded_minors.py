@@ -6,6 +6,7 @@ import pytest
 
 from policies.cluster import Cache
 from policies.releases import known_minor
+from policies.semantics import KNOWN_MINORS
 from tests.policies.recorded import CASES
 from tests.policies.recorded_minors import differences, load
 
@@ -23,3 +24,7 @@ def test_a_dry_run_says_what_the_api_server_of_that_minor_said(minor: str) -> No
     assert not wrong, "\n".join(wrong)
     assert len(recorded) >= 300
     assert {each.code for each in recorded} >= {200, 201, 400, 403, 422, 500}
+
+
+def test_there_are_recordings_of_every_minor() -> None:
+    assert {f"1.{minor}" for minor in KNOWN_MINORS} == {*MINORS}
