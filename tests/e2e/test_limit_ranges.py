@@ -22,7 +22,9 @@ from policies.kube_apiserver.validation.pod_resources import read_pod_resources
 from policies.objects.limit_range import LimitRange
 from policies.objects.reviewed_object import ReviewedObject
 from policies.quantity import parse_quantity
+from policies.releases import known_minor
 from tests.e2e.api import Refused, identity, path_of
+from tests.e2e.build import MINOR
 from tests.e2e.objects import pod
 from tests.e2e.quotas import set_used
 from tests.e2e.truth import wait_until
@@ -38,6 +40,11 @@ pytestmark = pytest.mark.e2e
 
 SEED = int(os.environ.get("SEED", "1"))
 PODS = 300
+COMPLETED_LAST: Final = known_minor(MINOR) >= 37
+"""Whether a pod's own requests and limits are completed after admission (PodLevelResourcesFixDefaulting).
+
+forewarn completes them before, as earlier releases do (docs/releases.md), so that pods with such are left out then.
+"""
 NAMESPACES: Final = tuple(f"ranges-{number}" for number in range(20))
 ENFORCED: Final = NAMESPACES[:5]
 """Namespaces where a quota wants requests and limits of cpu."""
@@ -75,7 +82,7 @@ def random_pod(random: Random, name: str) -> Obj:
     kinds = {"containers": random.randint(1, 2), "initContainers": random.choice((0, 0, 1, 2))}
     for kind, count in kinds.items():
         made["spec"][kind] = [random_container(random, f"{kind.lower()}-{n}", kind) for n in range(count)]
-    if random.random() < 0.3:
+    if random.random() < 0.3 and not COMPLETED_LAST:
         amounts = {"cpu": "50", "memory": "500Gi"}
         some = {name: amounts[name] for name in amounts if random.random() < 0.7}
         made["spec"]["resources"] = {random.choice(("requests", "limits")): some}
