@@ -40,6 +40,17 @@ lock: $(VENV)/dev ## requirements-image.txt: what an image has, by constraints.t
 wheelhouse: $(VENV)/dev ## .cache/wheelhouse, all that `docker build` needs beside its base, for amd64 and arm64
 	$(BIN)/python .build/lock.py wheelhouse .cache/wheelhouse
 
+$(VENV)/release: $(VENV)/dev
+	@echo 'installing what a release needs into $(VENV)' >&2
+	$(PIP) install -c $(CONSTRAINTS) -e '.[release]'
+	touch $@
+
+release: $(VENV)/release ## dist/: wheel, sdist, chart and single file, with checksums, bill of materials and provenance
+	$(BIN)/python .build/release.py dist
+
+advisories: $(VENV)/release ## does anybody warn of what an image has? (asks the Python index's service)
+	$(BIN)/python .build/advisories.py
+
 serve: $(VENV)/run ## keep the webhook running on the sample cluster
 	$(BIN)/forewarn serve --cluster webhook/sample/cluster.yaml
 
@@ -128,4 +139,4 @@ check: $(VENV)/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install run standalone lock wheelhouse serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign yaml-oracle field-tables format docs check
+.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign yaml-oracle field-tables format docs check

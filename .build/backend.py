@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import ast
 import base64
+import gzip
 import hashlib
+import io
 import os
 import re
 import shutil
+import tarfile
 import tempfile
 import zipfile
 from configparser import ConfigParser
-from contextlib import chdir
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from setuptools import build_meta
 from setuptools.build_meta import (
-    build_sdist,
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
@@ -65,10 +67,43 @@ def build_wheel(
 ) -> str:
     """Build the wheel of the tree in the working directory into `wheel_directory`; returns its file name."""
     target = os.path.abspath(wheel_directory)
-    with tempfile.TemporaryDirectory(prefix="forewarn-wheel-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="forewarn-wheel-") as scratch, _plain_modes():
         stage(Path(), Path(scratch))
+        for path in Path(scratch).rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
         with chdir(scratch):
             return build_meta.build_wheel(target, config_settings)
+
+
+def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
+    """Build the sdist; returns its file name. Of one tree it has the same bytes everywhere, given SOURCE_DATE_EPOCH."""
+    name: str = build_meta.build_sdist(sdist_directory, config_settings)
+    path, epoch = Path(sdist_directory, name), os.environ.get("SOURCE_DATE_EPOCH")
+    with tarfile.open(path) as made:
+        members = {member.name: (member, made.extractfile(member)) for member in made.getmembers()}
+        files = {name: (member, file.read() if file else None) for name, (member, file) in members.items()}
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for member, data in (files[name] for name in sorted(files)):
+            member.uid = member.gid = 0
+            member.uname = member.gname = ""
+            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            member.mtime = int(epoch) if epoch else int(member.mtime)
+            member.pax_headers = {}
+            tar.addfile(member, io.BytesIO(data) if data is not None else None)
+    with open(path, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=int(epoch or 0)) as zipped:
+        zipped.write(packed.getvalue())
+    return name
+
+
+@contextmanager
+def _plain_modes() -> Iterator[None]:
+    """What is written meanwhile may be read by all and written by its owner, whatever the umask here."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def build_editable(

@@ -1,6 +1,6 @@
 """Make one file of an installed directory: `standalone.py DIRECTORY OUTPUT`, run by `make standalone`.
 
-A zip file that Python runs (zipapp). numpy and libyaml are libraries of the machine, which nothing loads out of a zip:
+A zip file that Python runs. numpy and libyaml are libraries of the machine, which nothing loads out of a zip:
 so the first start unpacks it, under the name of its content, into $XDG_CACHE_HOME/forewarn (~/.cache/forewarn), and
 later ones only look whether that is there.
 """
@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import compileall
 import hashlib
-import os
 import py_compile
 import shutil
 import sys
 import tempfile
-import zipapp
+import zipfile
 from pathlib import Path
 from typing import Final
 
-_LEFT_OUT: Final = ("tests", "bin", "__pycache__", "*.pyc", "*.pyi", "*.lib", "*.a")
+_LEFT_OUT: Final = ("tests", "bin", "__pycache__", "*.pyc", "*.pyi", "*.lib", "*.a", "direct_url.json", "RECORD")
+"""The last two say from where on this machine pip has installed it."""
 _MAIN: Final = '''"""Unpack what is in this file, once, and start it."""
 
 import os
@@ -85,12 +85,23 @@ def build(directory: Path, output: Path) -> None:
         content = hashlib.sha256()
         for path in sorted(path for path in tree.rglob("*") if path.is_file()):
             content.update(str(path.relative_to(tree)).encode() + b"\0" + path.read_bytes())
-            os.utime(path, (315532800, 315532800))  # 1980, where the times of zip files begin
         (tree / "__main__.py").write_text(
             _MAIN.format(name=content.hexdigest()[:20], version=tuple(sys.version_info[:2]))
         )
         output.parent.mkdir(parents=True, exist_ok=True)
-        zipapp.create_archive(tree, output, interpreter="/usr/bin/env python3", compressed=True)
+        _write(tree, output)
+    output.chmod(0o755)
+
+
+def _write(tree: Path, output: Path) -> None:
+    """As the standard library's zipapp does, but the same bytes for the same content."""
+    with open(output, "wb") as file:
+        file.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(path for path in tree.rglob("*") if path.is_file()):
+                entry = zipfile.ZipInfo(str(path.relative_to(tree)), (1980, 1, 1, 0, 0, 0))
+                entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+                archive.writestr(entry, path.read_bytes())
 
 
 if __name__ == "__main__":

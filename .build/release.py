@@ -1,0 +1,143 @@
+"""Everything that is published of a version: `release.py DIRECTORY`, run by `make release`.
+
+Wheel, sdist, chart and single file, of what git knows; checksums; a bill of materials (CycloneDX); and provenance, an
+in-toto statement that says of what and how they were made. It is not signed: who publishes signs it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any, Final
+
+import standalone
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+LOCK: Final = "requirements-image.txt"
+BUILD: Final = "import backend, sys; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
+_CREATED: Final = "urn:forewarn:make-release"
+
+
+def told(*command: str, cwd: Path = ROOT, **environment: str) -> str:
+    """What a command prints. Raises CalledProcessError; what it complains of is seen."""
+    given = os.environ | environment
+    return subprocess.run(command, cwd=cwd, env=given, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def epoch() -> int:
+    """When it was made: SOURCE_DATE_EPOCH, else the time of the commit."""
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or told("git", "log", "-1", "--format=%ct"))
+
+
+def packages(tree: Path, target: Path, when: int) -> list[Path]:
+    """The wheel and the sdist."""
+    environment = {"PYTHONPATH": str(tree / ".build"), "SOURCE_DATE_EPOCH": str(when)}
+    names = [
+        told(sys.executable, "-c", BUILD, which, str(target), cwd=tree, **environment).splitlines()[-1]
+        for which in ("build_wheel", "build_sdist")
+    ]
+    return [target / name for name in names]
+
+
+def chart(tree: Path, target: Path, version: str, when: int) -> Path:
+    """The chart as `helm package` has it: a directory of its name."""
+    path, source = target / f"forewarn-chart-{version}.tgz", tree / "manifests/chart"
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for file in sorted(source.rglob("*")):
+            name = file.relative_to(source)
+            if file.is_file() and name.parts[0] != "ci":
+                member = tarfile.TarInfo(f"forewarn/{name}")
+                member.size, member.mode, member.mtime = file.stat().st_size, 0o644, when
+                tar.addfile(member, io.BytesIO(file.read_bytes()))
+    with open(path, "wb") as written, gzip.GzipFile("", "wb", fileobj=written, mtime=when) as zipped:
+        zipped.write(packed.getvalue())
+    return path
+
+
+def single_file(wheel: Path, target: Path, version: str) -> Path:
+    """The linter and the commands for live clusters as one file, for this Python on this kind of machine."""
+    major, minor = sys.version_info[:2]
+    path = target / f"forewarn-{version}-py{major}.{minor}-{sys.platform}-{platform.machine()}.pyz"
+    with tempfile.TemporaryDirectory() as scratch:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--target", scratch]
+        subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), f"{wheel}[live]"], check=True)
+        standalone.build(Path(scratch), path)
+    return path
+
+
+def materials(target: Path, version: str) -> Path:
+    """The bill of materials: forewarn, and what an image has beside it with the hashes of its files."""
+    path = target / f"forewarn-{version}.cdx.json"
+    command = [sys.executable, "-m", "cyclonedx_py", "requirements", "--output-reproducible", "--output-format", "JSON"]
+    with tempfile.TemporaryDirectory() as scratch:
+        project = Path(scratch, "pyproject.toml")  # setup.cfg is not read
+        project.write_text(f'[project]\nname = "forewarn"\nversion = "{version}"\nlicense = "Apache-2.0"\n')
+        made = json.loads(told(*command, "--pyproject", str(project), LOCK))
+    path.write_text(json.dumps(made, indent=2, sort_keys=True) + "\n")
+    return path
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def provenance(made: list[Path], commit: str, url: str) -> dict[str, Any]:
+    """The statement. Source: in-toto.io/Statement/v1 and slsa.dev/provenance/v1."""
+    python = platform.python_version()
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": path.name, "digest": {"sha256": digest(path)}} for path in made],
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": f"{url}/build/make-release/v1",
+                "externalParameters": {"target": "release", "commit": commit},
+                "internalParameters": {"python": python, "platform": platform.machine()},
+                "resolvedDependencies": [
+                    {"uri": f"git+{url}", "digest": {"gitCommit": commit}},
+                    {"name": LOCK, "digest": {"sha256": digest(ROOT / LOCK)}},
+                    {"name": "constraints.txt", "digest": {"sha256": digest(ROOT / "constraints.txt")}},
+                ],
+            },
+            "runDetails": {"builder": {"id": _CREATED}},
+        },
+    }
+
+
+def main(target: Path) -> None:
+    """Make all of it anew."""
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    version, url, when = setup["metadata"]["version"], setup["metadata"]["url"], epoch()
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch, "tree")
+        for name in filter(None, told("git", "ls-files", "-z").split("\0")):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tree / name)
+        wheel, sdist = packages(tree, target, when)
+        made = [wheel, sdist, chart(tree, target, version, when), single_file(wheel, target, version)]
+    made.append(materials(target, version))
+    statement = target / f"forewarn-{version}.intoto.json"
+    statement.write_text(json.dumps(provenance(made, told("git", "rev-parse", "HEAD"), url), indent=2) + "\n")
+    lines = [f"{digest(path)}  {path.name}\n" for path in sorted([*made, statement])]
+    (target / "SHA256SUMS").write_text("".join(lines))
+    print("".join(lines), end="")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

@@ -1,0 +1,130 @@
+"""What is published: the same bytes of the same sources, said by what it was made, and held against advisories."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+EPOCH = 1_790_000_000
+LEFT_OUT = ("__pycache__", ".git", ".venv", ".cache", ".hypothesis", "*_cache", "*.egg-info", "dist", "build")
+BUILT = "import backend, sys; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Modules of .build by their names."""
+    monkeypatch.syspath_prepend(str(ROOT / ".build"))
+    return import_module
+
+
+def built(where: Path, umask: int, when: int) -> dict[str, str]:
+    """Name -> SHA-256 of wheel and sdist, of a copy of the sources whose files are of another day and other modes."""
+    tree, target = where / "tree", where / "dist"
+    target.mkdir(parents=True)
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*LEFT_OUT), copy_function=shutil.copyfile)
+    for path in (path for path in tree.rglob("*") if path.is_file()):
+        os.utime(path, (when, when))
+        path.chmod(0o666 & ~umask | (0o111 & ~umask if os.access(ROOT / path.relative_to(tree), os.X_OK) else 0))
+    environment = os.environ | {"PYTHONPATH": str(tree / ".build"), "SOURCE_DATE_EPOCH": str(EPOCH)}
+    for which in ("build_sdist", "build_wheel"):
+        command = [sys.executable, "-c", BUILT, which, str(target)]
+        done = subprocess.run(command, cwd=tree, env=environment, umask=umask, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in target.iterdir()}
+
+
+def test_wheel_and_sdist_are_the_same_bytes_whoever_builds_them_when(tmp_path: Path) -> None:
+    first = built(tmp_path / "first", 0o022, EPOCH - 86_400)
+    assert {name.rpartition(".")[2] for name in first} == {"whl", "gz"}
+    assert built(tmp_path / "second", 0o077, EPOCH + 86_400) == first
+
+
+def test_the_single_file_is_the_same_bytes_for_the_same_content(build: Any, tmp_path: Path) -> None:
+    made = []
+    for number, umask in enumerate((0o022, 0o077)):
+        directory = tmp_path / str(number)
+        (directory / "forewarn").mkdir(parents=True)
+        for name in ("zeta", "__main__", "alpha"):
+            (directory / "forewarn" / f"{name}.py").write_text(f"NAME = {name!r}\n")
+            os.utime(directory / "forewarn" / f"{name}.py", (EPOCH + number, EPOCH + number))
+        before = os.umask(umask)
+        try:
+            build("standalone").build(directory, tmp_path / f"{number}.pyz")
+        finally:
+            os.umask(before)
+        made.append((tmp_path / f"{number}.pyz").read_bytes())
+    assert made[0] == made[1]
+    assert os.access(tmp_path / "0.pyz", os.X_OK)
+
+
+def test_the_chart_is_packed_as_helm_packs_it_but_the_same_each_time(build: Any, tmp_path: Path) -> None:
+    release = build("release")
+    first = release.chart(ROOT, tmp_path, "0.1.0", EPOCH)
+    before = first.read_bytes()
+    assert release.chart(ROOT, tmp_path, "0.1.0", EPOCH).read_bytes() == before
+    chart = ROOT / "manifests/chart"
+    with tarfile.open(first) as packed:
+        names = {name.removeprefix("forewarn/") for name in packed.getnames()}
+    files = {str(path.relative_to(chart)) for path in chart.rglob("*") if path.is_file()}
+    assert names == {name for name in files if not name.startswith("ci/")}
+
+
+def test_provenance_is_a_statement_about_each_file_by_its_digest(build: Any, tmp_path: Path) -> None:
+    """The fields that in-toto and SLSA ask for: in-toto.io/Statement/v1, slsa.dev/provenance/v1."""
+    made = tmp_path / "a.whl"
+    made.write_bytes(b"content")
+    statement = build("release").provenance([made], "ab" * 20, "https://forewarn.dev")
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
+    assert statement["subject"] == [{"name": "a.whl", "digest": {"sha256": hashlib.sha256(b"content").hexdigest()}}]
+    definition = statement["predicate"]["buildDefinition"]
+    assert definition["buildType"]
+    assert definition["externalParameters"]
+    assert {"uri": "git+https://forewarn.dev", "digest": {"gitCommit": "ab" * 20}} in definition["resolvedDependencies"]
+    assert statement["predicate"]["runDetails"]["builder"]["id"].startswith("urn:")
+
+
+def test_an_advisory_is_let_pass_until_its_day_is_over(build: Any) -> None:
+    text = "# why\n\nGHSA-aaaa-bbbb-cccc  2026-11-21  not reached\nPYSEC-2026-12 2026-11-20 waits for a fix\n"
+    held, over = build("advisories").allowed(text, date(2026, 11, 21))
+    assert (held, over) == (["GHSA-aaaa-bbbb-cccc"], ["PYSEC-2026-12"])
+
+
+@pytest.mark.parametrize("line", ["PYSEC-2026-12", "PYSEC-2026-12 2026-11-20", "PYSEC-2026-12 soon because"])
+def test_an_advisory_without_a_day_or_a_reason_is_refused(build: Any, line: str) -> None:
+    with pytest.raises(ValueError, match="not an id, a day and a reason"):
+        build("advisories").allowed(line, date(2026, 1, 1))
+
+
+def test_the_list_that_is_shipped_can_be_read(build: Any) -> None:
+    advisories = build("advisories")
+    assert advisories.allowed(advisories.ALLOWED.read_text(), date(2026, 1, 1))[1] == []
+
+
+CLEAN = {"name": "flask", "version": "3.1.3", "vulns": []}
+WARNED = {"name": "numpy", "version": "1.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["1.1"]}]}
+SKIPPED = {"name": "yarl", "version": "1.0", "skip_reason": "not found"}
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "line"),
+    [
+        ([CLEAN], 0, "no advisories about 1 packages"),
+        ([CLEAN, WARNED, SKIPPED], 1, "numpy 1.0: PYSEC-1, mended in 1.1"),
+        ([CLEAN, SKIPPED], 3, "nothing is known about 1 of 2 packages: not found"),
+        ([], 3, "nothing is known about 0 of 0 packages: there are none"),
+    ],
+)
+def test_what_could_not_be_asked_about_is_not_called_clean(build: Any, found: Any, status: int, line: str) -> None:
+    assert build("advisories").judged({"dependencies": found}) == (status, [line])
