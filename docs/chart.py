@@ -401,6 +401,8 @@ class Templates:
             bundle = {"cert-manager.io/inject-ca-from": "forewarn/forewarn-tls"}
             configuration["metadata"]["annotations"] = If(_CERT_MANAGER, bundle)
             for webhook in configuration["webhooks"]:
+                path = "/mutate" if kind.startswith("Mutating") else "/validate"
+                webhook["clientConfig"]["service"]["path"] = If(_CERT_MANAGER, path)
                 self._webhook(webhook)
 
     def _webhook(self, webhook: Object) -> None:

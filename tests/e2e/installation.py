@@ -48,6 +48,12 @@ class Installation:
         told = plane.kubectl("apply", "-f", "-", stdin=json.dumps(self._rest))
         assert told.status == 0, told.err
 
+    @property
+    def objects(self) -> list[Obj]:
+        """Everything but the configurations."""
+        items: list[Obj] = json.loads(json.dumps(self._rest))["items"]
+        return items
+
     def take_away(self, plane: ControlPlane) -> None:
         """Everything but the configurations and the namespace goes, until it is applied again."""
         items = [item for item in self._rest["items"] if item["kind"] != "Namespace"]
@@ -58,8 +64,10 @@ class Installation:
         """Let the API server call this port. `failure_policy`: of all webhooks, instead of what is shipped."""
         for made in self.configurations(port, failure_policy):
             for webhook in made["webhooks"]:
-                if bundle:
+                if bundle:  # nobody else writes it, nor the path
                     webhook["clientConfig"]["caBundle"] = b64encode(bundle).decode()
+                    path = "/mutate" if made["kind"].startswith("Mutating") else "/validate"
+                    webhook["clientConfig"]["service"]["path"] = path
             api.create(made)
 
     def configurations(self, port: int, failure_policy: str = "") -> list[Obj]:

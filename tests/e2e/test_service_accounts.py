@@ -111,17 +111,29 @@ def test_the_ca_injector_may_write_the_bundle(injector: Api, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
-def test_the_ca_injector_may_write_a_token_at_the_end_of_a_path_and_change_no_path_otherwise(
-    injector: Api, kind: str
+def test_the_ca_injector_may_write_the_path_where_there_is_none_and_a_token_at_its_end_and_nothing_else(
+    injector: Api, api: Api, kind: str
 ) -> None:
     def path(text: str) -> str:
         return refused(injector, kind, lambda obj: hook(obj)["clientConfig"]["service"].update(path=text))
 
     token = "0123456789abcdef" * 4
     own, other = ("mutate", "validate") if kind == CONFIGURATIONS[0] else ("validate", "mutate")
-    assert path(f"/{own}/{token}") == ""
-    for text in (f"/{other}/{token}", f"/{own}/x", f"/{own}/{token}/x", f"/{own}/{token}0", f"/{token}"):
-        assert POLICY in path(text), text
+    wrong = (f"/{other}/{token}", f"/{other}", f"/{own}/x", f"/{own}/{token}/x", f"/{own}/{token}0", f"/{token}", "/")
+    shipped = api.get(kind, "forewarn")
+    assert "path" not in hook(shipped)["clientConfig"]["service"]
+    for there in ("", f"/{own}", f"/{own}/{'ab' * 32}"):
+        if there:
+            found = api.get(kind, "forewarn")
+            hook(found)["clientConfig"]["service"]["path"] = there
+            api.replace(found)
+        assert path(f"/{own}/{token}") == "", there
+        assert bool(path(f"/{own}")) is (there.count("/") == 2), "a token is not taken away"
+        for text in wrong:
+            assert POLICY in path(text), (there, text)
+    found = api.get(kind, "forewarn")
+    del hook(found)["clientConfig"]["service"]["path"]
+    api.replace(found)
 
 
 def owned(**owner: object) -> Callable[[Obj], object]:

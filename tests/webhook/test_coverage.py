@@ -61,7 +61,7 @@ def _configured() -> dict[str, dict[str, set[str]]]:
     found: dict[str, dict[str, set[str]]] = {}
     for document in yaml.safe_load_all((ROOT / "manifests/base/webhooks.yaml").read_text()):
         for webhook in document["webhooks"]:
-            hook = webhook["clientConfig"]["service"]["path"].strip("/")
+            hook = "mutate" if document["kind"].startswith("Mutating") else "validate"
             for rule in webhook["rules"]:
                 (group,) = rule["apiGroups"]
                 for resource in rule["resources"]:

@@ -36,8 +36,8 @@ class Registration:
     def reconcile(self, bundle: bytes | None = None, token: str = "") -> frozenset[bytes] | None:
         """The CAs that every webhook of every configuration trusts; None where there is no configuration.
 
-        With a bundle, it is written first wherever something else stands, and so is `token`, if it is not empty, as
-        the last part of each path that has none. Raises ApiError.
+        With a bundle, it is written first wherever something else stands, and so is the path where there is none, and
+        `token`, if it is not empty, as the last part of each path that has none. Raises ApiError.
         """
         seen: list[str] = []
         found = list(self._bundles(bundle, token, seen))
@@ -76,7 +76,8 @@ class Registration:
     def _written(self, path: str, configuration: dict[str, Any], bundle: bytes, token: str) -> dict[str, Any]:
         text = base64.b64encode(bundle).decode()
         webhooks = configuration.get("webhooks") or []
-        changed = [_called(webhook, text, token) for webhook in webhooks]
+        own = _PATHS[PATHS.index(path)] if path in PATHS else ""
+        changed = [_called(webhook, text, token, own) for webhook in webhooks]
         if changed == webhooks:
             return configuration
         try:
@@ -87,13 +88,13 @@ class Registration:
         return written
 
 
-def _called(webhook: ApiObject, bundle: str, token: str) -> dict[str, Any]:
-    """The webhook as it should be called."""
+def _called(webhook: ApiObject, bundle: str, token: str, own: str) -> dict[str, Any]:
+    """The webhook as it should be called; `own` is the path of one that names none."""
     client = {**(webhook.get("clientConfig") or {}), "caBundle": bundle}
     service = client.get("service")
-    path = at(webhook, "clientConfig", "service", "path")
-    if token and service and path in _PATHS:
-        client["service"] = {**service, "path": f"{path}/{token}"}
+    path = at(webhook, "clientConfig", "service", "path") or own
+    if service and path in _PATHS:
+        client["service"] = {**service, "path": f"{path}/{token}" if token else path}
     return {**webhook, "clientConfig": client}
 
 

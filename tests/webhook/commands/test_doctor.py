@@ -73,7 +73,8 @@ class World:
             webhooks = [deepcopy({**webhook}) for webhook in shipped()[kind].values()]
             for webhook in webhooks:
                 webhook["clientConfig"]["caBundle"] = bundle
-                webhook["clientConfig"]["service"]["path"] += f"/{TOKEN}"
+                path = "/mutate" if kind == MUTATING else "/validate"  # which the CA injector writes
+                webhook["clientConfig"]["service"]["path"] = f"{path}/{TOKEN}"
             configurations[kind] = {"metadata": {"name": "forewarn"}, "webhooks": webhooks}
         pods = [{"metadata": {"name": "forewarn-0"}, "status": {"phase": "Running"}}]
         template = {

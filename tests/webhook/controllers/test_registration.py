@@ -105,6 +105,23 @@ def test_a_token_that_is_there_stays_and_without_one_to_write_the_path_is_left()
     assert paths(api) == ["/mutate", "/validate", "/validate"]
 
 
+def test_where_there_is_no_path_it_is_written_with_the_token_or_before_there_is_one() -> None:
+    """The manifests name none, so that to apply them again changes nothing."""
+    api = called("", "")
+    looks = Registration(api)
+    looks.reconcile()
+    assert (paths(api), looks.tokens) == (["", "", ""], ())
+    looks.reconcile(CA)
+    assert paths(api) == ["/mutate", "/validate", "/validate"]
+    for given in ("", None):
+        for configuration in PATHS:
+            for webhook in api.objects[configuration]["webhooks"]:
+                webhook["clientConfig"]["service"] = {"name": "forewarn"} | ({} if given is None else {"path": given})
+        looks.reconcile(CA, TOKEN)
+        assert paths(api) == [f"/mutate/{TOKEN}", f"/validate/{TOKEN}", f"/validate/{TOKEN}"]
+        assert looks.tokens == (TOKEN,)
+
+
 def test_where_not_all_webhooks_tell_the_same_token_none_is_asked_for() -> None:
     for api in (called(validate=f"/validate/{TOKEN}"), called(f"/mutate/{TOKEN}", f"/validate/{'cd' * 32}")):
         looks = Registration(api)
