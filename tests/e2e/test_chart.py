@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Helm = Callable[..., Told]
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 
 CHART = MANIFESTS / "chart"
 OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir())

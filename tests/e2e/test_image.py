@@ -13,7 +13,7 @@ import pytest
 
 from tests.test_image import FINAL, FIRST, ROOT, instructions
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 
 WHEELHOUSE = ROOT / ".cache/wheelhouse"
 NOWHERE = "http://127.0.0.1:9"

@@ -180,6 +180,7 @@ def test_of_a_scheduler_that_nobody_runs_nothing_is_predicted(scheduler: Schedul
     assert "pending" not in told
 
 
+@pytest.mark.whole
 @decided_by(argvalues=[newest])
 @pytest.mark.parametrize("number", range(SCHEDULERS, 2 * SCHEDULERS))
 def test_the_newest_release_decides_as_predicted_for_it(scheduler: Scheduler, number: int) -> None:
