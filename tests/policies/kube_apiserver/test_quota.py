@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -25,7 +27,9 @@ from policies.kube_apiserver.quota import (
     matching_scopes,
     usage,
 )
-from policies.kube_apiserver.quota.scopes import matches_scope, matching_resources
+from policies.kube_apiserver.quota.scopes import _value_errors, matches_scope, matching_resources
+from policies.kube_apiserver.validation.field_errors import MOST_FAULTS
+from policies.metering import FEW
 from policies.objects.fields import InvalidObject
 from policies.objects.resource_list import add, exceeded, subtract_to_zero, without_zeros
 from policies.objects.resource_quota import ResourceQuota
@@ -295,3 +299,36 @@ def test_the_evaluator_of_pods_knows_the_time() -> None:
     quotas, moment = [quota({"cpu": "0"})], 1767225600
     assert check_request(deleted, quotas, evaluator=Pods(moment + 30)).faults
     assert not check_request(deleted, quotas, evaluator=Pods(moment + 31)).faults
+
+
+def test_what_no_pod_can_meet_refuses_the_first_however_much_room_there_is() -> None:
+    number, check = first_refused(pod(), [quota({"requests.cpu": "9"}, {"requests.cpu": "0"})], replicas=3)
+    assert number == 1
+    assert [fault.kind for fault in check.faults] == [FaultKind.MUST_SPECIFY]
+
+
+LONG = tuple(f"class-{number}" for number in range(FEW + 1))
+
+
+def test_a_long_selector_is_looked_at_once_and_matches_every_time() -> None:
+    selector = ScopeSelector("PriorityClass", "In", LONG)
+    with patch("policies.kube_apiserver.quota.scopes._value_errors", wraps=_value_errors) as work:
+        for _ in range(2):
+            assert matches_scope(selector, pod(LONG[-1]))
+            assert not matches_scope(selector, pod("gold"))
+    assert work.call_count == 1
+
+
+def test_the_least_request_takes_a_pod_out_of_best_effort() -> None:
+    asking = pod(requests={"cpu": "1n"})
+    assert matches_scope(ScopeSelector("NotBestEffort", "Exists"), asking)
+    assert not matches_scope(ScopeSelector("BestEffort", "Exists"), asking)
+
+
+def test_of_very_many_wrong_values_a_few_are_told() -> None:
+    wrong = tuple(f"-{number}" for number in range(MOST_FAULTS + FEW))
+    for values in (wrong, wrong[: MOST_FAULTS + 1]):
+        with pytest.raises(InvalidScope) as told:
+            matches_scope(ScopeSelector("PriorityClass", "In", values), pod("gold"))
+        problem = str(told.value).split("selector: ")[1]
+        assert len(re.findall(r"values\[\d+\]", problem)) == MOST_FAULTS

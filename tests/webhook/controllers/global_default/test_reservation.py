@@ -10,6 +10,7 @@ from tests.webhook.fake_api import LEASE, FakeApi, unreachable
 from webhook.admission.decision import DefaultCandidate
 from webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
 from webhook.controllers.global_default.reservation import (
+    _REMEMBERED,
     CLASSES,
     LEASE_SECONDS,
     RECONCILE_SECONDS,
@@ -228,3 +229,11 @@ def test_a_lease_that_changes_under_every_attempt_is_an_error() -> None:
     replicas.api.before = meddled
     with pytest.raises(ObjectApiError, match="others change it"):
         replicas.reserve("normal")
+
+
+def test_the_last_classes_of_the_watch_are_remembered() -> None:
+    """So many as it says: a reservation for one that was deleted again would else wait for ever."""
+    [reserver] = Replicas(1).each
+    for number in range(_REMEMBERED + 3):
+        reserver.seen({"metadata": {"name": "x", "uid": str(number)}})
+    assert list(reserver._seen) == [str(number) for number in range(3, _REMEMBERED + 3)]
