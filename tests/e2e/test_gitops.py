@@ -101,7 +101,7 @@ def forewarn(
 
 
 @pytest.fixture
-def workload(stage: Stage, classes: None) -> Iterator[Obj]:
+def workload(stage: Stage, api: Api, classes: None) -> Iterator[Obj]:
     """A Deployment that pushes a pod out."""
     stage.put(
         {
@@ -111,6 +111,7 @@ def workload(stage: Stage, classes: None) -> Iterator[Obj]:
         }
     )
     yield deployment("shop", "high", cpu="2")
+    api.delete_all("Deployment", "default")
     stage.clear()
 
 
