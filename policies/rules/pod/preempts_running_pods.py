@@ -80,6 +80,8 @@ from policies.rules.support.placeholders import is_placeholder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.disclosure import Audience
+    from policies.objects.pod import Pod
     from policies.objects.reviewed_object import ReviewedObject
     from policies.objects.workload import PodTemplate
     from policies.rules.support.impact import Impact
@@ -110,16 +112,14 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
     comes = f" {impact.aftermath.sentence}" if impact.aftermath else ""
     name, beside = shortened(subject.ref.name), " beside its old pods" if impact.beside_old else ""
-    placeholders = sum(is_placeholder(victim, context.options) for victim in victims)
-    only = placeholders == len(victims)
+    placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
+    only = len(placeholders) == len(victims)
     pods = plural(len(victims), "placeholder pod" if only else "pod")
-    some = plural(placeholders, "of them is a placeholder", "of them are placeholders")
-    among = f" {some}." if placeholders and not only else ""
     yield Problem(
         lambda audience: (
             f"{name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact)} "
             f"would preempt {pods}{on_nodes(preempting, audience)}. "
-            f"Victims: {described(victims, audience)}.{among}{budgets}{comes} "
+            f"Victims: {described(victims, audience)}.{_among_them(placeholders, audience, only=only)}{budgets}{comes} "
             f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}"
         ),
         template.at("priorityClassName"),
@@ -127,6 +127,12 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         detail=impact.to_dict(),
         severity=Severity.NOTE if only else None,
     )
+
+
+def _among_them(placeholders: list[Pod], audience: Audience, *, only: bool) -> str:
+    """How many victims are placeholders, of those whose labels and images the reader may know."""
+    known = sum(audience.is_told_of(victim.namespace) for victim in placeholders)
+    return "" if only or not known else f" {plural(known, 'of them is a placeholder', 'of them are placeholders')}."
 
 
 def _not_known(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:

@@ -13,6 +13,7 @@ from policies.evaluator import evaluate
 from policies.findings import Severity
 from policies.objects.reviewed_object import ChangeSet, ReviewedObject
 from policies.rules.support.context import Phase
+from tests.webhook import builders
 from tests.webhook.admission.test_impact_annotation import NODE, _with_cpu, decided
 from tests.webhook.builders import cluster, pod, review
 from webhook.admission.decision import Hook
@@ -96,3 +97,13 @@ def test_the_webhook_warns_nobody_and_says_it_in_audit_log_and_annotation(action
     assert "1 placeholder pod" in decision.response.audit["preempts-running-pods"]
     patch = decided(Hook.MUTATE, review(ASKING), state=state).response.patch
     assert "batch/victim" in str([operation for operation in patch if ANNOTATION.split("/")[1] in str(operation)])
+
+
+@pytest.mark.parametrize(("disclose", "told"), [("names", True), ("own-namespace", False), ("counts", False)])
+def test_that_a_strangers_pod_is_one_is_not_told(disclose: str, told: bool) -> None:
+    """By its labels and images, which the requester may not read."""
+    state = cluster(NODE, _running(-5, "pause", cpu="500m"), _running(0, "web", name="web", cpu="500m"))
+    config = read_config(f"disclose: {disclose}", "f")
+    [warning] = builders.decided(Hook.VALIDATE, review(ASKING), state=state, config=config).response.warnings
+    assert "would preempt 2 pods" in warning
+    assert ("placeholder" in warning) == told
