@@ -46,6 +46,25 @@ class Amounts(NamedTuple):
     total: NDArray[np.int64]
     violating: NDArray[np.int64]
 
+    def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
+        """[rank, node] of the first ranks on these nodes; `by_rank` itself for all nodes in their order."""
+        return self.by_rank if len(nodes) == len(self.total) else self.by_rank[:ranks, nodes]
+
+
+class AmountsOfFew(NamedTuple):
+    """The same where only pods of some nodes count: a table of all would be pages that the kernel clears first, which
+    takes longer than the whole search."""
+
+    per_kind: NDArray[np.int64]
+    kind: NDArray[np.int32]
+    counts: NDArray[np.bool_]
+    total: NDArray[np.int64]
+    violating: NDArray[np.int64]
+
+    def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
+        """[rank, node] of the first ranks on these nodes."""
+        return self.per_kind[self.kind[:ranks, nodes]] * self.counts[nodes]
+
 
 class Bounds(NamedTuple):
     """Of one resource, per node: the largest amount of a pod; and for every level what pods above it occupy, those of
@@ -222,11 +241,14 @@ class LowerPriorityPods:
         by_rank = per_kind[self.kind]
         return Amounts(by_rank, by_rank.sum(axis=0), by_rank.sum(axis=0, where=self.violates))
 
-    def amounts_at(self, per_kind: NDArray[np.int64], nodes: NDArray[np.intp]) -> Amounts:
+    def amounts_at(self, per_kind: NDArray[np.int64], nodes: NDArray[np.intp]) -> AmountsOfFew:
         """The same, where only pods of these nodes count."""
-        by_rank = np.zeros(self.kind.shape, np.int64)
-        by_rank[:, nodes] = per_kind[self.kind[:, nodes]]
-        return Amounts(by_rank, by_rank.sum(axis=0), by_rank.sum(axis=0, where=self.violates))
+        theirs, violates = per_kind[self.kind[:, nodes]], self.violates[:, nodes]
+        counts, (total, violating) = np.zeros(len(self.count), np.bool_), np.zeros((2, len(self.count)), np.int64)
+        counts[nodes], total[nodes] = True, theirs.sum(axis=0)
+        if violates.any():
+            violating[nodes] = (theirs * violates).sum(axis=0)
+        return AmountsOfFew(per_kind, self.kind, counts, total, violating)
 
     def bounds(self, resource: str, matrix: PodMatrix) -> Bounds:
         """What narrows the search; `levels` must not be empty."""

@@ -122,14 +122,14 @@ class NodeFit(NodeFitProblem):
 
         These are in order afterwards: after an eviction that matters to few of all nodes with pods of its budgets.
         """
-        if lower.stale[nodes].any():
-            near = nodes
+        stale = nodes[lower.stale[nodes]]
+        if len(stale):
             for demand in self.demands:
                 if demand.constraint is None:
-                    charge(self.row)
-                    base = demand.present - lower.total(demand.resource, self.matrix)
-                    near = near[base[near] <= demand.limit[near]]
-            lower.settle(near, self.matrix, self.snapshot)
+                    charge(len(stale) // VECTOR)
+                    base = demand.present[stale] - lower.total(demand.resource, self.matrix)[stale]
+                    stale = stale[base <= demand.limit[stale]]
+            lower.settle(stale, self.matrix, self.snapshot)
         rows = self._rows(lower)
         for row in rows:
             charge(self.row)
@@ -139,14 +139,13 @@ class NodeFit(NodeFitProblem):
     def _rows(self, lower: LowerPriorityPods) -> list[Occupancy]:
         rows = []
         for demand in self.demands:
-            bounds = None
             charge(lower.kind.size // VECTOR)
-            if demand.constraint is None:
-                amounts = lower.amounts(demand.resource, self.matrix)
-                if len(lower.levels):
-                    bounds = lower.bounds(demand.resource, self.matrix)
-            else:
-                amounts = lower.amounts_at(demand.constraint.per_kind, demand.constraint.counts)
+            if demand.constraint is not None:
+                few = lower.amounts_at(demand.constraint.per_kind, demand.constraint.counts)
+                rows.append(Occupancy(few, demand.present, demand.limit))
+                continue
+            amounts = lower.amounts(demand.resource, self.matrix)
+            bounds = lower.bounds(demand.resource, self.matrix) if len(lower.levels) else None
             rows.append(Occupancy(amounts, demand.present, demand.limit, bounds))
         return rows
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from policies.metering import VECTOR, charge
-from policies.scheduling.vectorized.lower_priority_pods import LOWEST, Amounts, Bounds
+from policies.scheduling.vectorized.lower_priority_pods import LOWEST, Amounts, AmountsOfFew, Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ _HIGHEST = 2**62
 class Occupancy(NamedTuple):
     """Something that pods take up. `present`: with all pods there; `limit`: what may be taken beside the new pod."""
 
-    amounts: Amounts
+    amounts: Amounts | AmountsOfFew
     present: NDArray[np.int64]
     limit: NDArray[np.int64]
     bounds: Bounds | None = None
@@ -122,7 +122,7 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
     """[rank, node]: upstream's loop; a pod comes back if the new one still fits beside all that are there."""
     ranks = int(lower.count[nodes].max())
     every = len(nodes) == len(lower.count)
-    matrix = [row.amounts.by_rank if every else row.amounts.by_rank[:ranks, nodes] for row in rows]
+    matrix = [row.amounts.on(nodes, ranks) for row in rows]
     used = [row.base[nodes] for row in rows]
     limits = [row.limit[nodes] for row in rows]
     victims = np.zeros((ranks, len(nodes)), np.bool_)
