@@ -158,7 +158,7 @@ def by_importance(pods: Sequence[Pod], semantics: Semantics) -> list[Pod]:
     A pod that has not started is compared by the clock: read anew for each comparison, it puts the later of such pods
     first; read once for each of them, in their order, it keeps that.
     """
-    if semantics.unstarted_victims_in_order:
+    if semantics.unstarted_victims_in_order or all(pod.start_time is not None for pod in pods):
         return sorted(pods, key=importance)
     return [
         pod

@@ -120,23 +120,27 @@ class Snapshot:
                     changed[pod.node_name] = self.node_infos[self.rows[pod.node_name]].clone()
                 change(changed[pod.node_name], pod)
         nominated = emptied_nominations(self.objects.nominated, self.nominations, bound, gone)
-        after = self._with_pods_of(changed, _over(self.objects.nominated, nominated))
-        return after.with_budgets(charged_budgets(self.budgets, gone)) if gone else after
+        charged = charged_budgets(self.budgets, gone) if gone else {}
+        return self._with_pods_of(changed, _over(self.objects.nominated, nominated), charged)
 
-    def _with_pods_of(self, changed: Mapping[str, NodeInfo], nominated: Mapping[str, tuple[Pod, ...]]) -> Snapshot:
-        """With other pods on some nodes, by name, and these nominated."""
+    def _with_pods_of(
+        self,
+        changed: Mapping[str, NodeInfo],
+        nominated: Mapping[str, tuple[Pod, ...]],
+        charged: Mapping[tuple[str, str], PodDisruptionBudget],
+    ) -> Snapshot:
+        """With other pods on some nodes, by name, these nominated, and some budgets as evictions leave them."""
         pods_by_node = _over(self.objects.pods_by_node, {name: tuple(info.pods) for name, info in changed.items()})
-        objects = replace(self.objects, pods_by_node=pods_by_node, nominated=nominated)
-        return self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
+        budgets = _over(self.objects.budgets, charged) if charged else self.objects.budgets
+        objects = replace(self.objects, pods_by_node=pods_by_node, nominated=nominated, budgets=budgets)
+        after = self.with_node_infos(objects, {self.rows[name]: info for name, info in changed.items()})
+        if charged:
+            after.__dict__["budgets"] = _replaced(self.budgets, charged)
+        return after
 
     def with_budgets(self, changed: Mapping[tuple[str, str], PodDisruptionBudget]) -> Snapshot:
         """As it would be with these disruption budgets in the place of those of their names."""
-        if not changed:
-            return self
-        objects = replace(self.objects, budgets=_over(self.objects.budgets, changed))
-        after = Snapshot(objects, self.node_infos, self.columns, self)
-        after.__dict__["budgets"] = _replaced(self.budgets, changed)
-        return after
+        return self._with_pods_of({}, self.objects.nominated, changed) if changed else self
 
     def with_preemptions(self, cycles: Sequence[tuple[Pod, str, Sequence[Pod]]]) -> Snapshot:
         """As the cycles of pods that preempt leave it, on nodes that differ: (pod, node, victims).
@@ -153,7 +157,7 @@ class Snapshot:
             changed[node].end_pods(victims)
             nominated[node] = (*nominated.get(node, ()), replace(pod, nominated_node_name=node))
         evicted = [victim for _, _, victims in cycles for victim in victims]
-        return self._with_pods_of(changed, nominated).with_budgets(charged_budgets(self.budgets, evicted))
+        return self._with_pods_of(changed, nominated, charged_budgets(self.budgets, evicted))
 
     def bound(self, pod: Pod, node: str) -> Pod:
         """The pod as it would be on a node of this snapshot."""

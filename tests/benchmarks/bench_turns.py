@@ -1,8 +1,9 @@
-"""Two checkouts beside each other on rows of bench_preemption, by processor time, in turns: a busy machine slows both.
+"""Two checkouts beside each other on rows of bench_preemption or bench_workloads, by processor time, in turns: a busy
+machine slows both.
 
-`python -m tests.benchmarks.bench_turns OTHER [NAME…] [--turns N]`: OTHER is a directory with the other sources, such
-as `git worktree add OTHER 25818fd` makes. Each has a process of its own with the same cluster, and answers twenty
-questions a turn. Prints milliseconds of both, and how many times those of OTHER ours are.
+`python -m tests.benchmarks.bench_turns OTHER [NAME…] [--workloads [NODES]] [--turns N]`: OTHER is a directory with the
+other sources, such as `git worktree add OTHER 25818fd` makes. Each has a process of its own with the same cluster, and
+answers twenty questions a turn. Prints milliseconds of both, and how many times those of OTHER ours are.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 OURS: Final = Path(__file__).resolve().parents[2]
 A_TURN: Final = 20
@@ -24,40 +29,72 @@ WARM: Final = 1
 """Turns that are not counted."""
 
 
-def answer(root: Path, row: str, path: str) -> None:
+def answer(root: Path, row: str, path: str, nodes: int) -> None:
     """Load the cluster by the sources below a directory; a line with a number comes in, so many times go out."""
     sys.path.insert(0, str(root))
     import policies
     from policies.sources import load_cluster
-    from tests.benchmarks.bench_preemption import SCENARIOS, Events
-    from tests.benchmarks.clusters import preemptor
+    from tests.benchmarks.bench_preemption import Events
+    from tests.benchmarks.clusters import Size
 
     if not Path(str(policies.__file__)).is_relative_to(root):
         sys.exit(f"bench_turns: these are the sources of {policies.__file__}")
-    scenario = next(s for s in SCENARIOS if s.name == row)
     cache = load_cluster(path)
     cache.snapshot().prepare()
-    events, asked_before = Events(scenario.size), 0
+    ask = question(row)
+    events, asked_before = Events(Size(nodes)), 0
     gc.freeze()
     print("ready", flush=True)
     for line in sys.stdin:
         taken = []
         for number in range(asked_before, asked_before + int(line)):
-            asked = preemptor(scenario.kind, number)
+            ready = ask(number)
             events.happen(cache)
             begun = time.process_time()
-            prediction = policies.predict(cache.snapshot(), asked)
-            assert prediction.outcome != "preempts" or (prediction.nominated_node and prediction.victims)
+            ready(cache)
             taken.append(1000 * (time.process_time() - begun))
         asked_before += int(line)
         print(json.dumps(taken), flush=True)
 
 
-def in_turns(roots: tuple[Path, Path], row: str, path: Path, turns: int) -> list[list[float]]:
+def question(row: str) -> Callable[[int], Callable[[Any], None]]:
+    """What a row asks: made ready by its number, then asked of a cache."""
+    import policies
+    from policies.config import Config
+    from policies.evaluator import impact_of
+    from tests.benchmarks import bench_workloads
+    from tests.benchmarks.bench_preemption import SCENARIOS
+    from tests.benchmarks.clusters import preemptor
+
+    def predicts(number: int) -> Callable[[Any], None]:
+        asked = preemptor(kind, number)
+
+        def ask(cache: Any) -> None:
+            prediction = policies.predict(cache.snapshot(), asked)
+            assert prediction.outcome != "preempts" or (prediction.nominated_node and prediction.victims)
+
+        return ask
+
+    def foresees(_: int) -> Callable[[Any], None]:
+        subject = bench_workloads.subject_of(row)
+
+        def ask(cache: Any) -> None:
+            began = time.monotonic()
+            impact_of(subject, cache.snapshot(), Config(), partial(bench_workloads.expired, began))
+
+        return ask
+
+    if row in bench_workloads.SCENARIOS:
+        return foresees
+    kind = next(s.kind for s in SCENARIOS if s.name == row)
+    return predicts
+
+
+def in_turns(roots: tuple[Path, Path], row: str, path: Path, turns: int, nodes: int) -> list[list[float]]:
     """The times of each, sorted."""
     children = [
         subprocess.Popen(
-            [sys.executable, __file__, "--answer", str(root), row, str(path)],
+            [sys.executable, __file__, "--answer", str(root), row, str(path), str(nodes)],
             cwd=root,
             text=True,
             stdin=subprocess.PIPE,
@@ -88,30 +125,39 @@ def main() -> None:
     parser.add_argument("other", type=Path, nargs="?")
     parser.add_argument("names", nargs="*", help="parts of the names of rows; all without one")
     parser.add_argument("--turns", type=int, default=60)
-    parser.add_argument("--answer", nargs=3, metavar=("ROOT", "ROW", "FILE"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--workloads", type=int, nargs="?", const=5000, metavar="NODES", help="ask for those of bench_workloads (5000)"
+    )
+    parser.add_argument("--answer", nargs=4, metavar=("ROOT", "ROW", "FILE", "NODES"), help=argparse.SUPPRESS)
     options = parser.parse_intermixed_args()
     if options.answer:
-        root, row, path = options.answer
-        answer(Path(root), row, path)
+        root, row, path, nodes = options.answer
+        answer(Path(root), row, path, int(nodes))
         return
     if options.other is None:
         parser.error("name the directory of the other sources")
     sys.path.insert(0, str(OURS))
+    from tests.benchmarks import bench_workloads
     from tests.benchmarks.bench_preemption import SCENARIOS, write
+    from tests.benchmarks.clusters import Size
 
-    print(f"{'CPU milliseconds':24}{'p50':>8}{'other':>8}{'times':>7}{'p99':>9}{'other':>8}{'times':>7}")
-    for scenario in SCENARIOS:
-        if options.names and not any(part in scenario.name for part in options.names):
+    rows = {scenario.name: scenario.size for scenario in SCENARIOS}
+    if options.workloads:
+        rows = dict.fromkeys(bench_workloads.SCENARIOS, Size(options.workloads, pods_per_node=20))
+    print(f"{'CPU milliseconds':44}{'p50':>8}{'other':>8}{'times':>7}{'p99':>9}{'other':>8}{'times':>7}")
+    for name, size in rows.items():
+        if options.names and not any(part in name for part in options.names):
             continue
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "cluster.json"
-            write(scenario.size, path)
-            ours, other = in_turns((OURS, options.other.resolve()), scenario.name, path, options.turns)
+            write(size, path)
+            roots = (OURS, options.other.resolve())
+            ours, other = in_turns(roots, name, path, options.turns, size.nodes)
         cells = [
             f"{a:8.2f}{b:8.2f}{a / b:7.2f}"
             for a, b in ((f(ours), f(other)) for f in (median, lambda times: times[int(0.99 * len(times))]))
         ]
-        print(f"{scenario.name:24}{' '.join(cells)}", flush=True)
+        print(f"{name:44}{' '.join(cells)}", flush=True)
 
 
 if __name__ == "__main__":

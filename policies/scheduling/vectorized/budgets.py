@@ -150,16 +150,13 @@ def _same_selectors(one: Sequence[PodDisruptionBudget], other: Sequence[PodDisru
 
 
 def concerned(
-    matrix: PodMatrix,
-    kind: NDArray[np.int32],
-    old: Mapping[str, tuple[PodDisruptionBudget, ...]],
-    new: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    matrix: PodMatrix, kind: NDArray[np.int32], changed: Sequence[tuple[int, PodDisruptionBudget]]
 ) -> NDArray[np.bool_]:
     """Per node whether pods in the table `kind` ([rank, node]) break other budgets than before; maybe not all do.
 
-    A budget that allows more than it has pods on a node, before and after, is not broken there.
+    `changed`: see `changed_budgets`. A budget that allows more than it has pods on a node, before and after, is not
+    broken there.
     """
-    changed = list(_changed(old, new))
     if len(changed) > _FEW:
         by_namespace: dict[str, list[PodDisruptionBudget]] = {}
         for _, budget in changed:
@@ -179,7 +176,7 @@ def concerned(
     return found
 
 
-def _changed(
+def changed_budgets(
     old: Mapping[str, tuple[PodDisruptionBudget, ...]], new: Mapping[str, tuple[PodDisruptionBudget, ...]]
 ) -> Iterator[tuple[int, PodDisruptionBudget]]:
     """(up to how many of its pods on a node are none of its concern, budget) of those that came, changed or went."""

@@ -9,7 +9,7 @@ import numpy as np
 from policies.metering import VECTOR, charge, meter
 from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from policies.scheduling.preemption import by_importance, start_time
-from policies.scheduling.vectorized.budgets import concerned
+from policies.scheduling.vectorized.budgets import changed_budgets, concerned
 from policies.scheduling.vectorized.reprieve_order import reprieve_order
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ _SORTING: Final = 40
 """Operations on every place of a table that it costs to order it."""
 _PUTTING: Final = 8
 """The same, to put pods there in no order."""
+_MOST_CHANGES: Final = 32
+"""Changes of budgets that wait to be looked up."""
 MOST_LEVELS: Final = 48
 LOWEST: Final = -(2**62)
 
@@ -82,8 +84,12 @@ class LowerPriorityPods:
         self.priority = priority
         self.serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
         self.stale: NDArray[np.bool_] = np.zeros(nodes, np.bool_)
-        """Nodes whose pods are in no order, or in one that budgets have changed since: only what depends on none holds,
-        `count` and the totals of amounts. Who is asked about is ordered first (`settle`); mostly these are few."""
+        """Nodes whose pods are in no order, or in one that budgets are known to have changed since: only what depends
+        on none holds, `count` and the totals of amounts. Who is asked about is ordered first (`settle`); mostly these
+        are few, so what budgets have changed is looked up for them alone (`stale_of`)."""
+        self._changes: list[tuple[int, PodDisruptionBudget]] = []
+        self._noticed: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        """How many of these changes a node has been looked at for."""
         self.kind: NDArray[np.int32] = np.zeros((0, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((0, nodes), np.int64)
         self.place: NDArray[np.int16] = np.zeros((0, nodes), np.int16)
@@ -104,13 +110,18 @@ class LowerPriorityPods:
         Raises CutShort: the nodes up to there are done.
         """
         if snapshot.budgets is not self._budgets:
-            if len(self.kind):
-                self.stale |= concerned(matrix, self.kind, self._budgets, snapshot.budgets)
+            changed = list(changed_budgets(self._budgets, snapshot.budgets)) if len(self.kind) else []
+            if len(self._changes) + len(changed) > _MOST_CHANGES:
+                self.stale_of(np.arange(len(self.stale)), matrix)
+                self.stale |= concerned(matrix, self.kind, changed)
+                self._changes, self._noticed[:] = [], 0
+            else:
+                self._changes += changed
             self._budgets = snapshot.budgets
         self._learn_levels(matrix)
-        changed = np.flatnonzero(self.serials != matrix.serials)
-        for start in range(0, len(changed), BLOCK):
-            self._put(changed[start : start + BLOCK], matrix)
+        others = np.flatnonzero(self.serials != matrix.serials)
+        for start in range(0, len(others), BLOCK):
+            self._put(others[start : start + BLOCK], matrix)
 
     def _put(self, some: NDArray[np.intp], matrix: PodMatrix) -> None:
         """The pods of some nodes, in no order."""
@@ -126,9 +137,18 @@ class LowerPriorityPods:
             total[some] = matrix.kinds.amounts(resource)[kinds].sum(axis=0)
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
+    def stale_of(self, nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:
+        """Those of these nodes whose pods are in no order, or in one that budgets have changed since."""
+        behind = nodes[self._noticed[nodes] < len(self._changes)]
+        if len(behind):
+            changed = self._changes[int(self._noticed[behind].min()) :]
+            self.stale[behind] |= concerned(matrix, self.kind[:, behind], changed)
+            self._noticed[behind] = len(self._changes)
+        return nodes[self.stale[nodes]]
+
     def settle(self, nodes: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> None:
         """Order those of these nodes that are stale. Raises CutShort: the nodes up to there are done."""
-        stale = nodes[self.stale[nodes]]
+        stale = self.stale_of(nodes, matrix)
         if len(stale) > _TOGETHER:
             for start in range(0, len(stale), BLOCK):
                 some = stale[start : start + BLOCK]

@@ -122,18 +122,17 @@ class NodeFit(NodeFitProblem):
 
         These are in order afterwards: after an eviction that matters to few of all nodes with pods of its budgets.
         """
-        stale = nodes[lower.stale[nodes]]
-        if len(stale):
-            for demand in self.demands:
-                if demand.constraint is None:
-                    charge(len(stale) // VECTOR)
-                    base = demand.present[stale] - lower.total(demand.resource, self.matrix)[stale]
-                    stale = stale[base <= demand.limit[stale]]
-            lower.settle(stale, self.matrix, self.snapshot)
+        for demand in self.demands:
+            if demand.constraint is None:  # what pods occupy in all does not depend on their order
+                charge(self.row)
+                base = demand.present - lower.total(demand.resource, self.matrix)
+                nodes = nodes[base[nodes] <= demand.limit[nodes]]
+        lower.settle(nodes, self.matrix, self.snapshot)
         rows = self._rows(lower)
-        for row in rows:
-            charge(self.row)
-            nodes = nodes[row.base[nodes] <= row.limit[nodes]]
+        for demand, row in zip(self.demands, rows, strict=True):
+            if demand.constraint is not None:
+                charge(self.row)
+                nodes = nodes[row.base[nodes] <= row.limit[nodes]]
         return rows, nodes
 
     def _rows(self, lower: LowerPriorityPods) -> list[Occupancy]:

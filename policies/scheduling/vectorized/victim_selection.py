@@ -128,8 +128,37 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
     victims = np.zeros((ranks, len(nodes)), np.bool_)
     # The most important pods mostly stay on all nodes: as far as that goes their sums tell.
     together = 0 if every else _ranks_that_stay(used, matrix, limits)
-    for rank in range(together, ranks):
-        charge(len(rows) * len(nodes) // VECTOR)
+    (_of_one if len(rows) == 1 else _of_many)(together, victims, used, matrix, limits)
+    # Ranks without a pod change nothing, and where a limit was broken before, no pod was to blame.
+    return victims & (lower.kind[:ranks, nodes] > 0)
+
+
+def _of_one(
+    begin: int,
+    victims: NDArray[np.bool_],
+    used: list[NDArray[np.int64]],
+    matrix: list[NDArray[np.int64]],
+    limits: list[NDArray[np.int64]],
+) -> None:
+    """The loop from a rank on, where one thing alone is short, as mostly: three operations a rank, not seven."""
+    (amount,), (table,), (limit,) = used, matrix, limits
+    for rank in range(begin, len(victims)):
+        charge(len(limit) // VECTOR)
+        goes, tried = victims[rank], amount + table[rank]
+        np.greater(tried, limit, out=goes)
+        amount = np.where(goes, amount, tried)
+
+
+def _of_many(
+    begin: int,
+    victims: NDArray[np.bool_],
+    used: list[NDArray[np.int64]],
+    matrix: list[NDArray[np.int64]],
+    limits: list[NDArray[np.int64]],
+) -> None:
+    """The same for whatever is short."""
+    for rank in range(begin, len(victims)):
+        charge(len(used) * victims.shape[1] // VECTOR)
         goes = victims[rank]
         tried = [u + table[rank] for u, table in zip(used, matrix, strict=True)]
         for amount, limit in zip(tried, limits, strict=True):
@@ -137,8 +166,6 @@ def victims_on(rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerP
         stays = ~goes
         for kept, amount in zip(used, tried, strict=True):
             np.copyto(kept, amount, where=stays)
-    # Ranks without a pod change nothing, and where a limit was broken before, no pod was to blame.
-    return victims & (lower.kind[:ranks, nodes] > 0)
 
 
 def _ranks_that_stay(
