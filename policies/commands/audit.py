@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.commands.cluster_command import add_cluster_option, add_color_option, options_with_cluster
 from policies.commands.known_findings import named_rules, read_baseline, write_baseline
 from policies.commands.lint_options import FAIL_ON
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 from policies.sources import SourceError, load_cluster
-from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, say, wants_color
+from policies.terminal import clean, columns, complain, painter, say, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +33,7 @@ FORMATS: Final = ("text", "json", "markdown")
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do the job."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if not options.cluster:
-        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
     try:
         config, baseline = _config(options), read_baseline(options.baseline)
@@ -145,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
         "3 could not do the job.",
     )
     add = parser.add_argument
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add_release_options(add)
     add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
@@ -157,5 +156,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--fail-on", choices=FAIL_ON, default="error", help="least severity for exit status 1 (default: error)")
     add("--exit-zero", action="store_true", help="exit status 0 whatever is found")
     add("-q", "--quiet", action="store_true", help="no summary")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add_color_option(add)
     return parser

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.cluster import Cache
 from policies.commands.batch import run_batch
+from policies.commands.cluster_command import add_cluster_option
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config import ConfigError, load_limited_resources
 from policies.findings import plural
@@ -70,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("-f", "--filename", action="append", metavar="FILE", help="a file, a directory, or - (repeatable)")
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
     validations = "what comes of unknown fields, as with kubectl (default: strict)"

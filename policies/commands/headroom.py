@@ -8,11 +8,11 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.preempt import given_objects
 from policies.commands.release import add_release_options, release_of, settle
-from policies.objects.fields import InvalidObject
-from policies.sources import SourceError, load_cluster
-from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
+from policies.sources import load_cluster
+from policies.terminal import clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,14 +27,9 @@ FORMATS: Final = ("text", "json", "markdown")
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 fewer fit than --at-least, 2 usage, 3 not done."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if not options.cluster:
-        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
-    try:
-        return _answer(options, release)
-    except (SourceError, InvalidObject, ValueError) as fault:
-        return complain("headroom", fault, FAILED)
+    return answered("headroom", lambda: _answer(options, release))
 
 
 def _answer(options: argparse.Namespace, release: Release) -> int:
@@ -85,11 +80,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("-f", "--filename", required=True, metavar="FILE", help="a pod or a workload (- for standard input)")
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add_release_options(add)
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("--at-least", type=_number, metavar="N", help="exit with 1 where fewer fit without preemption")
     add("--preempting", action="store_true", help="--at-least is about what fits with preemption")
     add("-o", "--output", choices=FORMATS, default="text", help="default: text")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add_color_option(add)
     return parser

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Final
 
 from policies.commands import lint_output
+from policies.commands.cluster_command import add_cluster_option, add_color_option
 from policies.commands.release import add_release_options
 from policies.findings import Severity
-from policies.terminal import COLOR_CHOICES, columns
+from policies.terminal import columns
 
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
 
@@ -25,7 +26,7 @@ def lint_parser() -> argparse.ArgumentParser:
     )
     add, add_mutually_exclusive_group = parser.add_argument, parser.add_mutually_exclusive_group
     add("paths", nargs="*", default=["."], metavar="PATH", help="what to check (default: this directory)")
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add("--context", action="append", default=[], metavar="PATH", help="read for what it defines, not reported")
     add("--exclude", action="append", default=[], metavar="PATTERN", help="files to leave out (repeatable)")
     add("--no-gitignore", action="store_true", help="read what .gitignore leaves out, too")
@@ -54,7 +55,7 @@ def lint_parser() -> argparse.ArgumentParser:
     add("--fail-on", choices=FAIL_ON, default="error", help="least severity for exit status 1 (default: error)")
     add("--exit-zero", action="store_true", help="exit status 0 whatever is found")
     add("-q", "--quiet", action="store_true", help="no summary")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add_color_option(add)
     add("--list-rules", action="store_true", help="every rule with its severity and default action")
     add("--list-files", action="store_true", help="the files that would be read, and what is left out")
     return parser

@@ -10,9 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache
+from policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    answered,
+    options_with_cluster,
+)
 from policies.objects.fields import InvalidObject, at, group_kind, text
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
+from policies.terminal import clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,17 +58,12 @@ class NodeCache(Cache):
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 2 usage, 3 not done."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if not options.cluster:
-        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    options = options_with_cluster(parser, arguments)
     if not (options.signal or options.admit or options.shutdown):
         parser.error("say what is asked: --signal, --admit or --shutdown")
     if options.inodes and options.signal in (None, "memory", "pids"):
         parser.error("--inodes goes with --signal nodefs, imagefs or containerfs")
-    try:
-        return _answer(options)
-    except (SourceError, InvalidObject, ValueError) as fault:
-        return complain("node-pressure", fault, FAILED)
+    return answered("node-pressure", lambda: _answer(options))
 
 
 def _answer(options: argparse.Namespace) -> int:
@@ -206,7 +207,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("node", metavar="NODE")
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add("--signal", choices=SIGNALS, help="what runs short")
     add("--inodes", action="store_true", help="of a disk, its inodes")
     add("--stats", metavar="FILE", help="the kubelet's /stats/summary (- for standard input)")
@@ -220,5 +221,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="shutdownGracePeriodByPodPriority")
     add("-n", "--namespace", default="default", help="namespace of a pod without one (default: default)")
     add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add_color_option(add)
     return parser

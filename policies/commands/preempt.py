@@ -10,12 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.batch import run_batch
+from policies.commands.cluster_command import add_cluster_option, add_color_option
 from policies.commands.release import add_release_options, release_of, settle
 from policies.kinds import CLAIM, LIMIT_RANGE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.objects.fields import InvalidObject, group_kind, json_type, mapping
 from policies.semantics import DEFAULT, RECORDED_MINOR
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
+from policies.terminal import clean, columns, complain, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -303,7 +304,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-f", "--filename", metavar="FILE", help="a pod or a workload (- for standard input)")
     add("--pod", metavar="NAMESPACE/NAME", help="a pod of the cluster that is pending")
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add_release_options(add)
     add("--explain", action="store_true", help="also say which release and profile decided, and how it was worked out")
     add("--aftermath", action="store_true", help="with -f: also say what comes of it, as forewarn simulate does")
@@ -311,7 +312,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
     add("--fail-on", action="append", choices=tuple(OUTCOMES), default=[], help="exit with 1 when a pod comes to this")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add_color_option(add)
     add("--batch", metavar="FILE", help="cases as JSON lines (.gz too; - for standard input), answered likewise")
     add(
         "--nominated",

@@ -8,11 +8,11 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.simulate import simulated_until, world_with
-from policies.objects.fields import InvalidObject
-from policies.sources import SourceError, load_cluster
-from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, progress, wants_color
+from policies.sources import load_cluster
+from policies.terminal import clean, columns, painter, progress, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,14 +27,9 @@ MOST: Final = 100_000
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if not options.cluster:
-        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
-    try:
-        return _answer(options, release)
-    except (SourceError, InvalidObject, ValueError) as fault:
-        return complain("risk", fault, FAILED)
+    return answered("risk", lambda: _answer(options, release))
 
 
 def _answer(options: argparse.Namespace, release: Release) -> int:
@@ -80,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0 an answer was given, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
     )
     add = parser.add_argument
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add_release_options(add)
     add("-n", "--namespace", help="only workloads of this namespace")
     add("--class", dest="priority_class", metavar="NAME", help='only workloads of this class ("": of none)')
@@ -88,5 +83,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--until", type=simulated_until, default=3600.0, metavar="DURATION", help="when a try ends (default 1h)")
     add("--fail-on", choices=("loss",), help="exit with 1 when a workload does not survive one of them")
     add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add_color_option(add)
     return parser

@@ -10,12 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.batch import run_batch
+from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, need_cluster
 from policies.commands.release import add_release_options, release_of, settle
 from policies.kinds import POD_TEMPLATE_PATHS
-from policies.objects.fields import InvalidObject, group_kind, mapping
+from policies.objects.fields import group_kind, mapping
 from policies.semantics import DEFAULT, RECORDED_MINOR
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
+from policies.terminal import clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -45,21 +46,21 @@ def main(arguments: Sequence[str]) -> int:
     if options.batch:
         if options.cluster or options.filename or options.events:
             parser.error("--batch brings its clusters and arrivals along: leave out -f, --events and --cluster")
-    elif not options.cluster:
-        parser.error("--cluster is missing: name a dump of the cluster, or live")
-    elif not options.filename and not options.events:
-        parser.error("give what arrives: -f, --events or both (or --batch)")
+    else:
+        need_cluster(parser, options)
+        if not options.filename and not options.events:
+            parser.error("give what arrives: -f, --events or both (or --batch)")
     if options.output == "html" and (options.batch or options.runs > 1):
         parser.error("-o html shows one run: leave out --batch and --runs")
     release = release_of(options, parser)
-    try:
-        if options.batch:
-            semantics = release.semantics(RECORDED_MINOR)
-            answer = partial(answer_case, runs=options.runs, seed=options.seed, semantics=semantics)
-            return run_batch(options.batch, answer)
-        return _simulate(options, release)
-    except (SourceError, InvalidObject, ValueError) as fault:
-        return complain("simulate", fault, FAILED)
+    return answered(
+        "simulate", lambda: _answer_batch(options, release) if options.batch else _simulate(options, release)
+    )
+
+
+def _answer_batch(options: argparse.Namespace, release: Release) -> int:
+    semantics = release.semantics(RECORDED_MINOR)
+    return run_batch(options.batch, partial(answer_case, runs=options.runs, seed=options.seed, semantics=semantics))
 
 
 def _simulate(options: argparse.Namespace, release: Release) -> int:
@@ -261,7 +262,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="what happens when: a list of `{at, create|update|delete|scale|cordon|drain|lost}`",
     )
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add(
         "--until",
         type=simulated_until,
@@ -273,7 +274,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", choices=("text", "json", "html"), default="text", help="default: text")
     happenings = ("preemption", "pending")
     add("--fail-on", action="append", choices=happenings, default=[], help="exit with 1 when this happens to a pod")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add_color_option(add)
     add("--batch", metavar="FILE", help="scenarios as JSON lines (.gz too; -: standard input), answered likewise")
     add(
         "--runs",

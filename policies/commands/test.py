@@ -9,12 +9,13 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.preempt import given_objects
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.simulate import AT_ONCE, DEFAULT_UNTIL, applied, simulated_until, world_with
 from policies.objects.fields import InvalidObject, group_kind
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, progress, wants_color
+from policies.terminal import clean, columns, complain, painter, progress, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,18 +34,13 @@ MOST_CASES: Final = 100
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 all hold, 1 one is broken, 2 usage, 3 not done."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if not options.cluster:
-        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
     try:
         given = [(place, each) for path in options.paths for place, each in _expectations(path)]
     except SourceError as fault:
         return complain("test", fault, USAGE)
-    try:
-        return _judged(options, given, release)
-    except (SourceError, InvalidObject, ValueError) as fault:
-        return complain("test", fault, FAILED)
+    return answered("test", lambda: _judged(options, given, release))
 
 
 def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
@@ -147,11 +143,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("paths", nargs="+", metavar="EXPECTATIONS", help="files or directories")
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add_release_options(add)
     add("--until", type=simulated_until, default=DEFAULT_UNTIL, metavar="DURATION", help="when to stop (default 1h)")
     add("--most", type=_most, default=MOST_CASES, metavar="N", help=f"cases of one expectation (default {MOST_CASES})")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("-o", "--output", choices=FORMATS, default="text", help="default: text")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add_color_option(add)
     return parser

@@ -8,11 +8,11 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.simulate import applied, simulated_until, watched, world_with
-from policies.objects.fields import InvalidObject
-from policies.sources import SourceError, load_cluster
-from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
+from policies.sources import load_cluster
+from policies.terminal import clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,18 +35,13 @@ MOST_VALUE: Final = 2**31 - 1
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if not options.cluster:
-        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    options = options_with_cluster(parser, arguments)
     if options.what == "class" and not (
         options.value is not None or options.default or options.delete or options.preemption_policy
     ):
         parser.error("class: say what changes: --value, --default, --delete or --preemption-policy")
     release = release_of(options, parser)
-    try:
-        return _answer(options, release)
-    except (SourceError, InvalidObject, ValueError) as fault:
-        return complain("whatif", fault, FAILED)
+    return answered("whatif", lambda: _answer(options, release))
 
 
 def _answer(options: argparse.Namespace, release: Release) -> int:
@@ -162,13 +157,13 @@ def _count(least: int, most: int, text: str) -> int:
 
 def _common(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add_release_options(add)
     add("--until", type=simulated_until, default=3600.0, metavar="DURATION", help="when to stop: 90s, 5m (default 1h)")
     add("-n", "--namespace", default="default", help="namespace of what is named without one (default: default)")
     add("-o", "--output", choices=FORMATS, default="text", help="default: text")
     add("--fail-on", action="append", choices=HAPPENINGS, default=[], help="exit with 1 when this happens")
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add_color_option(add)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,12 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache, key_of
+from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.release import add_release_options, release_of, settle
 from policies.findings import cut, one_line
-from policies.objects.fields import InvalidObject, at, group_kind, mapping, text
+from policies.objects.fields import at, group_kind, mapping, text
 from policies.objects.items import items
 from policies.sources import SourceError, load_cluster
-from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, wants_color
+from policies.terminal import clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,14 +64,9 @@ class OnePodCache(Cache):
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if not options.cluster:
-        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
-    try:
-        return _answer(options, release)
-    except (SourceError, InvalidObject, ValueError) as fault:
-        return complain("why", fault, FAILED)
+    return answered("why", lambda: _answer(options, release))
 
 
 def _answer(options: argparse.Namespace, release: Release) -> int:
@@ -154,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("pod", metavar="NAMESPACE/POD", help="a pod of the cluster")
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add_cluster_option(add)
     add("-n", "--namespace", default="default", help="namespace of a pod that is named without one (default: default)")
     add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
     add(
@@ -164,6 +160,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="WHAT",
         help="exit with 1 for this state (pending, preempted, running, ended) or trouble, by its id (repeatable)",
     )
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add_color_option(add)
     add_release_options(add)
     return parser
