@@ -1,0 +1,91 @@
+"""Kubelets that run nothing: pods on nodes are ready at once, and end when their grace period is over, not before."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tests.e2e.api import Refused, identity
+
+if TYPE_CHECKING:
+    from tests.e2e.api import Api, Obj
+
+TICK = 0.1
+
+
+class GracefulKubelets(threading.Thread):
+    """All nodes' at once. `preempted`: the workload of each pod that kube-scheduler has pushed out, by the pod's uid;
+    `shape`: where every pod is, for who waits until nothing changes."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(name="kubelets", daemon=True)
+        self._api, self._over = api, threading.Event()
+        self._ends: dict[str, float] = {}
+        self.preempted: dict[str, str] = {}
+        self.shape: frozenset[tuple[str, str, bool, bool]] = frozenset()
+        self.changed = time.monotonic()
+
+    def run(self) -> None:
+        """Until `stop`."""
+        while not self._over.wait(TICK):
+            with suppress(OSError, Refused):
+                self.turn()
+
+    def stop(self) -> None:
+        """End, and wait for the end."""
+        self._over.set()
+        self.join()
+
+    def turn(self) -> None:
+        """Look once at all pods."""
+        pods = self._api.list("Pod")
+        for pod in pods:
+            uid = pod["metadata"]["uid"]
+            reasons = {c["type"]: c.get("reason") for c in pod.get("status", {}).get("conditions", ())}
+            if reasons.get("DisruptionTarget") == "PreemptionByScheduler":
+                self.preempted.setdefault(uid, workload_of(pod))
+            if pod["spec"].get("nodeName"):
+                with suppress(Refused):  # changed or gone since
+                    self._look_after(pod)
+        shape = frozenset(
+            (
+                pod["metadata"]["uid"],
+                pod["spec"].get("nodeName", ""),
+                "deletionTimestamp" in pod["metadata"],
+                pod.get("status", {}).get("phase") == "Running",
+            )
+            for pod in pods
+        )
+        if shape != self.shape:
+            self.shape, self.changed = shape, time.monotonic()
+
+    def _look_after(self, pod: Obj) -> None:
+        uid = pod["metadata"]["uid"]
+        if "deletionTimestamp" in pod["metadata"]:
+            grace = pod["metadata"].get("deletionGracePeriodSeconds", 0)
+            if time.monotonic() >= self._ends.setdefault(uid, time.monotonic() + grace):
+                gone = identity("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
+                self._api.delete(gone, gracePeriodSeconds="0")
+            return
+        if pod.get("status", {}).get("phase") == "Running":
+            return
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        conditions = [
+            {"type": kind, "status": "True", "lastTransitionTime": now}
+            for kind in ("Initialized", "ContainersReady", "Ready", "PodScheduled")
+        ]
+        status = {"phase": "Running", "startTime": now, "conditions": conditions}
+        self._api.patch(pod, {"status": status}, "status")
+
+
+def workload_of(pod: Obj) -> str:
+    """`namespace/name` of what people made: the Deployment of a ReplicaSet's pod, by its name's form; or the pod."""
+    metadata = pod["metadata"]
+    owner = next((owner for owner in metadata.get("ownerReferences", ()) if owner.get("controller")), None)
+    if owner is None:
+        return f"{metadata['namespace']}/{metadata['name']}"
+    name = owner["name"].rpartition("-")[0] if owner["kind"] == "ReplicaSet" else owner["name"]
+    return f"{metadata['namespace']}/{name}"

@@ -1,0 +1,242 @@
+"""What `forewarn simulate` foretells of a change is what the real scheduler and controllers then make of it.
+
+Random small clusters with kube-controller-manager and kubelets that keep to grace periods; workloads are made, scaled,
+given another class, and pods come, through the webhook. CHANGES says how many changes there are, SEED which ones.
+What pushed out whom counts by workload, for the names of pods are the controllers' own; so does who stays pending.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.e2e.api import Refused, identity, path_of
+from tests.e2e.graceful_kubelet import GracefulKubelets, workload_of
+from tests.e2e.installation import NAMESPACE as OWN
+from tests.e2e.objects import container, node, priority_class
+from tests.e2e.random_cases import SEED
+from tests.e2e.truth import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.api import Answer, Api, Obj
+    from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.staging import Stage
+    from tests.e2e.webhook import Webhook
+
+pytestmark = [pytest.mark.e2e, pytest.mark.whole]
+
+CHANGES = int(os.environ.get("CHANGES", "30"))
+A_CLUSTER = 3
+"""Changes that one cluster lives through."""
+QUIET = 13
+"""Seconds in which nothing happens once all is over: more than kube-scheduler's longest back-off, 10 s."""
+RUNS = 24
+NAMESPACE = "default"
+CLASSES = {"": 0, "mid": 100, "high": 1000}
+TOLD_BY = ("[preempts-running-pods]", "[rollout-preempts-itself]")
+CONTROLLERS = ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector")
+
+
+class Ending(NamedTuple):
+    """What a change comes to: pods pushed out, and pods that stay pending, by workload."""
+
+    pushed_out: frozenset[tuple[str, int]]
+    pending: frozenset[tuple[str, int]]
+
+    @classmethod
+    def of(cls, pushed_out: dict[str, int], pending: dict[str, int]) -> Ending:
+        return cls(frozenset(pushed_out.items()), frozenset(pending.items()))
+
+    def __str__(self) -> str:
+        out = ", ".join(f"{count} of {name}" for name, count in sorted(self.pushed_out)) or "nobody"
+        waits = ", ".join(f"{count} of {name}" for name, count in sorted(self.pending)) or "nobody"
+        return f"pushed out: {out}; pending: {waits}"
+
+
+def made(kind: str, name: str, rng: random.Random, class_: str) -> Obj:
+    """A Deployment or StatefulSet of random size and grace."""
+    spec: Obj = {
+        "containers": [container(rng.choice(("500m", "1", "1500m", "2")))],
+        "terminationGracePeriodSeconds": rng.randint(1, 4),
+        **({"priorityClassName": class_} if class_ else {}),
+    }
+    labels = {"app": name}
+    obj: Obj = {
+        **identity(kind, name, NAMESPACE),
+        "spec": {
+            "replicas": rng.randint(1, 4),
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+    if kind == "StatefulSet":
+        obj["spec"] |= {"serviceName": name, "podManagementPolicy": rng.choice(("OrderedReady", "Parallel"))}
+    elif rng.random() < 0.3:
+        obj["spec"]["strategy"] = {"type": "Recreate"}
+    return obj
+
+
+def change_of(there: list[Obj], number: int, rng: random.Random) -> Obj:
+    """An object as it is to be applied: a new one, or one of those that are there, changed."""
+    what = rng.choice(("create", "create", "scale", "class", "pod"))
+    name = f"new-{number}"
+    if what == "pod":
+        spec = made("Deployment", name, rng, rng.choice(("mid", "high")))["spec"]["template"]
+        return {**identity("Pod", name, NAMESPACE), "spec": spec["spec"]}
+    if what == "create" or not there:
+        return made(rng.choice(("Deployment", "Deployment", "StatefulSet")), name, rng, rng.choice(("mid", "high")))
+    found: Obj = json.loads(json.dumps(rng.choice(there)))
+    found["metadata"] = {key: found["metadata"][key] for key in ("name", "namespace")}
+    found.pop("status", None)
+    if what == "scale":
+        found["spec"]["replicas"] += rng.randint(1, 3)
+    else:
+        found["spec"]["template"]["spec"]["priorityClassName"] = "high"
+        found["spec"]["template"]["spec"].pop("priority", None)
+    return found
+
+
+def settled(kubelets: GracefulKubelets, quiet: float = QUIET) -> None:
+    """Wait until nothing has happened for a while, and nobody is ending."""
+    wait_until(
+        lambda: time.monotonic() - kubelets.changed > quiet and not any(ending for _, _, ending, _ in kubelets.shape),
+        120,
+        "nothing changes",
+    )
+
+
+def pending(api: Api) -> Counter[str]:
+    return Counter(workload_of(pod) for pod in api.list("Pod") if not pod["spec"].get("nodeName"))
+
+
+def foretold(plane: ControlPlane, change: Obj, directory: Path) -> set[Ending]:
+    """What people are told: `forewarn snapshot`, then `forewarn simulate` of it."""
+    program, environment = [sys.executable, "-m", "policies.cli"], {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
+    dump, file = directory / "cluster.json", directory / "change.json"
+    file.write_text(json.dumps(change))
+    subprocess.run([*program, "snapshot", "-o", str(dump)], env=environment, check=True, capture_output=True)
+    command = [*program, "simulate", "--cluster", str(dump), "-f", str(file), "--runs", str(RUNS), "-o", "json"]
+    told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    outcomes = json.loads(told.stdout)["outcomes"]
+    return {Ending.of(each["summary"]["byWorkload"], each["summary"]["pending"]) for each in outcomes}
+
+
+@pytest.fixture(scope="module")
+def kubelets(plane: ControlPlane, webhook: Webhook) -> Iterator[GracefulKubelets]:
+    """A cluster that lives: controllers and kubelets. forewarn is a process of this machine, so it has no pods here."""
+    with closing(plane.api()) as client:
+        own = client.list("Deployment", OWN)
+        for deployment in own:
+            client.patch(deployment, {"spec": {"replicas": 0}})
+        plane.start_controllers(*(f"{name}-controller" for name in CONTROLLERS))
+        running = GracefulKubelets(client)
+        running.start()
+        yield running
+        running.stop()
+        plane.processes.stop("kube-controller-manager")
+        for deployment in own:
+            client.patch(deployment, {"spec": {"replicas": deployment["spec"]["replicas"]}})
+
+
+@pytest.fixture
+def classes(api: Api) -> Iterator[None]:
+    for name, value in CLASSES.items():
+        if name:
+            api.create(priority_class(name, value))
+    yield
+    for name in filter(None, CLASSES):
+        api.delete(identity("PriorityClass", name))
+
+
+def build(stage: Stage, api: Api, rng: random.Random) -> None:
+    """Nodes that are nearly full of workloads of all classes."""
+    for number in range(rng.randint(3, 5)):
+        stage.node(node(f"n{number}", cpu=str(rng.choice((3, 4)))))
+    for number in range(rng.randint(3, 5)):
+        kind = rng.choice(("Deployment", "Deployment", "StatefulSet"))
+        obj = made(kind, f"old-{number}", rng, rng.choice(("", "", "mid")))
+        api.create(obj)
+        if rng.random() < 0.3:
+            budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": f"old-{number}"}}}
+            api.create({**identity("PodDisruptionBudget", f"old-{number}", NAMESPACE), "spec": budget})
+
+
+def workloads(api: Api) -> list[Obj]:
+    return [*api.list("Deployment", NAMESPACE), *api.list("StatefulSet", NAMESPACE)]
+
+
+def clear(api: Api) -> None:
+    for kind in ("Deployment", "StatefulSet", "PodDisruptionBudget"):
+        api.delete_all(kind, NAMESPACE)
+    wait_until(lambda: not workloads(api), 60, "workloads are gone")
+
+    def empty() -> bool:
+        api.delete_all("Pod", NAMESPACE)
+        return not api.list("Pod", NAMESPACE)
+
+    wait_until(empty, 60, "pods are gone")
+    api.delete_all("Node")
+
+
+def test_what_is_simulated_is_what_happens(
+    plane: ControlPlane,
+    webhook: Webhook,
+    api: Api,
+    stage: Stage,
+    classes: None,
+    kubelets: GracefulKubelets,
+    tmp_path: Path,
+) -> None:
+    as_told, warned, differences, silent = 0, 0, list[str](), list[str]()
+    print(f"\ne2e: {CHANGES} changes, SEED={SEED}")
+    for number in range(CHANGES):
+        rng = random.Random(f"{SEED} {number}")
+        if number % A_CLUSTER == 0:
+            if number:
+                clear(api)
+            build(stage, api, rng)
+            settled(kubelets)
+        webhook.catch_up(api)
+        change = change_of(workloads(api), number, rng)
+        expected = foretold(plane, change, tmp_path)
+        kubelets.preempted.clear()
+        answer = apply(api, change)
+        if not 200 <= answer.code < 300:
+            raise Refused(answer.code, str(answer.body))
+        kubelets.changed = time.monotonic()
+        settled(kubelets)
+        found = Ending.of(Counter(kubelets.preempted.values()), pending(api))
+        what = f"{number}: {change['kind']} {change['metadata']['name']}"
+        as_told += found in expected
+        if found not in expected:
+            told = "; or ".join(map(str, sorted(expected, key=str)[:3]))
+            differences.append(f"{what}: {found}; one of {len(expected)} was told: {told}")
+        loud = any(rule in line for line in answer.warnings for rule in TOLD_BY)
+        warned += loud == bool(found.pushed_out)
+        if loud != bool(found.pushed_out):
+            silent.append(f"{what}: {found}; warned {answer.warnings}")
+    clear(api)
+    print(f"e2e: {as_told} of {CHANGES} as simulated, {warned} of {CHANGES} rightly warned of or not (SEED={SEED})")
+    print("\n".join([*differences, *silent]))
+    assert as_told >= 0.9 * CHANGES
+
+
+def apply(api: Api, change: Obj) -> Answer:
+    """As kubectl would, with the warnings that it prints."""
+    try:
+        api.get(change["kind"], change["metadata"]["name"], NAMESPACE)
+    except Refused:
+        return api.ask("POST", path_of(change, name=""), change)
+    return api.ask("PATCH", path_of(change), change, "application/merge-patch+json")
