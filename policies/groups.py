@@ -12,7 +12,7 @@ to stand side by side, and bases that only count through an overlay.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import defaultdict, deque
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -30,8 +30,12 @@ CLASSES: Final = (PRIORITY_CLASS, NAMESPACE)
 """What an object may refer to wherever it is defined."""
 _LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
 _DEFINITIONS: Final = frozenset((*CLASSES, *_LIMITS, CLAIM))
-_MOST_PAIRS: Final = 2_000_000
-"""Groups times objects that each of them has besides its own: of more, only what is near counts."""
+_MOST_PAIRS: Final = 300_000
+"""Objects that all groups together have besides their own: of more, only what is near counts."""
+
+
+_SHARED: Final = ""
+"""The branch of what is in none."""
 
 
 class Member(NamedTuple):
@@ -70,11 +74,15 @@ class Group(NamedTuple):
 
 
 class Grouping(NamedTuple):
-    """All groups. `alternatives`: directories that define the same objects. `patches`: how many objects are patches."""
+    """All groups. `alternatives`: directories that define the same objects. `patches`: how many objects are patches.
+
+    `apart`: kustomizations that were not put together, as all of them hold too much.
+    """
 
     groups: tuple[Group, ...]
     alternatives: tuple[str, ...] = ()
     patches: int = 0
+    apart: int = 0
 
 
 def grouped(
@@ -92,10 +100,10 @@ def grouped(
         groups.append(_group(spec.name, own))
         taken = {id(m.subject) for m in own}
         rest = [m for m in rest if id(m.subject) not in taken]
-    rest, patches = _kustomized(rest, {k.directory: k for k in kustomizations}, groups)
+    rest, patches, apart = _kustomized(rest, {k.directory: k for k in kustomizations}, groups)
     tree = _Tree(rest, limits_stay=limits_stay)
     groups += tree.groups()
-    return Grouping(tuple(g for g in groups if g.judged), tuple(sorted(tree.alternatives)), patches)
+    return Grouping(tuple(g for g in groups if g.judged), tuple(sorted(tree.alternatives)), patches, apart)
 
 
 def matches(file: str, pattern: str) -> bool:
@@ -127,10 +135,13 @@ def in_order(members: Sequence[Member]) -> list[tuple[ReviewedObject, ReviewedOb
 
 def _kustomized(
     members: list[Member], known: Mapping[str, Kustomization], groups: list[Group]
-) -> tuple[list[Member], int]:
-    """Adds a group for each kustomization that is nobody's base; the members that none reaches, and how many patch."""
+) -> tuple[list[Member], int, int]:
+    """Adds a group for each kustomization that is nobody's base, as many as can be.
+
+    The members that none of them reaches, how many patch, and how many kustomizations there is no group for.
+    """
     if not known:
-        return members, 0
+        return members, 0, 0
     by_file: dict[str, list[Member]] = defaultdict(list)
     real = {file: os.path.realpath(file) for file in {member.file for member in members}}
     for member in members:
@@ -138,29 +149,43 @@ def _kustomized(
     bases = {path for k in known.values() for path in k.resources}
     patches = {path for k in known.values() for path in k.patches} & by_file.keys()
     taken: set[str] = set(patches)
+    left, apart = _MOST_PAIRS + len(members), 0
     for directory, kustomization in known.items():
-        files = list(dict.fromkeys(_reached(directory, known, by_file)))
+        if directory in bases:
+            continue
+        files, steps = _reached(directory, known, by_file, left)
+        left -= steps
+        if left < 0:
+            apart += 1
+            continue
         taken.update(files)
-        if directory not in bases:
-            own = [_into(m, kustomization.namespace) for f in files if f not in patches for m in by_file[f]]
-            groups.append(_group(os.path.relpath(directory), own))
+        own = [_into(m, kustomization.namespace) for f in files if f not in patches for m in by_file[f]]
+        groups.append(_group(os.path.relpath(directory), own))
     rest = [m for m in members if real[m.file] not in taken]
-    return rest, sum(len(by_file[path]) for path in patches)
+    return rest, sum(len(by_file[path]) for path in patches), apart
 
 
-def _reached(directory: str, known: Mapping[str, Kustomization], by_file: Mapping[str, object]) -> Iterator[str]:
-    """The files that a kustomization names, and those that the ones it names do; each kustomization once."""
-    to_do, seen = [directory], set[str]()
-    while to_do:
-        current = to_do.pop(0)
+def _reached(
+    directory: str, known: Mapping[str, Kustomization], by_file: Mapping[str, Sequence[Member]], most: int
+) -> tuple[list[str], int]:
+    """The files that a kustomization names, and those that the ones it names do; and how much there was to look at.
+
+    Each kustomization once, the nearest first, and no more than is asked for.
+    """
+    to_do, seen, files, steps = deque([directory]), set[str](), dict[str, None](), 0
+    while to_do and steps <= most:
+        current = to_do.popleft()
         if current in seen:
             continue
         seen.add(current)
+        steps += len(known[current].resources)
         for path in known[current].resources:
             if path in known:
                 to_do.append(path)
-            elif path in by_file:
-                yield path
+            elif path in by_file and path not in files:
+                files[path] = None
+                steps += len(by_file[path])
+    return list(files), steps
 
 
 def reached(directory: str, known: Mapping[str, Kustomization]) -> set[str]:
@@ -214,19 +239,22 @@ class _Tree:
 
     def groups(self) -> Iterator[Group]:
         """What is shared first, then each branch."""
-        by_chain: dict[tuple[str, ...], list[Member]] = defaultdict(list)
+        chains: dict[str, tuple[str, ...]] = {}
+        by_branch: dict[str, list[Member]] = defaultdict(list)
         for member in self._members:
-            by_chain[self._chain(member.directory)].append(member)
-        shared = sum(len(found) for chain, found in by_chain.items() if not chain)
-        whole = len(by_chain) * max(shared, 1) <= _MOST_PAIRS
-        far = len(by_chain) * max(len(self._definitions), 1) <= _MOST_PAIRS
-        for chain, own in by_chain.items():
-            context = self._far(chain) if far and len(by_chain) > 1 else []
-            for depth in range(len(chain)):
-                above = by_chain.get(chain[:depth], [])
-                context += above if whole else [m for m in above if m.identity[0] in _DEFINITIONS]
+            chain = self._chain(member.directory)
+            branch = chain[-1] if chain else _SHARED
+            chains[branch] = chain
+            by_branch[branch].append(member)
+        above = _affordable(by_branch, chains)
+        far = len(by_branch) * max(len(self._definitions), 1) <= _MOST_PAIRS
+        for branch, own in by_branch.items():
+            chain = chains[branch]
+            context = self._far(chain) if far and len(by_branch) > 1 else []
+            for outer in (_SHARED, *chain)[: len(chain)]:
+                context += above.get(outer, ())
             redefined = {m.identity for m in own}
-            yield _group(chain[-1] if chain else "", own, [m for m in context if m.identity not in redefined])
+            yield _group(branch, own, [m for m in context if m.identity not in redefined])
 
     @cached_property
     def _definitions(self) -> Sequence[tuple[tuple[str, ...], Member]]:
@@ -243,12 +271,34 @@ class _Tree:
         return list(found.values())
 
     def _chain(self, directory: str) -> tuple[str, ...]:
-        """The branches that a directory is in, the outermost first."""
-        if directory not in self._chains:
+        """The branches that a directory is in, the outermost first. Directories may be thousands deep."""
+        way = []
+        while directory not in self._chains:
+            way.append(directory)
             parent = os.path.dirname(directory)
-            above = self._chain(parent) if parent != directory else ()
-            self._chains[directory] = (*above, directory) if directory in self._branches else above
-        return self._chains[directory]
+            if parent == directory:
+                break
+            directory = parent
+        chain = self._chains.get(directory, ())
+        for below in reversed(way):
+            chain = (*chain, below) if below in self._branches else chain
+            self._chains[below] = chain
+        return chain
+
+
+def _affordable(
+    by_branch: Mapping[str, Sequence[Member]], chains: Mapping[str, tuple[str, ...]]
+) -> Mapping[str, Sequence[Member]]:
+    """What those below a branch see of it: all, or what limits and defines, or nothing, by how much that comes to."""
+    definitions = {branch: [m for m in own if m.identity[0] in _DEFINITIONS] for branch, own in by_branch.items()}
+    for seen in (by_branch, definitions):
+        sizes = {branch: len(found) for branch, found in seen.items()}
+        if (
+            sum(sizes.get(outer, 0) for chain in chains.values() for outer in (_SHARED, *chain)[: len(chain)])
+            <= _MOST_PAIRS
+        ):
+            return seen
+    return {}
 
 
 def _common(directories: Iterable[str]) -> str:

@@ -136,6 +136,9 @@ def summarize(findings: list[Finding], given: Input, grouping: Grouping, suppres
     if grouping.patches:
         what = plural(grouping.patches, "object")
         told.append(f"{what} not judged: patches, which count in what kustomize makes of them")
+    if grouping.apart:
+        what = plural(grouping.apart, "kustomization")
+        told.append(f"{what} not put together, as all of them hold too much: their files are judged by directory")
     print(*told, sep="\n", file=sys.stderr)  # noqa: T201
 
 

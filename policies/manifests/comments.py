@@ -10,7 +10,7 @@ from policies.findings import Location
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_COMMENT: Final = re.compile(r"(?:^|(?<=[ \t]))#[ \t]*forewarn:[ \t]*(.*?)[ \t\r]*$")
+_COMMENT: Final = re.compile(r"(?:^|(?<=[ \t]))#[ \t]*forewarn:[ \t]*(.*)")
 _NOTHING: Final = re.compile(r"[ \t\r]*(?:#.*|---[ \t\r]*(?:#.*)?)?")
 MOST: Final = 10_000
 """Comments of one file that are read; nobody writes more."""
@@ -31,36 +31,34 @@ def comments_of(data: bytes, file: str) -> tuple[Comment, ...]:
 
 
 def _comments(lines: list[str], file: str) -> Iterator[Comment]:
-    found = 0
+    found, below, is_fresh = 0, (0, 0), True
     for number, line in enumerate(lines, 1):
         match = _COMMENT.search(line) if "forewarn:" in line else None
-        if match is None:
-            continue
-        found += 1
-        if found > MOST:
-            return
-        first, last = (number, number) if line[: match.start()].strip() else _below(lines, number)
-        yield Comment(match[1], Location(file, number, match.start() + 1, match.end() + 1), first, last)
+        if match is not None:
+            found += 1
+            if found > MOST:
+                return
+            own = (number, number)
+            if not line[: match.start()].strip():
+                # Of comments one above the other all stand above the same line: looked for once.
+                own = below = below if below[0] > number else _below(lines, number, is_fresh=is_fresh)
+            text = match[1].rstrip(" \t\r")
+            yield Comment(text, Location(file, number, match.start() + 1, match.start(1) + len(text) + 1), *own)
+        # Fresh: nothing but comments stands between the beginning of the document and the next line.
+        if line.startswith("---"):
+            below, is_fresh = (0, 0), True
+        elif is_fresh:
+            is_fresh = _NOTHING.fullmatch(line) is not None
 
 
-def _below(lines: list[str], number: int) -> tuple[int, int]:
+def _below(lines: list[str], number: int, *, is_fresh: bool) -> tuple[int, int]:
     """The line that a comment stands above; the whole document, where that is its first."""
     first = number + 1
     while first <= len(lines) and _NOTHING.fullmatch(lines[first - 1]):
         first += 1
-    if not _begins_document(lines, number):
+    if not is_fresh:
         return first, first
     last = first
     while last < len(lines) and not lines[last].startswith("---"):
         last += 1
     return first, last
-
-
-def _begins_document(lines: list[str], number: int) -> bool:
-    """Whether nothing but comments stands between a line and the beginning of its document."""
-    for line in reversed(lines[: number - 1]):
-        if line.startswith("---"):
-            return True
-        if not _NOTHING.fullmatch(line):
-            return False
-    return True

@@ -87,9 +87,23 @@ def _real(path: str, directories: dict[str, str]) -> str:
     if os.path.islink(path):
         return os.path.realpath(path)
     parent, name = os.path.split(path)
-    if parent not in directories:
-        directories[parent] = os.path.realpath(parent)
-    return os.path.join(directories[parent], name)
+    return os.path.join(_real_directory(parent, directories), name)
+
+
+def _real_directory(path: str, known: dict[str, str]) -> str:
+    """The same of a directory, by the next one above that is known: trees may be thousands deep."""
+    way = []
+    while path not in known:
+        parent, name = os.path.split(path)
+        if name in ("", os.curdir, os.pardir) or os.path.islink(path):
+            known[path] = os.path.realpath(path)
+            break
+        way.append(path)
+        path = parent
+    real = known[path]
+    for below in reversed(way):
+        real = known[below] = os.path.join(real, os.path.basename(below))
+    return real
 
 
 class _Walk:

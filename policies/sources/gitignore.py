@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -72,11 +73,7 @@ class Ignores:
 
 def _patterns(file: str) -> Iterator[_Pattern]:
     """The patterns of a file, the last line first; nothing where it cannot be read."""
-    try:
-        with open(file, "rb") as stream:
-            lines = stream.read(_LONGEST).decode("utf-8", "replace").split("\n")[:_MOST]
-    except OSError:
-        return
+    lines = _text(file).split("\n")[:_MOST]
     for line in reversed(lines):
         text = line.rstrip("\r")
         if not text.endswith("\\ "):
@@ -94,6 +91,16 @@ def _patterns(file: str) -> Iterator[_Pattern]:
         if "/" in body and len(steps) == 1:
             steps = ("", *steps)  # a leading slash: here, and no deeper
         yield _Pattern(steps, negated, directories_only)
+
+
+def _text(file: str) -> str:
+    """What a file holds; as with git, nothing where it is a link, and nothing of a pipe, which may never say a word."""
+    try:
+        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            is_file = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+            return stream.read(_LONGEST).decode("utf-8", "replace") if is_file else ""
+    except OSError:
+        return ""
 
 
 def _matches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:

@@ -238,6 +238,41 @@ def test_every_object_is_judged_once_and_sees_no_other_of_its_name_from_elsewher
         assert len(news) == len(set(news))
 
 
+def test_kustomizations_that_name_each_other_hide_nothing() -> None:
+    members = [_member("a/x.yaml", "a"), _member("b/x.yaml", "b")]
+    a, b = (os.path.realpath(name) for name in "ab")
+    known = [Kustomization(a, (b, f"{a}/x.yaml")), Kustomization(b, (a, f"{b}/x.yaml"))]
+    judged = [subject.ref.name for group in grouped(members, known).groups for subject in group.judged]
+    assert sorted(judged) == ["a", "b"]
+
+
+@pytest.mark.parametrize("own", [0, 1])
+def test_overlays_of_a_thousand_bases_are_not_judged_a_thousand_times(own: int) -> None:
+    """Each of 1,000 overlays reaches all of 1,000 bases: as many as can be are put together, and no object is lost."""
+    here = os.getcwd()
+    members = [_member(f"b{i}/x.yaml", f"p{i}") for i in range(1000)]
+    bases = [Kustomization(f"{here}/b{i}", (f"{here}/b{i}/x.yaml", f"{here}/b{i + 1}")) for i in range(1000)]
+    overlays = [Kustomization(f"{here}/o{i}", (f"{here}/b0", f"{here}/o{i}/x.yaml")) for i in range(1000)]
+    members += [_member(f"o{i}/x.yaml", f"q{i}") for i in range(1000 * own)]
+    found = grouped(members, [*bases, *overlays])
+    assert sum(len(group.subjects) for group in found.groups) < 400_000
+    assert 0 < found.apart < 1000
+    assert {s.ref.name for g in found.groups for s in g.judged} == {m.subject.ref.name for m in members}
+
+
+def test_directories_in_directories_see_what_is_above_them_as_far_as_it_goes() -> None:
+    """900 alternatives, each within the one before: all of them together would see 800,000 objects."""
+    ways = [f"{'d/' * i}e{i}/x.yaml" for i in range(900)]
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+    members = [
+        Member(ReviewedObject(quota, namespace="default"), way.replace(f"e{i}/", "")) for i, way in enumerate(ways)
+    ]
+    members += [_member(way.replace(f"e{i}/", ""), f"p{i}") for i, way in enumerate(ways)]
+    found = grouped(members)
+    assert sum(len(group.subjects) for group in found.groups) < 400_000
+    assert sum(len(group.judged) for group in found.groups) == len(members)
+
+
 def test_named_groups_and_kustomizations_come_before_directories() -> None:
     members = [_member("a/x.yaml", "a"), _member("b/x.yaml", "a")]
     assert [g.name for g in grouped(members, (), [NamedGroup("n", ("a/*", "b/*"))]).groups] == ["n"]

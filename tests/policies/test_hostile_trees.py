@@ -124,6 +124,22 @@ def test_no_more_is_read_than_is_wanted_whatever_length_a_file_gives_itself() ->
     assert len(read_file("/proc/self/maps")) > 0
 
 
+def test_directories_may_be_deeper_than_python_recurses(tmp_path: Path) -> None:
+    deep = tmp_path / "deep"
+    quota = "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {pods: 99}}\n"
+    path = str(deep)
+    try:
+        for number in range(1100):
+            os.mkdir(path)
+            if number % 55 == 0:
+                Path(path, "a.yaml").write_text(POD.replace("name: a", f"name: a{number}") + quota)
+            path += "/d"
+        done = _lint(deep)
+        assert (done.returncode, "20 files, 40 objects checked: 1 note" in done.stderr) == (0, True)
+    finally:
+        subprocess.run(["rm", "-rf", str(deep)], check=True)
+
+
 def test_a_file_that_is_reached_twice_is_bounded_by_the_tree_it_was_found_in(tree: Path) -> None:
     (tree / "sub").mkdir()
     (tree / "sub" / "up.yaml").symlink_to("../class.yaml")

@@ -24,6 +24,8 @@ _PROPERTIES: Final = re.compile(
 
 _FEW: Final = 4
 """From so many positions in one document on it pays to have all its nodes."""
+_WIDE: Final = 64
+"""From so many children on it pays to remember them by their keys."""
 
 
 class Tree:
@@ -35,6 +37,7 @@ class Tree:
     def __init__(self, document: Document, *, ordinary: bool = False) -> None:
         self.document = document
         self._to_seek = _FEW if ordinary else 0
+        self._keys: dict[int, dict[str, MappingEntry]] = {}
 
     def scalar(self, path: Path) -> Scalar | None:
         """The scalar at a path, where it is found without all nodes."""
@@ -48,6 +51,16 @@ class Tree:
             return compose(self.document)[0]
         except Fault:
             return None
+
+    def child(self, node: Node, step: str | int) -> tuple[Node, MappingEntry | None] | None:
+        """As `_child`; the keys of a mapping are remembered: a thousand findings may be about one that has as many."""
+        parent = followed(node)
+        if isinstance(step, int) or not isinstance(parent, Collection) or len(parent.children) < _WIDE:
+            return _child(parent, step)
+        if id(parent) not in self._keys:
+            self._keys[id(parent)] = {e.key: e for e in entries(parent)} if parent.is_mapping else {}
+        found = self._keys[id(parent)].get(step)
+        return (found.value, found) if found else None
 
 
 class YamlSource(NamedTuple):
@@ -69,7 +82,7 @@ class YamlSource(NamedTuple):
         if node is None:
             return self.tree.document.location(0)
         for depth, step in enumerate(full):
-            child = _child(node, step)
+            child = self.tree.child(node, step)
             if child is None:
                 return self._parent(node, entry)
             node, entry = child

@@ -12,9 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.manifests import read, values
+from policies.manifests.yaml import source
+from policies.manifests.yaml.construct import entries
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policies.findings import Location, Path
+    from policies.manifests.yaml.construct import MappingEntry
+    from policies.manifests.yaml.nodes import Collection
 
 HEAD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n"
 
@@ -204,3 +210,19 @@ def test_a_thousand_positions_in_one_long_json_list_take_no_time() -> None:
     subjects = read(text, "f.json", {"/Pod"}).subjects
     lines = [subject.locate(("metadata", "name")).line for subject in subjects]
     assert lines == [line for line, content in enumerate(text.split("\n"), 1) if '"name"' in content]
+
+
+def test_a_thousand_positions_in_one_wide_mapping_take_one_look_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+
+    def counted(node: Collection) -> Iterator[MappingEntry]:
+        looked.append(node)
+        return entries(node)
+
+    monkeypatch.setattr(source, "entries", counted)
+    text = "apiVersion: v1\nkind: Pod\nspec:\n" + "".join(f"  k{i}: {i}\n" for i in range(1000)) + "  k7: again\n"
+    (subject,) = read(text, "a.yaml", {"/Pod"}).subjects
+    lines = [subject.source.locate(("spec", f"k{i}"), key=True).line for i in range(1000)]
+    assert lines == [*range(4, 11), 1004, *range(12, 1004)]
+    assert len(looked) < 3000
+    assert sum(len(node.children) for node in looked if len(node.children) > 100) < 3000

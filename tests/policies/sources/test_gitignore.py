@@ -89,6 +89,20 @@ def test_what_is_ignored_is_counted_and_can_be_read(tmp_path: Path, capsys: pyte
     assert "ignored" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_gitignore_that_is_no_file_is_none(tmp_path: Path, kind: str) -> None:
+    """A pipe would be waited for without end, and git itself follows no link there."""
+    tree(tmp_path, "")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").unlink()
+    (tmp_path / "patterns").write_text("*.yaml\n")
+    if kind == "pipe":
+        os.mkfifo(tmp_path / ".gitignore")
+    else:
+        (tmp_path / ".gitignore").symlink_to("patterns")
+    assert len(list(find_files([str(tmp_path)], as_git=True))) == len(FILES)
+
+
 def test_hostile_patterns_take_no_time(tmp_path: Path) -> None:
     tree(
         tmp_path, "\n".join(["*a*a*a*a*a*a*a*a*a*b", "**/" * 500 + "q", "[", "[!", "\\", "/", "//", "!", "a" * 100_000])
