@@ -25,11 +25,15 @@ _ANY: Final = "**"
 
 
 class _Pattern(NamedTuple):
-    """One line. `steps`: of the path from the file's directory; one alone is a name at any depth."""
+    """One line. `steps`: of the path from the file's directory; one alone is a name at any depth.
+
+    `begins`: what the first step of a path has to match, where that is certain: most patterns are told by it alone.
+    """
 
     steps: tuple[str, ...]
     negated: bool
     directories_only: bool
+    begins: Callable[[str], object] | None
 
 
 class Ignores:
@@ -66,6 +70,8 @@ class Ignores:
             inside = path.startswith(base + os.sep)
             steps = tuple((path[len(base) + 1 :] if inside else os.path.relpath(path, base)).split(os.sep))
             for pattern in patterns:
+                if pattern.begins is not None and pattern.begins(steps[0]) is None:
+                    continue
                 if (is_directory or not pattern.directories_only) and _matches(pattern.steps, steps):
                     return not pattern.negated
         return False
@@ -90,7 +96,8 @@ def _patterns(file: str) -> Iterator[_Pattern]:
             continue
         if "/" in body and len(steps) == 1:
             steps = ("", *steps)  # a leading slash: here, and no deeper
-        yield _Pattern(steps, negated, directories_only)
+        begins = next(step for step in (*steps, _ANY) if step) if len(steps) > 1 else _ANY
+        yield _Pattern(steps, negated, directories_only, None if begins == _ANY else _step(begins))
 
 
 def _text(file: str) -> str:
