@@ -1,0 +1,217 @@
+"""The recipes for CI, run as far as they can be without the services: their shell lines, in a tree with manifests."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+ROOT = Path.cwd()
+GOOD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: system-node-critical}\n"
+BAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {priorityClass: gold}\n"
+REFUSED = 'unknown field "spec.priorityClass"'
+
+
+def _recipe(heading: str) -> str:
+    """The indented text behind the paragraph of docs/lint.md that begins so."""
+    found = re.search(
+        rf"^{heading}:(?: .*)?\n\n((?:(?: {{4}}.*)?\n)+)", (ROOT / "docs/lint.md").read_text(), re.MULTILINE
+    )
+    assert found
+    return "".join(line[4:] + "\n" for line in found[1].splitlines())
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A directory to lint in."""
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "good.yaml").write_text(GOOD.replace("metadata: {", "metadata: {namespace: kube-system, "))
+    return tmp_path / "tree"
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> dict[str, str]:
+    """The environment of a job: `forewarn` is this one, and `pip install forewarn` is believed."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    lint = f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -P -m policies.cli "$@"'
+    scripts = {"forewarn": lint, "pip": 'test "$*" = "install forewarn"'}
+    for name, script in scripts.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV", "GITHUB_", "CI", "PRE_COMMIT"))}
+    return {**kept, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+
+def _run(script: str, tree: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """As GitHub runs `shell: bash`, which GitLab and Jenkins do in essence: the first line that fails is the last."""
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+
+def _gitlab_jobs() -> dict[str, dict[str, Any]]:
+    """The recipe and the template that can be included."""
+    texts = {"recipe": _recipe("GitLab"), "template": (ROOT / "docs/ci/gitlab.yml").read_text()}
+    return {name: yaml.safe_load(text)["forewarn"] for name, text in texts.items()}
+
+
+@pytest.mark.parametrize("name", ["recipe", "template"])
+def test_gitlab(name: str, tree: Path, outside: dict[str, str]) -> None:
+    job = _gitlab_jobs()[name]
+    reports, script = job["artifacts"]["reports"], "\n".join(job["script"])
+    variables = outside | job.get("variables", {})
+    assert _run(script, tree, variables).returncode == 0
+    assert json.loads((tree / reports["codequality"]).read_text()) == []
+    (tree / "bad.yaml").write_text(BAD)
+    done = _run(script, tree, variables)
+    assert (done.returncode, REFUSED in done.stdout) == (1, True)
+    (entry,) = json.loads((tree / reports["codequality"]).read_text())
+    assert (entry["location"], entry["severity"]) == ({"path": "bad.yaml", "lines": {"begin": 4}}, "major")
+    assert len(ElementTree.parse(tree / reports["junit"]).findall(".//failure")) == 1
+    assert job["artifacts"]["when"] == "always", "the reports are wanted where the job fails"
+
+
+def test_the_template_of_gitlab_takes_arguments(tree: Path, outside: dict[str, str]) -> None:
+    job = _gitlab_jobs()["template"]
+    (tree / "bad.yaml").write_text(BAD)
+    given = outside | {"FOREWARN_ARGS": "--exclude bad.yaml ."}
+    assert _run("\n".join(job["script"]), tree, given).returncode == 0
+
+
+def test_jenkins(tree: Path, outside: dict[str, str]) -> None:
+    recipe = _recipe("Jenkins")
+    (script,) = re.findall(r"\bsh '([^']*)'", recipe)
+    (report,) = re.findall(r"\bjunit '([^']*)'", recipe)
+    assert "always" in recipe
+    assert _run(script, tree, outside).returncode == 0
+    (tree / "bad.yaml").write_text(BAD)
+    assert _run(script, tree, outside).returncode == 1
+    suites = ElementTree.parse(tree / report).getroot()
+    assert {element.tag for element in suites.iter()} <= {
+        "testsuites", "testsuite", "testcase", "failure", "system-out",
+    }  # fmt: skip
+    assert "file" not in suites.findall(".//testcase")[0].attrib, "Jenkins' schema has no such attribute"
+
+
+@pytest.fixture
+def libraries(tmp_path: Path) -> Path:
+    """What the tests have installed, but for forewarn."""
+    directory = tmp_path / "libraries"
+    directory.mkdir()
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not path.name.lstrip("_").startswith(("forewarn", "editable")):
+            (directory / path.name).symlink_to(path)
+    return directory
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what is published, to be built in."""
+    left_out = shutil.ignore_patterns(".git", ".cache", ".venv", "tests", "docs", "*.egg-info", "__pycache__", "build")
+    return Path(shutil.copytree(ROOT, tmp_path / "checkout", ignore=left_out))
+
+
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+
+
+@pytest.fixture(scope="module")
+def action() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
+    return loaded
+
+
+def test_the_action_installs_itself_and_lints(
+    action: dict[str, Any], checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]
+) -> None:
+    """Without a network: the libraries come from where the tests have them, and nothing but forewarn is installed."""
+    tmp_path = tree.parent
+    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
+    (tmp_path / "bin" / "forewarn").unlink()
+    (step,) = action["runs"]["steps"]
+    (tree / "bad.yaml").write_text(BAD)
+    contexts = {
+        "${{ github.action_path }}": str(checkout),
+        "${{ inputs.working-directory }}": "tree",
+        "${{ inputs.args }}": ". -o text -o github\n  -o sarif=out.sarif\n--ignore pinned-priority $(touch harm)\n",
+    }
+    given = {name: contexts[text] for name, text in step["env"].items()}
+    environment = outside | OFFLINE | given | {"RUNNER_TEMP": str(tmp_path / "temp"), "GITHUB_ACTIONS": "true"}
+    environment["PYTHONPATH"] = str(libraries)
+    wrong = _run(step["run"], tmp_path, environment)
+    assert (wrong.returncode, "$(touch harm)" in wrong.stderr) == (2, True), (
+        f"arguments are words, not a script: {wrong.stderr}{wrong.stdout}"
+    )
+    assert not (tree / "harm").exists()
+    environment["ARGUMENTS"] = contexts["${{ inputs.args }}"].replace("$(touch harm)", "")
+    done = _run(step["run"], tmp_path, environment)
+    assert (done.returncode, REFUSED in done.stdout) == (1, True)
+    assert "::error file=bad.yaml,line=4," in done.stdout
+    assert len(json.loads((tree / "out.sarif").read_text())["runs"][0]["results"]) == 1
+    (tree / "bad.yaml").unlink()
+    defaults = {name: value["default"] for name, value in action["inputs"].items()}
+    environment |= {"ARGUMENTS": defaults["args"], "DIRECTORY": f"tree/{defaults['working-directory']}"}
+    assert _run(step["run"], tmp_path, environment).returncode == 0
+
+
+def test_the_workflow_names_inputs_that_the_action_has(action: dict[str, Any]) -> None:
+    (job,) = yaml.safe_load(_recipe("GitHub"))["jobs"].values()
+    by_name = {step["uses"].partition("@")[0]: step for step in job["steps"]}
+    own, upload = by_name["forewarn/forewarn"]["with"], by_name["github/codeql-action/upload-sarif"]
+    assert own.keys() <= action["inputs"].keys()
+    assert f"sarif={upload['with']['sarif_file']}" in own["args"]
+    assert upload["if"] == "always()", "findings end the step before"
+
+
+HOOK = "repos:\n- {{repo: {repository}, rev: {revision}, hooks: [{{id: {hook}}}]}}\n"
+
+
+def test_pre_commit(checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]) -> None:
+    """A commit in a repository that has the hook, which pre-commit itself installs; again without a network."""
+    git = "git -c user.name=a -c user.email=a@b -c init.defaultBranch=main -c core.hooksPath=.git/hooks"
+    own = {"PRE_COMMIT_HOME": str(tree.parent / "home"), "PYTHONPATH": str(libraries)}
+    environment = outside | OFFLINE | own | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    for directory in (checkout, tree):
+        made = _run(f"{git} init -q && {git} add -f . && {git} commit -qm all", directory, environment)
+        assert made.returncode == 0, made.stderr
+    revision = _run("git rev-parse HEAD", checkout, environment).stdout.strip()
+    ((entry,),) = (repository["hooks"] for repository in yaml.safe_load(_recipe("pre-commit")))
+    (tree / ".pre-commit-config.yaml").write_text(HOOK.format(repository=checkout, revision=revision, hook=entry["id"]))
+    command = f"{sys.executable} -m pre_commit install && git add ."
+    assert _run(command, tree, environment).returncode == 0
+    (tree / "bad.yaml").write_text(BAD)
+    refused = _run(f"git add bad.yaml && {git} commit -m bad", tree, environment)
+    assert refused.returncode == 1
+    assert "./bad.yaml:4:8: error: " in refused.stderr + refused.stdout
+    (tree / "bad.yaml").write_text(BAD.replace("priorityClass: gold", "nodeName: node"))
+    taken = _run(f"git add bad.yaml && {git} commit -m good", tree, environment)
+    assert (taken.returncode, "Passed" in taken.stderr + taken.stdout) == (0, True), taken.stderr
+
+
+def test_problem_matchers_find_every_line_of_the_report(tree: Path, outside: dict[str, str]) -> None:
+    for case in sorted((ROOT / "tests/policies/cases/lint").glob("*.yaml")):
+        (tree / case.name).write_bytes(case.read_bytes())
+    done = _run("forewarn lint -q --exit-zero -o text -o json=out.json", tree, outside)
+    known: dict[str, list[list[str]]] = {"error": [], "warning": []}
+    for matcher in json.loads((ROOT / "docs/ci/problem-matcher.json").read_text())["problemMatcher"]:
+        (pattern,) = matcher["pattern"]
+        keys = ("file", "line", "column", "code")
+        for line in done.stdout.splitlines():
+            if match := re.match(pattern["regexp"], line):
+                known[matcher["severity"]].append([match[pattern[key]] for key in keys])
+    told: dict[str, list[list[str]]] = {"error": [], "warning": []}
+    for finding in json.loads((tree / "out.json").read_text())["findings"]:
+        severity = "error" if finding["severity"] == "error" else "warning"
+        told[severity].append([finding["file"], str(finding["line"]), str(finding["column"]), finding["rule"]])
+    assert len(told["error"]) > 20
+    assert known == told
