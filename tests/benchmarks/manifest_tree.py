@@ -1,11 +1,14 @@
 """A tree of manifests like a platform team's repository: the same files for the same seed.
 
-A quarter are workloads, half of the rest CustomResourceDefinitions, the others configuration, services and roles.
-1,000 files are about 11 MB. `python tests/benchmarks/manifest_tree.py DIRECTORY [FILES] [SEED]` writes one.
+A quarter are workloads, half of the rest CustomResourceDefinitions, the others configuration, services and roles. From
+100 files on some are as large as in real trees: definitions of 750 kB whose prose begins lines with `*` and `?`, and
+dashboards in ConfigMaps. 1,000 files are about 15 MB.
+/benchmarks/manifest_tree.py DIRECTORY [FILES] [SEED]` writes one.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from pathlib import Path
@@ -22,6 +25,7 @@ _TEXT: Final = (
     "characters long a value of zero means no limit is set defaults come from the cluster profile when absent"
 )
 _WORDS: Final = _TEXT.split()
+_LARGE: Final = 108
 _CLASSES = ("high", "standard", "batch", "system-cluster-critical")
 
 
@@ -32,6 +36,11 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
 _KINDS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod")
 
 
@@ -40,7 +49,10 @@ def manifests(files: int = 1000, seed: int = 1) -> Iterator[tuple[str, str]]:
     chance = random.Random(seed)
     for index in range(files):
         kind = index % 8
-        if kind < 2:
+        if index % 250 == _LARGE:
+            yield f"crds/{index:05}.yaml", _dump(_definition(chance, index, _large(chance)))
+            yield f"base/{index:05}.yaml", _dump(_dashboard(chance, index))
+        elif kind < 2:
             yield f"apps/{index:05}.yaml", _dump(_workload(chance, index))
         elif kind < 5:
             yield f"crds/{index:05}.yaml", _dump(_definition(chance, index))
@@ -120,9 +132,27 @@ def _schema(chance: random.Random, depth: int) -> dict[str, Any]:
     return {"description": description, "properties": properties, "required": names[:2], "type": "object"}
 
 
-def _definition(chance: random.Random, index: int) -> dict[str, Any]:
+def _large(chance: random.Random) -> dict[str, Any]:
+    """A schema as that of a workload's owner: hundreds of fields, and prose with lists in it."""
+    signs = ("* ", "? ", "- ", "", "", "# ")
+    fields = {}
+    for number in range(39):
+        prose = "\n".join(chance.choice(signs) + _sentence(chance, 12) for _ in range(8))
+        fields[f"field{number}"] = {**_schema(chance, 3), "description": prose}
+    return {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+
+
+def _dashboard(chance: random.Random, index: int) -> dict[str, Any]:
+    """JSON in a ConfigMap, as dashboards are shipped."""
+    panels = [{"id": i, "title": _sentence(chance, 4), "targets": [{"expr": "sum(rate(x[5m]))"}]} for i in range(300)]
+    text = json.dumps({"panels": panels, "title": f"board-{index}"}, indent=4)
+    data = {"board.json": text}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(f"board-{index}", chance), "data": data}
+
+
+def _definition(chance: random.Random, index: int, large: dict[str, Any] | None = None) -> dict[str, Any]:
     kind = f"Thing{index}"
-    schema = {"type": "object", "properties": {"spec": _schema(chance, 3), "status": _schema(chance, 2)}}
+    schema = large or {"type": "object", "properties": {"spec": _schema(chance, 3), "status": _schema(chance, 2)}}
     columns = [{"jsonPath": ".metadata.creationTimestamp", "name": "Age", "type": "date"}]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
