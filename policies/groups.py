@@ -31,7 +31,9 @@ CLASSES: Final = (PRIORITY_CLASS, NAMESPACE)
 _LIMITS: Final = (RESOURCE_QUOTA, LIMIT_RANGE)
 _DEFINITIONS: Final = frozenset((*CLASSES, *_LIMITS, CLAIM))
 _MOST_PAIRS: Final = 300_000
-"""Objects that all groups together have besides their own: of more, only what is near counts."""
+"""Objects that all groups together have besides their own: of more, only what limits and defines counts."""
+_MOST_DEFINITIONS: Final = 4_000_000
+"""The same of what limits and defines: a class that is not seen would be told to be missing."""
 
 
 _SHARED: Final = ""
@@ -247,7 +249,7 @@ class _Tree:
             chains[branch] = chain
             by_branch[branch].append(member)
         above = _affordable(by_branch, chains)
-        far = len(by_branch) * max(len(self._definitions), 1) <= _MOST_PAIRS
+        far = len(by_branch) * max(len(self._definitions), 1) <= _MOST_DEFINITIONS
         for branch, own in by_branch.items():
             chain = chains[branch]
             context = self._far(chain) if far and len(by_branch) > 1 else []
@@ -291,12 +293,9 @@ def _affordable(
 ) -> Mapping[str, Sequence[Member]]:
     """What those below a branch see of it: all, or what limits and defines, or nothing, by how much that comes to."""
     definitions = {branch: [m for m in own if m.identity[0] in _DEFINITIONS] for branch, own in by_branch.items()}
-    for seen in (by_branch, definitions):
+    for seen, most in ((by_branch, _MOST_PAIRS), (definitions, _MOST_DEFINITIONS)):
         sizes = {branch: len(found) for branch, found in seen.items()}
-        if (
-            sum(sizes.get(outer, 0) for chain in chains.values() for outer in (_SHARED, *chain)[: len(chain)])
-            <= _MOST_PAIRS
-        ):
+        if sum(sizes.get(outer, 0) for chain in chains.values() for outer in (_SHARED, *chain)[: len(chain)]) <= most:
             return seen
     return {}
 

@@ -3,7 +3,7 @@
 A quarter are workloads, half of the rest CustomResourceDefinitions, the others configuration, services and roles. From
 100 files on some are as large as in real trees: definitions of 750 kB whose prose begins lines with `*` and `?`, and
 dashboards in ConfigMaps. 1,000 files are about 15 MB.
-/benchmarks/manifest_tree.py DIRECTORY [FILES] [SEED]` writes one.
+`python tests/benchmarks/manifest_tree.py DIRECTORY [FILES] [SEED]` writes one.
 """
 
 from __future__ import annotations

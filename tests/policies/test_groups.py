@@ -273,6 +273,19 @@ def test_directories_in_directories_see_what_is_above_them_as_far_as_it_goes() -
     assert sum(len(group.judged) for group in found.groups) == len(members)
 
 
+def test_classes_are_seen_where_all_else_is_too_much() -> None:
+    """600 alternatives beside 600 classes and 200 pods that they share: the pods are left out, the classes are not."""
+    classes = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": f"c{i}"}}
+        for i in range(600)
+    ]
+    members = [Member(ReviewedObject(obj, namespace=""), "c.yaml") for obj in classes]
+    members += [_member("c.yaml", f"s{i}") for i in range(200)]
+    members += [_member(f"e{i}/x.yaml", "p") for i in range(600)]
+    sizes = {len(group.subjects) for group in grouped(members).groups if group.name}
+    assert sizes == {601}
+
+
 def test_named_groups_and_kustomizations_come_before_directories() -> None:
     members = [_member("a/x.yaml", "a"), _member("b/x.yaml", "a")]
     assert [g.name for g in grouped(members, (), [NamedGroup("n", ("a/*", "b/*"))]).groups] == ["n"]
