@@ -52,27 +52,47 @@ def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def _fitted(sentences: tuple[str, ...], remedy: str, room: int) -> str:
-    """All within so many characters: a list of names is shortened first, then the longest sentence, then the next one,
-    and the remedy with them."""
-    parts = [*sentences, remedy] if remedy else [*sentences]
-    while (over := len(" ".join(parts)) - room) > 0:
-        longest = max(range(len(sentences)), key=lambda index: (_is_list(parts[index]), len(parts[index])))
-        if len(parts[longest]) <= _SHORTEST:
-            return cut(" ".join(parts), room)
+    """All within so many characters: a list of names is shortened first, down to one name, then what comes after it is
+    left out, the last first; else the longest sentence is shortened, then the next one, and the remedy with them."""
+    parts = [*sentences]
+    while (over := len(_joined(parts, remedy)) - room) > 0:
+        longest = max(range(len(parts)), key=lambda index: _dispensable(parts[index]))
+        sentence, least = parts[longest], _least(parts[longest])
+        more_names, *_ = _dispensable(sentence)
+        if len(sentence) <= _SHORTEST:
+            return cut(_joined(parts, remedy), room)
         if remedy and len(remedy) > room // 2:
-            parts[-1] = remedy = cut(remedy, room // 2)
-            continue
-        parts[longest] = cut(parts[longest], max(_SHORTEST, len(parts[longest]) - over))
-    return " ".join(parts)
+            remedy = cut(remedy, room // 2)
+        elif not more_names and any(part.startswith(LISTS) for part in parts[:-1]):
+            parts.pop()
+        else:
+            parts[longest] = cut(sentence, max(least if len(sentence) > least else _SHORTEST, len(sentence) - over))
+    return _joined(parts, remedy)
 
 
-def _is_list(sentence: str) -> bool:
-    """Whether it is names that can be left out, as long as some of them are left."""
-    return sentence.startswith(LISTS) and len(sentence) > _SHORTEST
+def _joined(parts: Sequence[str], remedy: str) -> str:
+    return " ".join([*parts, remedy] if remedy else parts)
+
+
+def _dispensable(sentence: str) -> tuple[bool, bool, int]:
+    """By what it is chosen whose end is lost: names beyond the first one, what still says something, what is long."""
+    more = len(sentence) > _least(sentence)
+    return more and sentence.startswith(LISTS), more, len(sentence)
+
+
+def _least(sentence: str) -> int:
+    """Characters that are left of a sentence as long as others can be shortened: of a list its first name."""
+    if not sentence.startswith(LISTS):
+        return _SHORTEST
+    heading = next(heading for heading in LISTS if sentence.startswith(heading))
+    name = sentence[len(heading) :].partition(" ")[0].rstrip(",")
+    return max(_SHORTEST, min(len(heading) + len(name) + 1, _LONGEST_NAMED))
 
 
 _SHORTEST: Final = 24
 """Characters below which a sentence says nothing."""
+_LONGEST_NAMED: Final = 90
+"""Characters of a list with one name, which others are shortened for."""
 
 
 def _sentences(finding: Finding) -> tuple[str, ...]:

@@ -143,6 +143,36 @@ def test_a_long_list_of_names_is_shortened_before_the_remedy() -> None:
     assert "… They have up to 30 seconds. Fix: ask for less, or choose a lower class [preempts-running-pods]" in warning
 
 
+def test_the_first_name_of_a_list_outlasts_what_comes_after_it() -> None:
+    """As kubectl shows it of a small cluster: whom it is about says more than which nodes it might be on."""
+    message = (
+        "web (priority 100000): no room; its pod would preempt 1 pod on node-a or 2 other nodes that cost as much. "
+        "Victims: default/hello-crowd-7f5f78675-brhlr (priority 100). Its replacement would stay pending. "
+        "They have up to 30 seconds to end"
+    )
+    (warning,) = warnings_of(
+        [finding(message, "preempts-running-pods", remediation="ask for less, or choose a lower class")]
+    )
+    assert len(warning) <= MAX_WARNING
+    assert warning == (
+        "web (priority 100000): no room; its pod would preempt 1 pod on node-a or 2 other nodes that cost as much. "
+        "Victims: default/hello-crowd-7f5f78675-brhlr… Its replacement would stay pending. "
+        "Fix: ask for less, or choose a lower class [preempts-running-pods]"
+    )
+
+
+@pytest.mark.parametrize("length", [10, 60, 90, 253, 600])
+def test_a_name_of_any_length_leaves_room_for_the_rest(length: int) -> None:
+    message = (
+        f"web: no room; its pod would preempt 1 pod. Victims: {'n' * length} (priority 100). It would stay pending"
+    )
+    (warning,) = warnings_of([finding(message, remediation="do " * 30)])
+    assert len(warning) <= MAX_WARNING
+    assert warning.startswith("web: no room; its pod would")
+    assert "Victims: nnnn" in warning
+    assert warning.endswith(("do [a-rule]", "… [a-rule]"))
+
+
 def test_a_remedy_of_any_length_leaves_half_of_the_room_to_the_message() -> None:
     (warning,) = warnings_of([finding("what is wrong", remediation="do " * 200)])
     assert warning.startswith("what is wrong. Fix: do do")
