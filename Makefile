@@ -4,22 +4,22 @@ VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 OLDEST := .cache/constraints-minimum.txt
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL := $(BIN)/python .build/installing.py
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(VENV)/run: setup.cfg $(CONSTRAINTS)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo 'installing forewarn and its libraries into $(VENV): half a minute' >&2
-	$(PIP) install -c $(CONSTRAINTS) -e '.[webhook,live,devices,lsp]'
-	touch $@
+	@test -x $(BIN)/python || { echo 'making $(VENV)' >&2; $(PYTHON) -m venv $(VENV); }
+	@echo 'installing forewarn and its libraries into $(VENV): half a minute to two' >&2
+	@$(INSTALL) -c $(CONSTRAINTS) -e '.[webhook,live,devices,lsp]'
+	@touch $@
 
 $(VENV)/dev: $(VENV)/run
 	@echo 'installing what its tests need into $(VENV)' >&2
-	$(PIP) install -c $(CONSTRAINTS) -e '.[webhook,live,devices,lsp,dev]'
-	touch $@
+	@$(INSTALL) -c $(CONSTRAINTS) -e '.[webhook,live,devices,lsp,dev]'
+	@touch $@
 
 install: $(VENV)/run ## .venv with the command .venv/bin/forewarn
 
@@ -29,7 +29,7 @@ run: $(VENV)/run ## the webhook and the linter at work on a small sample cluster
 standalone: $(VENV)/dev ## .cache/forewarn.pyz, one file for this Python: linter, what-if commands, live clusters
 	rm -rf .cache/standalone
 	@echo 'installing forewarn into .cache/standalone' >&2
-	$(PIP) install -c $(CONSTRAINTS) --target .cache/standalone '.[live]'
+	@$(INSTALL) -c $(CONSTRAINTS) --target .cache/standalone '.[live]'
 	$(BIN)/python .build/standalone.py .cache/standalone .cache/forewarn.pyz
 	$(BIN)/python .build/krew.py .cache/forewarn.pyz .cache/krew
 	@ls -l .cache/forewarn.pyz .cache/krew
@@ -42,8 +42,8 @@ wheelhouse: $(VENV)/dev ## .cache/wheelhouse, all that `docker build` needs besi
 
 $(VENV)/release: $(VENV)/dev
 	@echo 'installing what a release needs into $(VENV)' >&2
-	$(PIP) install -c $(CONSTRAINTS) -e '.[release]'
-	touch $@
+	@$(INSTALL) -c $(CONSTRAINTS) -e '.[release]'
+	@touch $@
 
 release: $(VENV)/release ## dist/: wheel, sdist, chart and single file, with checksums, bill of materials and provenance
 	$(BIN)/python .build/release.py dist
@@ -79,10 +79,10 @@ e2e: $(VENV)/dev ## the real control plane, built once (Go from the machine or a
 	CORE=$(CORE) $(BIN)/python tests/e2e/build.py
 	$(BIN)/python -m pytest -v -s -m 'e2e$(if $(CORE), and not whole)' tests/e2e
 
-cluster: $(VENV)/dev ## a control plane that stays, with three nodes, to try an installation on
-	@$(BIN)/python tests/e2e/cluster.py up
+cluster: $(VENV)/run ## a control plane that stays, with three nodes, to try an installation on; HELM=1 builds helm too
+	@HELM=$(HELM) $(BIN)/python tests/e2e/cluster.py up
 
-cluster-down: ## end it
+cluster-down: ## end what `make cluster` has started
 	@$(BIN)/python tests/e2e/cluster.py down
 
 .PHONY: cluster cluster-down
@@ -127,7 +127,7 @@ docs: $(VENV)/dev ## rewrite what is made from the code: rules, tables and comma
 	$(BIN)/python docs/generate.py
 
 site: $(VENV)/dev ## the pages of docs/ as a site in .cache/site; a link that leads nowhere ends it
-	@$(BIN)/python -c 'import material' 2>/dev/null || $(PIP) install -c $(CONSTRAINTS) -e '.[docs]'
+	@$(BIN)/python -c 'import material' 2>/dev/null || $(INSTALL) -c $(CONSTRAINTS) -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file .build/mkdocs.yml
 
 .PHONY: site
