@@ -21,9 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.e2e.api import Refused
-from tests.e2e.build import binaries, control_plane
+from tests.e2e.build import CACHE, HELM, binaries, control_plane
 from tests.e2e.control_plane import boot
-from tests.e2e.kubelet import TICK, Kubelets
+from tests.e2e.kubelet import TICK, Kubelets, healthy
 from tests.e2e.network import EGRESS, Network
 from tests.e2e.objects import node
 
@@ -73,7 +73,7 @@ def pid_of(home: Path) -> int | None:
 
 def up(home: Path) -> int:
     """Start it in the background, and wait until it is there."""
-    programs = binaries(control_plane())
+    programs = [binaries(control_plane()), *_helm(), Path(sys.executable).parent]
     if pid_of(home) is None:
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
@@ -96,8 +96,15 @@ def up(home: Path) -> int:
             time.sleep(0.1)
     print("A control plane is running, with three nodes. `make cluster-down` ends it. In each terminal:\n")
     print(f"  export KUBECONFIG={shlex.quote(str(home / 'kubeconfig'))}")
-    print(f"  export PATH={shlex.quote(str(programs))}:$PATH   # its kubectl")
+    path = ":".join(shlex.quote(str(directory)) for directory in programs)
+    print(f"  export PATH={path}:$PATH   # {'its kubectl, helm' if len(programs) > 2 else 'its kubectl'}, forewarn")
     return 0
+
+
+def _helm() -> list[Path]:
+    """Where helm is, if it was built before or is asked for."""
+    there = (CACHE / f"bin-{HELM.digest}" / "helm").exists()
+    return [binaries(HELM)] if there or os.environ.get("HELM") else []
 
 
 def down(home: Path) -> int:
@@ -131,9 +138,11 @@ def run(home: Path) -> int:
     try:
         plane.start_controllers(*CONTROLLERS)
         with closing(plane.api()) as api:
+            version = api.do("GET", "version")["gitVersion"]
             for name, zone in NODES.items():
                 made = node(name, "4")
                 made["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone
+                made["status"] |= healthy(version)
                 stored = api.create({"apiVersion": "v1", "kind": "Node", **made})
                 stored["spec"].pop("taints", None)
                 api.replace(stored)

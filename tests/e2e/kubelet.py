@@ -49,6 +49,18 @@ class Running:
         return False
 
 
+def healthy(version: str) -> Obj:
+    """What a kubelet of this version tells of its node, as much as `kubectl get nodes` shows."""
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "played: no container runs"}
+    told = ("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion")
+    info = dict.fromkeys(told, "") | {"kubeProxyVersion": version, "operatingSystem": "linux", "architecture": "amd64"}
+    return {
+        "conditions": [{**ready, "lastHeartbeatTime": now, "lastTransitionTime": now}],
+        "nodeInfo": {**info, "kubeletVersion": version},
+    }
+
+
 class Kubelets:
     """All nodes' at once. One thread calls `turn`; `port` may be asked from any."""
 
@@ -64,13 +76,13 @@ class Kubelets:
         """Look once at what is on the nodes, and do what kubelets would."""
         self._services = self._api.list("Service")
         pods = [pod for pod in self._api.list("Pod") if pod["spec"].get("nodeName")]
+        self._pods = pods
         there = {pod["metadata"]["uid"] for pod in pods}
         for uid in [uid for uid in self._running if uid not in there]:
             self._end(uid)
         for pod in pods:
             with suppress(Refused):  # changed or gone since: the next turn sees it
                 self._look_after(pod)
-        self._pods = pods
 
     def port(self, host: str, port: int) -> int | None:
         """The port of this machine behind an address of the cluster; one of this machine stands for itself."""
@@ -147,7 +159,7 @@ class Kubelets:
                 for container in pod["spec"]["containers"]
             ],
         }
-        self._api.patch(pod, {"status": told}, "status")
+        pod["status"] = self._api.patch(pod, {"status": told}, "status")["status"]  # so that `port` leads there at once
 
     def _address(self, uid: str) -> str:
         if uid not in self._addresses:

@@ -33,10 +33,14 @@ MANIFESTS: Final = ("banner.yaml", "search.yaml", "checkout.yaml", "standard.yam
 _KINDS: Final = frozenset((POD, NAMESPACE, PRIORITY_CLASS, *POD_TEMPLATE_PATHS))
 _PLURALS: Final = {"PriorityClass": "priorityclasses"}
 _RESPONSE_SECONDS: Final = 10
+_IN_A_CHECKOUT: Final = not WITHIN
 _NEXT: Final = (
-    "Next: `forewarn lint DIRECTORY` checks manifests of yours,",
-    "`forewarn audit --cluster live` the cluster of your kubeconfig, `kubectl forewarn` does so as kubectl's plugin;",
-    "docs/install.md puts the webhook on a cluster, `make cluster` makes one to try that on.",
+    "Next: `. .venv/bin/activate` puts forewarn on the PATH, then" if _IN_A_CHECKOUT else "Next:",
+    "`forewarn lint DIRECTORY` checks manifests of yours,",
+    "`forewarn audit --cluster live` the cluster of your kubeconfig; `kubectl forewarn audit` is the same.",
+    "`make cluster` makes a control plane to try the webhook on: docs/install.md puts it there, or on yours."
+    if _IN_A_CHECKOUT
+    else "https://forewarn.dev/docs/install/ puts the webhook on a cluster.",
 )
 
 
