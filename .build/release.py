@@ -35,6 +35,11 @@ def told(*command: str, cwd: Path = ROOT, **environment: str) -> str:
     return subprocess.run(command, cwd=cwd, env=given, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
+def say(what: str) -> None:
+    """A line for who waits."""
+    print(f"release: {what}", file=sys.stderr, flush=True)  # noqa: T201
+
+
 def epoch() -> int:
     """When it was made: SOURCE_DATE_EPOCH, else the time of the commit."""
     return int(os.environ.get("SOURCE_DATE_EPOCH") or told("git", "log", "-1", "--format=%ct"))
@@ -71,8 +76,8 @@ def single_file(wheel: Path, target: Path, version: str) -> Path:
     major, minor = sys.version_info[:2]
     path = target / f"forewarn-{version}-py{major}.{minor}-{sys.platform}-{platform.machine()}.pyz"
     with tempfile.TemporaryDirectory() as scratch:
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--target", scratch]
-        subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), f"{wheel}[live]"], check=True)
+        install = [sys.executable, str(ROOT / ".build/installing.py"), "--target", scratch]
+        subprocess.run([*install, "-c", str(ROOT / "constraints.txt"), f"{wheel}[live]"], check=True)
         standalone.build(Path(scratch), path)
     return path
 
@@ -129,8 +134,12 @@ def main(target: Path) -> None:
         for name in filter(None, told("git", "ls-files", "-z").split("\0")):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tree / name)
+        say("wheel, sdist and chart")
         wheel, sdist = packages(tree, target, when)
-        made = [wheel, sdist, chart(tree, target, version, when), single_file(wheel, target, version)]
+        made = [wheel, sdist, chart(tree, target, version, when)]
+        say("the single file, with its libraries: a minute or two")
+        made.append(single_file(wheel, target, version))
+    say("bill of materials and provenance")
     made.append(materials(target, version))
     statement = target / f"forewarn-{version}.intoto.json"
     statement.write_text(json.dumps(provenance(made, told("git", "rev-parse", "HEAD"), url), indent=2) + "\n")
