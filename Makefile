@@ -128,7 +128,7 @@ docs: $(VENV)/dev ## rewrite what is made from the code: rules, tables and comma
 
 site: $(VENV)/dev ## the pages of docs/ as a site in .cache/site; a link that leads nowhere ends it
 	@$(BIN)/python -c 'import material' 2>/dev/null || $(INSTALL) -c $(CONSTRAINTS) -e '.[docs]'
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --config-file .build/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --config-file .build/mkdocs.yml
 
 .PHONY: site
 

@@ -23,10 +23,23 @@ TOP: Final = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBU
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
+STYLE: Final = "site.css"
+_CONSOLE: Final = ".language-console pre > code { white-space: pre-wrap; overflow-wrap: anywhere; }\n"
+"""What kubectl and forewarn print is read to its end: a warning is one line of 256 characters."""
+
+
+def on_config(config: Any) -> Any:
+    """The decisions come last among the pages."""
+    made = sorted(path.name for path in (ROOT / "docs/decisions").glob("*.md"))
+    config.nav.append({"Decisions": [f"decisions/{name}" for name in made]})
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Take in the pages of the top level."""
     for name, page in TOP.items():
         files.append(File.generated(config, page, content=(ROOT / name).read_text("utf-8")))
+    files.append(File.generated(config, STYLE, content=_CONSOLE))
     return files
 
 
@@ -41,6 +54,8 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
             return link[0]
         inside = posixpath.normpath(posixpath.join(posixpath.dirname(here), path))
         found = TOP.get(inside) or inside.removeprefix("docs/")
+        if not (ROOT / inside).exists():
+            return link[0]  # and mkdocs says so
         if (inside not in TOP and not inside.startswith("docs/")) or files.get_file_from_path(found) is None:
             return text
         relative = posixpath.relpath(found, posixpath.dirname(page.file.src_path) or ".")
