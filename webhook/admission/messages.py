@@ -85,12 +85,13 @@ def _least(sentence: str) -> int:
     if not sentence.startswith(LISTS):
         return _SHORTEST
     heading = next(heading for heading in LISTS if sentence.startswith(heading))
-    name = sentence[len(heading) :].partition(" ")[0].rstrip(",")
+    name = _AFTER_A_NAME.split(sentence[len(heading) :], maxsplit=1)[0]
     return max(_SHORTEST, min(len(heading) + len(name) + 1, _LONGEST_NAMED))
 
 
 _SHORTEST: Final = 24
 """Characters below which a sentence says nothing."""
+_AFTER_A_NAME: Final = re.compile(r", | \(")
 _LONGEST_NAMED: Final = 90
 """Characters of a list with one name, which others are shortened for."""
 

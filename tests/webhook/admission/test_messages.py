@@ -161,6 +161,18 @@ def test_the_first_name_of_a_list_outlasts_what_comes_after_it() -> None:
     )
 
 
+def test_how_many_unnamed_ones_there_are_outlasts_it_too() -> None:
+    message = (
+        "checkout-of-the-shop (priority 100000): no room; its 4 pods would preempt 3 pods on node-of-the-shop. "
+        "Victims: 3 pods of another namespace, priority 100. Their replacements would stay pending. "
+        "They have up to 60 seconds to end"
+    )
+    (warning,) = warnings_of(
+        [finding(message, "preempts-running-pods", remediation="ask for less, or choose a lower class")]
+    )
+    assert "Victims: 3 pods of another namespace… Their replacements would stay pending. Fix: ask" in warning
+
+
 @pytest.mark.parametrize("length", [10, 60, 90, 253, 600])
 def test_a_name_of_any_length_leaves_room_for_the_rest(length: int) -> None:
     message = (
