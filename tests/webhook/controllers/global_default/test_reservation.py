@@ -10,7 +10,6 @@ from tests.webhook.fake_api import LEASE, FakeApi, unreachable
 from webhook.admission.decision import DefaultCandidate
 from webhook.apiserver.object_api import Conflict, NotFound, ObjectApiError
 from webhook.controllers.global_default.reservation import (
-    _REMEMBERED,
     CLASSES,
     LEASE_SECONDS,
     RECONCILE_SECONDS,
@@ -219,21 +218,76 @@ def test_a_missing_lease_is_an_error() -> None:
         replicas.reserve("normal")
 
 
-def test_a_lease_that_changes_under_every_attempt_is_an_error() -> None:
-    replicas = Replicas()
+def conflicts(replicas: Replicas, first: int) -> None:
+    """The first so many writes come too late: somebody else has changed the Lease."""
+    left = iter(range(first))
 
     def meddled(verb: str, path: str) -> None:
-        if verb == "replace":
+        if verb == "replace" and next(left, None) is not None:
             raise Conflict(path)
 
     replicas.api.before = meddled
+
+
+def writes(replicas: Replicas) -> int:
+    return replicas.api.calls.count(("replace", LEASE))
+
+
+def counted(replicas: Replicas, outcome: str) -> float:
+    """How many reservations came to this, on all replicas."""
+    each = (reserver._metrics.reservations.labels(outcome) for reserver in replicas.each)
+    return sum(float(counter._value.get()) for counter in each)
+
+
+def test_a_lease_that_changes_under_every_attempt_is_an_error() -> None:
+    replicas = Replicas()
+    conflicts(replicas, 99)
     with pytest.raises(ObjectApiError, match="others change it"):
         replicas.reserve("normal")
+    assert writes(replicas) == 10
+
+
+def test_a_write_that_comes_too_late_is_tried_again_while_there_is_time() -> None:
+    replicas = Replicas()
+    conflicts(replicas, 9)
+    assert replicas.reserve("normal") == ""
+    assert replicas.holder == "normal"
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_when_time_is_up_nothing_is_tried_again(seconds: float) -> None:
+    replicas = Replicas()
+    conflicts(replicas, 1)
+    with pytest.raises(ObjectApiError, match="others change it"):
+        replicas.each[0].reserve(DefaultCandidate("normal", "create uid-1"), seconds)
+    assert writes(replicas) == 1
+
+
+def test_a_place_that_is_refused_stays_with_the_request_that_had_it_before() -> None:
+    """The earlier one of the same class may still be stored: another default came past an exemption."""
+    replicas = Replicas()
+    assert replicas.reserve("normal", "create uid-1") == ""
+    replicas.created("standard")
+    assert "standard is already marked as default" in replicas.reserve("normal", "create uid-2", 1)
+    assert replicas.holder == "normal"
+
+
+def test_a_place_that_somebody_changed_while_it_was_freed_is_not_free_yet() -> None:
+    replicas = Replicas()
+    replicas.reserve("normal")
+    replicas.created("normal")
+    conflicts(replicas, 1)
+    replicas.reconcile()
+    assert replicas.each[0].pending
+    assert counted(replicas, "confirmed") == 0
+    replicas.reconcile()
+    assert not replicas.each[0].pending
+    assert counted(replicas, "confirmed") == 1
 
 
 def test_the_last_classes_of_the_watch_are_remembered() -> None:
-    """So many as it says: a reservation for one that was deleted again would else wait for ever."""
+    """Without a bound a tenant's stream of classes would fill the memory."""
     [reserver] = Replicas(1).each
-    for number in range(_REMEMBERED + 3):
+    for number in range(259):
         reserver.seen({"metadata": {"name": "x", "uid": str(number)}})
-    assert list(reserver._seen) == [str(number) for number in range(3, _REMEMBERED + 3)]
+    assert list(reserver._seen) == [str(number) for number in range(3, 259)]
