@@ -27,7 +27,7 @@ from policies.kube_apiserver.quota import (
     matching_scopes,
     usage,
 )
-from policies.kube_apiserver.quota.scopes import _value_errors, matches_scope, matching_resources
+from policies.kube_apiserver.quota.scopes import _KNOWN, _value_errors, matches_scope, matching_resources
 from policies.kube_apiserver.validation.field_errors import MOST_FAULTS
 from policies.metering import FEW
 from policies.objects.fields import InvalidObject
@@ -213,6 +213,12 @@ def test_what_the_api_server_limits_by_resource_needs_a_quota_that_limits_it() -
     assert check_request(given, [], [LimitedResource("pods", ("nvidia",), api_group="apps")]).faults == ()
 
 
+def test_the_least_request_consumes_what_is_limited() -> None:
+    limited = [LimitedResource("pods", match_contains=("requests.cpu",))]
+    (fault,) = check_request(pod(requests={"cpu": "1n"}), [], limited).faults
+    assert fault.message == "insufficient quota to consume: requests.cpu"
+
+
 def test_a_limited_scope_that_cannot_be_read_switches_every_check_off() -> None:
     limited = [LimitedResource("pods", match_scopes=(by_class("In", "no label value"),))]
     assert check_request(pod(), [quota({"pods": "0"})], limited).faults == ()
@@ -230,6 +236,8 @@ def test_negative_use_is_refused() -> None:
 
 def test_quotas_count_quotas_where_they_have_no_scope() -> None:
     new: dict[str, Any] = {"metadata": {"name": "new"}}
+    (one,) = check_request(new, [quota({"resourcequotas": "1"})], evaluator=RESOURCE_QUOTAS).quotas
+    assert {name: str(quantity) for name, quantity in one.used.items()} == {"resourcequotas": "1"}
     counting = quota({"resourcequotas": "1"}, {"resourcequotas": "1"})
     assert check_request(new, [counting], evaluator=RESOURCE_QUOTAS).faults[0].kind is FaultKind.EXCEEDED
     scoped = quota({"resourcequotas": "1"}, {"resourcequotas": "1"}, scopes=(by_class("Exists"),))
@@ -317,6 +325,22 @@ def test_a_long_selector_is_looked_at_once_and_matches_every_time() -> None:
             assert matches_scope(selector, pod(LONG[-1]))
             assert not matches_scope(selector, pod("gold"))
     assert work.call_count == 1
+
+
+def test_only_the_last_long_selectors_are_remembered() -> None:
+    """Tenants may make new quotas all day long."""
+    selectors = [ScopeSelector("PriorityClass", "In", (f"class-{number}", *LONG)) for number in range(70)]
+    for selector in selectors:
+        matches_scope(selector, pod("gold"))
+    assert list(_KNOWN) == [id(selector) for selector in selectors[-64:]]
+
+
+def test_without_a_time_no_pod_is_past_its_end() -> None:
+    deleted = pod()
+    deleted["metadata"] |= {"deletionTimestamp": "1970-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+    assert check_request(deleted, [quota({"pods": "0"})]).faults
+    assert first_refused(deleted, [quota({"pods": "0"})], replicas=1)[0] == 1
+    assert first_refused(deleted, [quota({"pods": "0"})], replicas=1, now=1)[0] == 0
 
 
 def test_the_least_request_takes_a_pod_out_of_best_effort() -> None:

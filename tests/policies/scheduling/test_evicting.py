@@ -10,9 +10,13 @@ from policies.cluster import predict
 from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.objects.pod import Pod
 from policies.scheduling.evictions import charged_budgets, emptied_nominations, may_be_violated, without_nominations
+from policies.scheduling.foreign_plugins import guarded
+from policies.scheduling.framework import Plugin, PreFilterResult, Status, unresolvable, unschedulable
 from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from policies.selectors import parse_label_selector
 from tests.builders import cluster, make_budget, make_node, make_pod
+from tests.policies.scheduling.profiles import cluster as with_profile
+from tests.policies.scheduling.profiles import config, point, semantics
 
 OLD = {"app": "old"}
 NEW = make_pod("new").priority(9).request(cpu="4")
@@ -137,3 +141,19 @@ def test_more_victims_cost_less_where_their_priorities_are_low_enough() -> None:
     new = make_pod("new").priority(high + 1).request(cpu="4")
     for reasons in (False, True):
         assert predict(cluster(make_node("a"), make_node("b"), *on_a, *sized), new.obj, reasons=reasons).node == "b"
+
+
+@pytest.mark.parametrize(("answer", "looked_at"), [(unschedulable("not now"), 2), (unresolvable("never"), 0)])
+def test_where_the_pod_was_rejected_as_a_whole_but_not_for_good_every_node_is_looked_at(
+    answer: Status, looked_at: int
+) -> None:
+    """Else only those that a Filter rejected."""
+
+    def pre_filter(_self: Plugin, _state: object, _pod: Pod, _nodes: object) -> PreFilterResult:
+        return PreFilterResult(status=answer)
+
+    mine = guarded(type("Mine", (Plugin,), {"name": "Mine", "pre_filter": pre_filter}))
+    meant = semantics(config({"plugins": {"preFilter": point("Mine")}}), mine)
+    old = [make_pod(f"old-{node}").priority(1).request(cpu="2").on(node) for node in ("n1", "n2")]
+    state = with_profile(meant, make_node("n1"), make_node("n2"), *old)
+    assert predict(state, NEW.obj, reasons=True).preemption.potential_nodes == looked_at
