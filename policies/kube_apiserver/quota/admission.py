@@ -91,17 +91,17 @@ def check_request(
 def first_refused(
     pod: ApiObject,
     quotas: Sequence[ResourceQuota],
-    limited: Sequence[LimitedResource] = (),
     *,
     replicas: int,
     now: float = 0,
 ) -> tuple[int, Check]:
     """Which of so many equal pods, counted from 1, is the first that does not fit, and why; 0 where all fit.
 
-    The check has the quotas as they are then, charged with the pods before it.
+    The check has the quotas as they are then, charged with the pods before it. What the API server limits on its own
+    no pod changes for the next: see `uncovered`.
     """
     evaluator = Pods(now)
-    check = check_request(pod, quotas, limited, evaluator=evaluator)
+    check = check_request(pod, quotas, evaluator=evaluator)
     if check.faults or replicas < 1:
         return (1 if check.faults else 0), check
     used = without_zeros(evaluator.usage(pod))
@@ -110,7 +110,7 @@ def first_refused(
     charged = tuple(_charged(q, used, fitting) if met else q for q, met in zip(quotas, is_met, strict=True))
     if fitting == replicas:
         return 0, Check((), charged)
-    return fitting + 1, check_request(pod, charged, limited, evaluator=evaluator)
+    return fitting + 1, check_request(pod, charged, evaluator=evaluator)
 
 
 def uncovered(obj: ApiObject, quotas: Sequence[ResourceQuota], limited: Sequence[LimitedResource]) -> list[Fault]:

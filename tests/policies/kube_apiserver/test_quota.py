@@ -25,6 +25,7 @@ from policies.kube_apiserver.quota import (
     is_covered_by,
     matches,
     matching_scopes,
+    uncovered,
     usage,
 )
 from policies.kube_apiserver.quota.scopes import _KNOWN, _value_errors, matches_scope, matching_resources
@@ -217,6 +218,15 @@ def test_the_least_request_consumes_what_is_limited() -> None:
     limited = [LimitedResource("pods", match_contains=("requests.cpu",))]
     (fault,) = check_request(pod(requests={"cpu": "1n"}), [], limited).faults
     assert fault.message == "insufficient quota to consume: requests.cpu"
+
+
+def test_a_quota_whose_scopes_cannot_be_read_covers_nothing_and_one_with_another_fault_does() -> None:
+    limited = [LimitedResource("pods", match_scopes=(by_class("In", "gold"),))]
+    unreadable = quota({"pods": "1"}, scopes=(by_class("In", "x" * 64),))
+    demanding = quota({"requests.cpu": "1"}, name="b", scopes=(by_class("Exists"),))
+    assert [fault.kind for fault in uncovered(pod("gold"), [unreadable], limited)] == [FaultKind.UNCOVERED_SCOPE]
+    assert uncovered(pod("gold"), [unreadable, demanding], limited) == []
+    assert check_request(pod("gold"), [demanding], limited).faults[0].kind is FaultKind.MUST_SPECIFY
 
 
 def test_a_limited_scope_that_cannot_be_read_switches_every_check_off() -> None:
