@@ -11,9 +11,10 @@ from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.objects.pod import Pod
 from policies.scheduling.evictions import charged_budgets, emptied_nominations, may_be_violated, without_nominations
 from policies.scheduling.foreign_plugins import guarded
-from policies.scheduling.framework import Plugin, PreFilterResult, Status, unresolvable, unschedulable
+from policies.scheduling.framework import Plugin, PostFilterResult, PreFilterResult, Status, unresolvable, unschedulable
 from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from policies.selectors import parse_label_selector
+from policies.semantics import Semantics
 from tests.builders import cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import cluster as with_profile
 from tests.policies.scheduling.profiles import config, point, semantics
@@ -97,9 +98,9 @@ def test_who_preempts_leaves_nominations_to_pods_of_its_own_priority(priority: i
 def test_nominations_to_other_nodes_stay_but_for_the_pods_own() -> None:
     waits, own = pod("waits", nominated_node_name="n2"), pod("new", priority=5, nominated_node_name="n2")
     namesake = replace(own, namespace="elsewhere")
-    nominated = {"n2": (waits, own), "n3": (namesake,), "n4": (waits,)}
+    nominated = {"n0": (waits,), "n2": (waits, own), "n3": (namesake,), "n4": (waits,)}
     after = without_nominations(nominated, [(own, "n1", [pod("victim", node_name="n1")])])
-    assert after == {"n2": (waits,), "n3": (namesake,), "n4": (waits,)}
+    assert after == {"n0": (waits,), "n2": (waits,), "n3": (namesake,), "n4": (waits,)}
     assert after["n4"] is nominated["n4"]
     assert without_nominations({"n1": (waits,)}, [(own, "n1", [pod("v", terminating=True)])]) == {"n1": (waits,)}
 
@@ -110,6 +111,8 @@ def test_after_the_first_violated_budget_none_is_charged_from_1_37_on(ends: bool
     table = {"default": (budget("1-spent", 0, {"tier": "x"}), budget("2-one", 1))}
     pods = [pod("a", labels={"tier": "x", **OLD}), pod("b")]
     found, others = filter_pods_with_pdb_violation(pods, table, first_ends_the_count=ends)
+    if not ends:
+        assert (found, others) == filter_pods_with_pdb_violation(pods, table)
     assert [p.name for p in found] == violating
     assert len(found) + len(others) == 2
 
@@ -122,21 +125,24 @@ def test_plugins_asked_one_by_one_count_the_violations() -> None:
     assert predict(state, small.obj, reasons=True).num_pdb_violations == 0
 
 
-def test_of_pods_that_have_not_started_the_later_is_the_more_important() -> None:
-    """Up to 1.36, whether plugins are asked one by one or not."""
+@pytest.mark.parametrize(("minor", "by_importance"), [(36, ["old-1", "old-0"]), (37, ["old-0", "old-1"])])
+def test_of_pods_that_have_not_started_the_later_is_the_more_important_up_to_1_36(
+    minor: int, by_importance: list[str]
+) -> None:
+    """From 1.37 on the earlier; whether plugins are asked one by one or not."""
     old = [make_pod(f"old-{n}").priority(1).request(cpu="2").on("n1", started=None) for n in range(2)]
     small = make_pod("small").priority(9).request(cpu="2")
     for reasons in (False, True):
-        state = cluster(make_node("n1"), *old)
-        assert [v.name for v in predict(state, small.obj, reasons=reasons).victims] == ["old-0"]
-        assert [v.name for v in predict(state, NEW.obj, reasons=reasons).victims] == ["old-1", "old-0"]
+        state = with_profile(Semantics(minor), make_node("n1"), *old)
+        assert [v.name for v in predict(state, small.obj, reasons=reasons).victims] == by_importance[1:]
+        assert [v.name for v in predict(state, NEW.obj, reasons=reasons).victims] == by_importance
 
 
 def test_more_victims_cost_less_where_their_priorities_are_low_enough() -> None:
-    """Upstream adds up priorities less the lowest there is: two at the bottom cost less than one near the top."""
-    high = 10**9
+    """Upstream adds up priorities less the lowest there is: two far down cost less than one near the top."""
+    high, low = 10**9, -11 * 10**8
     on_a = [make_pod(f"a{n}").priority(p).request(cpu="2").on("a") for n, p in enumerate((high, high - 10**8))]
-    on_b = [make_pod(f"b{n}").priority(p).on("b") for n, p in enumerate((high, -2 * high, -2 * high))]
+    on_b = [make_pod(f"b{n}").priority(p).on("b") for n, p in enumerate((high, low, low))]
     sized = [one.request(cpu=cpu) for one, cpu in zip(on_b, ("2", "1", "1"), strict=True)]
     new = make_pod("new").priority(high + 1).request(cpu="4")
     for reasons in (False, True):
@@ -157,3 +163,14 @@ def test_where_the_pod_was_rejected_as_a_whole_but_not_for_good_every_node_is_lo
     old = [make_pod(f"old-{node}").priority(1).request(cpu="2").on(node) for node in ("n1", "n2")]
     state = with_profile(meant, make_node("n1"), make_node("n2"), *old)
     assert predict(state, NEW.obj, reasons=True).preemption.potential_nodes == looked_at
+
+
+def test_a_plugin_that_makes_room_in_its_own_way_violates_no_budget_that_is_known() -> None:
+    def post_filter(_self: Plugin, _state: object, _pod: Pod, _statuses: object) -> PostFilterResult:
+        return PostFilterResult(None, "n1")
+
+    mine = guarded(type("Mine", (Plugin,), {"name": "Mine", "post_filter": post_filter}))
+    meant = semantics(config({"plugins": {"postFilter": point("Mine", disabled=("*",))}}), mine)
+    state = with_profile(meant, make_node("n1"), make_pod("old").request(cpu="2").on("n1"))
+    found = predict(state, NEW.obj)
+    assert (found.nominated_node, found.num_pdb_violations) == ("n1", 0)

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from policies.scheduling.preemption import NEVER, TERMINATING
-from tests.builders import Made, MadePod, ask, make_budget, make_node, make_pod, reasons
+from policies.cluster import predict
+from policies.scheduling.preemption import NEVER, TERMINATING, Preemption
+from tests.builders import Made, MadePod, ask, cluster, make_budget, make_node, make_pod, reasons
 
 NEW = make_pod("new").priority(100).request(cpu="4")
 
@@ -88,9 +89,11 @@ def test_pods_without_labels_have_no_budget() -> None:
     ids=["lowest priority", "fewest pods", "fewest pods below zero", "youngest", "tie"],
 )
 def test_the_cheapest_node_is_chosen(first: list[MadePod], second: list[MadePod], chosen: list[str]) -> None:
-    prediction = ask(NEW, make_node("n1"), make_node("n2"), *first, *second)
-    assert prediction.best_nodes == chosen
-    assert prediction.nominated_node == chosen[0]
+    state = cluster(make_node("n1"), make_node("n2"), *first, *second)
+    for one_by_one in (False, True):
+        prediction = predict(state, NEW.obj, reasons=one_by_one)
+        assert prediction.best_nodes == chosen
+        assert prediction.nominated_node == chosen[0]
 
 
 def test_violations_weigh_more_than_priority() -> None:
@@ -102,7 +105,8 @@ def test_a_policy_of_never_keeps_a_pod_waiting() -> None:
     pod = make_pod("new").priority(100).request(cpu="4").spec(preemptionPolicy="Never")
     prediction = ask(pod, *full("n1", old("old", 1, "4")))
     assert prediction.outcome == "pending"
-    assert prediction.preemption.ineligible_reason == NEVER
+    assert prediction.preemption == Preemption(eligible=False, ineligible_reason=NEVER)
+    assert (prediction.preemption.potential_nodes, prediction.preemption.num_candidates) == (0, 0)
 
 
 def test_a_pod_waits_for_victims_that_are_going_already() -> None:
@@ -111,6 +115,8 @@ def test_a_pod_waits_for_victims_that_are_going_already() -> None:
     assert ask(waiting, make_node("n1"), going).preemption.ineligible_reason == TERMINATING
     for other in (old("deleted", 1, "4").terminating(), old("equal", 100, "4").terminating(preempted=True)):
         assert ask(waiting, make_node("n1"), other).preemption.eligible
+    cordoned = make_node("n1").spec(unschedulable=True)
+    assert ask(waiting, cordoned, going).preemption.eligible  # that node is none for it any more
 
 
 def test_a_node_without_lower_pods_is_dropped_in_the_dry_run() -> None:
