@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from policies.manifests import Reading, read
 from policies.manifests.documents import Document, Fault
+from policies.manifests.json.text import JsonReader
 from policies.manifests.sniff import is_untyped, laxer_than_kubectl, only_grammar_matters, type_meta
 from policies.manifests.yaml.construct import Construction
-from policies.manifests.yaml.grammar import check
+from policies.manifests.yaml.grammar import check, check_as_kubectl
 from policies.manifests.yaml.nodes import compose
 
 WANTED = frozenset(("/Pod", "/Namespace", "apps/Deployment", "scheduling.k8s.io/PriorityClass"))
@@ -349,3 +350,15 @@ def test_a_random_mixture_of_documents_is_counted_in_full() -> None:
         "ConfigMap": documents.count(CONFIG),
         "objects without a kind": documents.count("a: 1\n"),
     }
+
+
+def test_a_question_mark_outside_of_brackets_is_none_that_kubectl_minds() -> None:
+    check_as_kubectl(Document(b'a: what?\nb: ["?"]\n', "f.yaml"))
+    with pytest.raises(Fault, match="needs quotes"):
+        check_as_kubectl(Document(b"a: what?\nb: [what?]\n", "f.yaml"))
+
+
+def test_json_that_is_nested_too_deeply_is_told_at_its_beginning() -> None:
+    with pytest.raises(Fault, match="too deeply") as told:
+        JsonReader("  " + '{"a":' * 100_000).value(2)
+    assert (told.value.start, told.value.end) == (2, 3)
