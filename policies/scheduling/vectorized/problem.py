@@ -148,19 +148,18 @@ class NodeFitProblem:
 
 
 class Nominated(NamedTuple):
-    """The nominated pods of one part of a table: node, kind, priority and identity of each.
+    """The nominated pods of one part of a table: `columns` with node, kind and priority of each, and its place in them
+    by identity.
 
     `by_node`: the same of each of its nodes, beside the pods that it was made of.
     """
 
-    rows: list[int]
-    kinds: list[int]
-    priorities: list[int]
-    identities: list[str]
+    columns: NDArray[np.int64]
+    places: Mapping[str, int]
     by_node: Mapping[str, tuple[tuple[Pod, ...], Nominated]]
 
 
-_NOBODY: Final = Nominated([], [], [], [], {})
+_NOBODY: Final = Nominated(np.zeros((3, 0), np.int64), {}, {})
 
 
 class Nominations(NamedTuple):
@@ -170,14 +169,16 @@ class Nominations(NamedTuple):
     nodes: object
     shards: tuple[Mapping[str, tuple[Pod, ...]], ...]
     parts: list[Nominated]
-    rows: NDArray[np.intp]
-    kinds: NDArray[np.intp]
-    priorities: NDArray[np.int64]
-    identities: list[str]
+    columns: NDArray[np.int64]
 
     def place(self, identity: str) -> int | None:
         """Where a pod is in the columns; None where it is not nominated."""
-        return self.identities.index(identity) if identity in self.identities else None
+        before = 0
+        for part in self.parts:
+            if identity in part.places:
+                return before + part.places[identity]
+            before += part.columns.shape[1]
+        return None
 
 
 def _nominated(snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> tuple[Sequence[int], NDArray[np.intp]]:
@@ -187,11 +188,12 @@ def _nominated(snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> tuple[Sequenc
     known: Nominations | None = matrix.nominations.get(len(shards))
     if known is None or known.table is not table or known.nodes is not snapshot.rows:
         known = matrix.nominations[len(shards)] = _nominations(snapshot, matrix, shards, known)
-    count = known.priorities >= pod.effective_priority
+    rows, kinds, priorities = known.columns
+    count = priorities >= pod.effective_priority
     own = known.place(pod.identity)
     if own is not None:
         count[own] = False
-    return known.rows[count], known.kinds[count]  # type: ignore[return-value]
+    return rows[count], kinds[count]
 
 
 def _nominations(
@@ -208,17 +210,8 @@ def _nominations(
         before = known.parts[number] if known is not None and same else _NOBODY
         unchanged = known is not None and same and known.shards[number] is shard
         parts.append(before if unchanged else _part(snapshot, matrix, shard, before))
-    filled = [part for part in parts if part.rows]
-    return Nominations(
-        snapshot.objects.nominated,
-        nodes,
-        shards,
-        parts,
-        np.array(list(chain.from_iterable(part.rows for part in filled)), np.intp),
-        np.array(list(chain.from_iterable(part.kinds for part in filled)), np.intp),
-        np.array(list(chain.from_iterable(part.priorities for part in filled)), np.int64),
-        list(chain.from_iterable(part.identities for part in filled)),
-    )
+    filled = [part.columns for part in parts if part.places] or [_NOBODY.columns]
+    return Nominations(snapshot.objects.nominated, nodes, shards, parts, np.concatenate(filled, axis=1))
 
 
 def _part(snapshot: Snapshot, matrix: PodMatrix, shard: Mapping[str, tuple[Pod, ...]], known: Nominated) -> Nominated:
@@ -233,13 +226,9 @@ def _part(snapshot: Snapshot, matrix: PodMatrix, shard: Mapping[str, tuple[Pod, 
                 there if there is not None and there[0] is pods else (pods, _of_node(snapshot, name, matrix))
             )
     found = [of_node for _, of_node in by_node.values()]
-    return Nominated(
-        [row for part in found for row in part.rows],
-        [kind for part in found for kind in part.kinds],
-        [priority for part in found for priority in part.priorities],
-        [identity for part in found for identity in part.identities],
-        by_node,
-    )
+    columns = np.concatenate([part.columns for part in found] or [_NOBODY.columns], axis=1)
+    identities = chain.from_iterable(part.places for part in found)
+    return Nominated(columns, {identity: place for place, identity in enumerate(identities)}, by_node)
 
 
 def _of_node(snapshot: Snapshot, name: str, matrix: PodMatrix) -> Nominated:
@@ -247,4 +236,5 @@ def _of_node(snapshot: Snapshot, name: str, matrix: PodMatrix) -> Nominated:
     charge(len(pods))
     kinds = [matrix.kinds.number(pod) for pod in pods]
     priorities = [pod.effective_priority for pod in pods]
-    return Nominated([snapshot.rows[name]] * len(pods), kinds, priorities, [pod.identity for pod in pods], {})
+    columns = np.array(([snapshot.rows[name]] * len(pods), kinds, priorities), np.int64)
+    return Nominated(columns, {pod.identity: place for place, pod in enumerate(pods)}, {})
