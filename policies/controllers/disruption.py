@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.controllers.actions import Action, SetStatus
-from policies.controllers.own_pods import Matches
 from policies.controllers.replica_set import replicas_of
 from policies.controllers.scaling import scaled
 from policies.objects.fields import at, mapping
-from policies.selectors import InvalidSelector, parse_label_selector
+from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.controllers.view import Key, PodState, View, WorkloadState
+    from policies.controllers.view import Key, Tally, View, WorkloadState
     from policies.objects.fields import ApiObject
 
 
@@ -41,31 +41,27 @@ def budget_status(view: View, state: WorkloadState) -> BudgetStatus:
 
     Where the scale of a pod's controller is asked for and cannot be known, nothing is allowed: upstream `failSafe`.
     """
-    pods = _matching(view, state)
+    pods = [tally for tally in view.selected(state, partial(_selector, state.object)) if tally.pods]
     counted = _expected(view, state.object, pods)
     if counted is None:
         known = state.status if isinstance(state.status, BudgetStatus) else BudgetStatus()
         return known._replace(disruptions_allowed=0)
     expected, desired = counted
-    healthy = sum(pod.ready is not None and not pod.terminating for pod in pods)
+    healthy = sum(tally.healthy for tally in pods)
     allowed = max(healthy - desired, 0) if expected > 0 else 0
     return BudgetStatus(allowed, healthy, desired, expected)
 
 
-def _matching(view: View, state: WorkloadState) -> list[PodState]:
-    """The pods of its namespace that its selector matches: all for an empty one, none for a nil one."""
+def _selector(budget: ApiObject) -> LabelSelector | None:
+    """An empty one matches all pods, a nil one none, and so does one that cannot be read. Raises InvalidObject."""
     try:
-        nil = at(state.object, "spec", "selector") is None
-        selector = None if nil else parse_label_selector(mapping(state.object, "spec", "selector"))
+        nil = at(budget, "spec", "selector") is None
+        return None if nil else parse_label_selector(mapping(budget, "spec", "selector"))
     except InvalidSelector:
-        selector = None
-    if selector is None:
-        return []
-    matches = Matches(selector)
-    return [pod for pod in view.pods_in(state.key[1]) if matches.labels(pod.pod.labels)]
+        return None
 
 
-def _expected(view: View, budget: ApiObject, pods: Sequence[PodState]) -> tuple[int, int] | None:
+def _expected(view: View, budget: ApiObject, pods: Sequence[Tally]) -> tuple[int, int] | None:
     """(pods that are expected, pods that must be healthy). Source: `getExpectedPodCount`."""
     least = at(budget, "spec", "minAvailable")
     if at(budget, "spec", "maxUnavailable") is not None:
@@ -76,7 +72,7 @@ def _expected(view: View, budget: ApiObject, pods: Sequence[PodState]) -> tuple[
     if least is None:
         return 0, 0
     if isinstance(least, int):
-        return len(pods), least
+        return sum(tally.pods for tally in pods), least
     expected = expected_scale(view, pods)
     return None if expected is None else (expected, scaled(budget, ("spec", "minAvailable"), expected, up=True))
 
@@ -84,18 +80,13 @@ def _expected(view: View, budget: ApiObject, pods: Sequence[PodState]) -> tuple[
 _SCALED = ("apps/Deployment", "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
 
 
-def expected_scale(view: View, pods: Sequence[PodState]) -> int | None:
+def expected_scale(view: View, pods: Sequence[Tally]) -> int | None:
     """The sum of `replicas` of the pods' controllers, None where one of them has no scale.
 
     Source: `getExpectedScale`: pods that nobody controls are left out.
     """
     scales: dict[Key, int] = {}
-    for pod in pods:
-        owner = pod.pod.owner
-        if owner is None:
-            continue
-        group = owner.api_version.rpartition("/")[0]
-        key = (f"{group}/{owner.kind}", pod.pod.namespace, owner.name)
+    for key in dict.fromkeys(owner for tally in pods for owner in tally.owners):
         if key in scales:
             continue
         state = view.workload(key) if key[0] in _SCALED else None

@@ -31,7 +31,8 @@ def collect(
     missing = {pod.pod.node_name for pod in every} - existing - {""}
     due = {**dict.fromkeys(sorted(missing), now + QUARANTINE), **quarantine}
     ripe = frozenset(name for name, at in due.items() if at < now)
-    doomed = [pod for pod in every if pod.pod.node_name in ripe - existing]
+    lost = ripe - existing
+    doomed = [pod for pod in every if pod.pod.node_name in lost]
     doomed += [pod for pod in every if pod.terminating and not pod.pod.node_name]
     deletes = [DeletePod(pod.pod.namespace, pod.pod.name, force=True) for pod in doomed]
     return deletes, {name: at for name, at in due.items() if name not in ripe}

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.selectors import LabelSelector
 
 Key = tuple[str, str, str]
 """(`group/Kind`, namespace, name)."""
@@ -68,6 +69,30 @@ class PodCounts(NamedTuple):
     ready: int = 0
 
 
+class Tally:
+    """Pods of a namespace whose labels are the same: how many there are, how many of these are healthy, and of which
+    controllers."""
+
+    __slots__ = ("healthy", "labels", "owners", "pods")
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self.labels, self.pods, self.healthy = labels, 0, 0
+        self.owners: dict[Key, int] = {}
+
+    def count(self, state: PodState, sign: int) -> None:
+        """A pod comes (1) or goes (-1)."""
+        self.pods += sign
+        self.healthy += sign * (state.ready is not None and not state.terminating)
+        owner = state.pod.owner
+        if owner is not None:
+            key = (f"{owner.api_version.rpartition('/')[0]}/{owner.kind}", state.pod.namespace, owner.name)
+            left = self.owners.get(key, 0) + sign
+            if left:
+                self.owners[key] = left
+            else:
+                self.owners.pop(key, None)
+
+
 class View(Protocol):
     """What an engine shows controllers. Sequences are in order of creation."""
 
@@ -83,8 +108,9 @@ class View(Protocol):
     def counts(self, key: Key, /) -> PodCounts | None:
         """How many there are of the pods that it controls; None where nobody keeps count."""
 
-    def pods_in(self, namespace: str, /) -> Iterable[PodState]:
-        """Every pod of a namespace."""
+    def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
+        """The pods of a budget's namespace that its selector, which need not be asked for twice, matches; of nil none.
+        Raises what `selector` raises."""
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         """The pods that are bound to a node, which need not exist."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.controllers.view import PodCounts, PodState, WorkloadState
+from policies.controllers.view import PodCounts, PodState, Tally, WorkloadState
 from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.simulation.timeline import Origin
 
@@ -61,9 +61,15 @@ class ApiServer:
         self.by_node: dict[str, dict[PodKey, PodState]] = {}
         self.nodes: dict[str, Node] = {}
         self.workloads: dict[Key, WorkloadState] = {}
-        self.by_namespace: dict[str, dict[PodKey, PodState]] = {}
+        self.tallies: dict[str, dict[int, Tally]] = {}
+        """Of the pods of each namespace, by what their labels are; none goes when its last pod does."""
+        self.revision = 0
+        """How many changes of pods, workloads and budgets there were."""
+        self._owned: dict[Key, dict[Key, None]] = {}
         self._by_kind: dict[str, dict[Key, None]] = {}
         self._budgets: dict[str, dict[Key, PodDisruptionBudget]] = {}
+        self._budgets_of: dict[tuple[str, int], tuple[Mapping[str, str], list[Key]]] = {}
+        """By namespace and what the labels are, which are kept so that no others have their identity."""
         self.watchers: list[Callable[[Change], None]] = []
         self._uids = 0
         self.created = 0
@@ -102,9 +108,10 @@ class ApiServer:
     def load_pod(self, state: PodState) -> None:
         """A pod that was there before anything happened."""
         self._uids += 1
-        uid = state.pod.uid or f"{self._uids:08d}"
         self._note_origin(state.pod, before=True)
-        self._put(None, replace(state, pod=replace(state.pod, uid=uid)))
+        if not state.pod.uid:
+            state = replace(state, pod=replace(state.pod, uid=f"{self._uids:08d}"))
+        self._put(None, state)
 
     def bind(self, pod: Pod, node: str) -> bool:
         """Bind a pod; its kubelet has it run at once. False where it is gone, bound, or about to end."""
@@ -206,13 +213,20 @@ class ApiServer:
         self._tell("Pod", old, new)
 
     def _count(self, state: PodState | None, sign: int) -> None:
-        owner = controller_of(state.pod) if state is not None and state.active else None
-        if state is not None and owner is not None:
+        if state is None:
+            return
+        tallies, labels = self.tallies.setdefault(state.pod.namespace, {}), state.pod.labels
+        tally = tallies.get(id(labels))
+        if tally is None:  # which keeps the labels, so that no others have their identity
+            tally = tallies[id(labels)] = Tally(labels)
+        tally.count(state, sign)
+        owner = controller_of(state.pod) if state.active else None
+        if owner is not None:
             active, ready = self.counts.get(owner, PodCounts())
             self.counts[owner] = PodCounts(active + sign, ready + sign * (state.ready is not None))
 
     def _tables_of(self, pod: Pod) -> list[dict[PodKey, PodState]]:
-        tables = [self.pods, self.by_namespace.setdefault(pod.namespace, {})]
+        tables = [self.pods]
         if pod.node_name:
             tables.append(self.by_node.setdefault(pod.node_name, {}))
         owner = controller_of(pod)
@@ -240,21 +254,37 @@ class ApiServer:
         """The workloads of a kind."""
         return list(self._by_kind.get(kind, ()))
 
+    def owned(self, key: Key) -> list[WorkloadState]:
+        """The workloads that one controls."""
+        return [self.workloads[each] for each in self._owned.get(key, ())]
+
     def budgets(self) -> list[Key]:
         """All disruption budgets."""
         return self.keys_of(BUDGET)
 
     def budgets_of(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
         """The disruption budgets that select pods of a namespace with these labels."""
-        return [key for key, budget in self._budgets.get(namespace, {}).items() if budget.selects(labels)]
+        budgets = self._budgets.get(namespace)
+        if not budgets:
+            return []
+        known = self._budgets_of.get((namespace, id(labels)))
+        if known is None:
+            found = [key for key, budget in budgets.items() if budget.selects(labels)]
+            known = self._budgets_of[namespace, id(labels)] = labels, found
+        return known[1]
 
     def put_workload(self, state: WorkloadState) -> None:
         """A workload or a budget comes, or changes in its spec. Raises InvalidObject: a budget that cannot be read."""
         old = self.workloads.get(state.key)
         self.workloads[state.key] = state
+        if old is not None and old.controller is not None and old.controller != state.controller:
+            self._owned[old.controller].pop(state.key, None)
+        if state.controller is not None:
+            self._owned.setdefault(state.controller, {})[state.key] = None
         self._by_kind.setdefault(state.key[0], {})[state.key] = None
         if state.key[0] == BUDGET:
             self._budgets.setdefault(state.key[1], {})[state.key] = PodDisruptionBudget.from_api(state.object)
+            self._budgets_of.clear()
         self._tell("Workload", old, state)
 
     def set_status(self, key: Key, status: Any) -> None:
@@ -269,10 +299,14 @@ class ApiServer:
         old = self.workloads.pop(key, None)
         if old is not None:
             self._by_kind[key[0]].pop(key, None)
+            if old.controller is not None:
+                self._owned[old.controller].pop(key, None)
             self._budgets.get(key[1], {}).pop(key, None)
+            self._budgets_of.clear()
             self._tell("Workload", old, None)
 
     def _tell(self, kind: str, old: Any, new: Any) -> None:
+        self.revision += kind != "Node"
         change = Change(kind, old, new)
         for watcher in self.watchers:
             watcher(change)

@@ -97,6 +97,8 @@ class ControllerManager:
         self._numbers: dict[Key, int] = {}
         self._quarantine: Mapping[str, float] = {}
         self._collects = False
+        self._seen = -1
+        """The API server's revision when all budgets were last brought up to date."""
         self.terminations: dict[str, float] = {}
         """uid -> when a pod that was told to end is gone."""
         self.unreadable: dict[Key, str] = {}
@@ -251,6 +253,10 @@ class ControllerManager:
             yield from self._sync(key)
 
     def _all_budgets(self) -> Generator[float | None, None, None]:
+        """Where nothing has changed since the last time, as when many nodes are lost at once, none differs."""
+        if self._seen == self._api.revision:
+            return
+        self._seen = self._api.revision
         for key in self._api.budgets():
             yield from self._sync(key)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from policies.controllers.view import PodCounts
@@ -9,10 +10,11 @@ from policies.controllers.view import PodCounts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from policies.controllers.view import Key, PodState, WorkloadState
+    from policies.controllers.view import Key, PodState, Tally, WorkloadState
     from policies.objects.fields import ApiObject
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.selectors import LabelSelector
     from policies.simulation.api_server import ApiServer
 
 
@@ -26,6 +28,7 @@ class ControllerView:
         what upstream leaves to chance; None: nothing is."""
         self._draw = draw
         self._api, self._admission = api, admission
+        self._selected: dict[Key, _Selected] = {}
         self._admitted: dict[int, tuple[ApiObject, Pod]] = {}
         self._gone: dict[Key, dict[str, PodState]] = {}
         self._released: dict[Key, set[str]] = {}
@@ -54,7 +57,7 @@ class ControllerView:
 
     def owned(self, key: Key, /) -> Sequence[WorkloadState]:
         """The workloads that it controls."""
-        return [state for state in self._api.workloads.values() if state.controller == key]
+        return self._api.owned(key)
 
     def pods_of(self, key: Key, /) -> Sequence[PodState]:
         """The pods that it controls."""
@@ -68,9 +71,12 @@ class ControllerView:
         """How many there are of the pods that it controls."""
         return self._api.counts.get(key, PodCounts())
 
-    def pods_in(self, namespace: str, /) -> Iterable[PodState]:
-        """Every pod of a namespace."""
-        return list(self._api.by_namespace.get(namespace, {}).values())
+    def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
+        """The pods that a budget's selector matches; it is read once, and each tally is held against it once."""
+        known = self._selected.get(state.key)
+        if known is None or known.object is not state.object:
+            known = self._selected[state.key] = _Selected(state.object, selector())
+        return known.of(self._api.tallies.get(state.key[1], {}))
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         """The pods that are bound to a node."""
@@ -90,3 +96,19 @@ class ControllerView:
         if known is None:
             known = self._admitted[id(template)] = template, self._admission(make())
         return known[1]
+
+
+class _Selected:
+    """The tallies of a namespace that one selector matches: of those that there are, none goes."""
+
+    def __init__(self, obj: ApiObject, selector: LabelSelector | None) -> None:
+        self.object, self._selector = obj, selector
+        self._looked_at, self._found = 0, list["Tally"]()
+
+    def of(self, tallies: Mapping[int, Tally]) -> Sequence[Tally]:
+        """Those of all that there are by now."""
+        if self._selector is not None and self._looked_at < len(tallies):
+            new = islice(tallies.values(), self._looked_at, None)
+            self._found += [tally for tally in new if self._selector.matches(tally.labels)]
+            self._looked_at = len(tallies)
+        return self._found

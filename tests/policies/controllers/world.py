@@ -17,10 +17,11 @@ from policies.controllers.actions import (
     SetStatus,
     UpdateWorkload,
 )
-from policies.controllers.view import Key, PodState, WorkloadState
+from policies.controllers.view import Key, PodState, Tally, WorkloadState
 from policies.objects.fields import ApiObject, group_kind, ref_of
 from policies.objects.node import Node
 from policies.objects.pod import Owner, Pod
+from policies.selectors import LabelSelector
 
 
 @dataclass
@@ -45,8 +46,13 @@ class World:
         every = [*self.pods.values(), *(self.gone if key[0] == "batch/Job" else ())]
         return sorted((p for p in every if _owned_by(p.pod, key)), key=lambda p: int(p.pod.uid))
 
-    def pods_in(self, namespace: str, /) -> Iterable[PodState]:
-        return [pod for (where, _), pod in self.pods.items() if where == namespace]
+    def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
+        wanted = selector()
+        for (where, _), pod in self.pods.items():
+            if where == state.key[1] and wanted is not None and wanted.matches(pod.pod.labels):
+                tally = Tally(pod.pod.labels)
+                tally.count(pod, 1)
+                yield tally
 
     def counts(self, key: Key, /) -> None:
         """Nobody keeps count."""
