@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -73,13 +72,15 @@ class UnschedulablePods(dict[Key, QueuedPodInfo]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rejected: Counter[str] = Counter()
+        self._rejected: dict[str, int] = {}
+        """Of how many pods each plugin has rejected; only those that have rejected any."""
         self._by: dict[Key, set[str]] = {}
 
     def __setitem__(self, key: Key, info: QueuedPodInfo) -> None:
         self._discount(key)
         self._by[key] = info.rejectors
-        self._rejected.update(info.rejectors or ("",))
+        for name in info.rejectors or ("",):
+            self._rejected[name] = self._rejected.get(name, 0) + 1
         super().__setitem__(key, info)
 
     def take(self, key: Key) -> QueuedPodInfo | None:
@@ -89,13 +90,15 @@ class UnschedulablePods(dict[Key, QueuedPodInfo]):
 
     def may_be_woken_by(self, plugins: AbstractSet[str]) -> bool:
         """Whether one of these plugins has rejected one of them, or one came back with an error."""
-        rejected = self._rejected
-        return rejected[""] > 0 or any(rejected[name] > 0 for name in plugins)
+        return bool(self._rejected) and ("" in self._rejected or not self._rejected.keys().isdisjoint(plugins))
 
     def _discount(self, key: Key) -> None:
         rejectors = self._by.pop(key, None)
         if rejectors is not None:
-            self._rejected.subtract(rejectors or ("",))
+            for name in rejectors or ("",):
+                self._rejected[name] -= 1
+                if not self._rejected[name]:
+                    del self._rejected[name]
 
 
 class PodHeap:
