@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 JOB: Final = "batch/Job"
 DAEMON_SET: Final = "apps/DaemonSet"
+_REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
 _SIZED: Final = ("apps/ReplicaSet", "apps/StatefulSet")
 FIRST_COLLECTION: Final = 5.7
 """When the collector of lost pods looks first, in seconds."""
@@ -67,9 +68,9 @@ class Gone(NamedTuple):
 
 
 class Arrive(NamedTuple):
-    """Somebody changes something: `change` stores it."""
+    """Somebody changes something: `change` stores it, and says what else than pods has changed."""
 
-    change: Callable[[], None]
+    change: Callable[[], list[Change]]
 
 
 Due = Change | Sync | Collect | Gone | Arrive
@@ -112,9 +113,10 @@ class ControllerManager:
         self._api.watchers.append(self._heard)
         self._put(*(Sync(key) for key in self._api.workloads if key[0] != BUDGET))
 
-    def set_budgets(self) -> None:
-        """Bring the status of every budget up to date, before anything happens."""
-        for key in self._api.budgets():
+    def set_statuses(self) -> None:
+        """Bring the status of every budget up to date, before anything happens, and note of StatefulSets and DaemonSets
+        which template their pods are of: one that is changed at once is rolled out."""
+        for key in [key for kind in (*_REVISED, BUDGET) for key in self._api.keys_of(kind)]:
             try:
                 actions = reconcile(self._view, key, self._api.seconds)
             except InvalidObject as error:
@@ -143,9 +145,21 @@ class ControllerManager:
             self._view.keep(owner, replace(state, gone=True))
 
     def arrive(self, change: Callable[[], None]) -> None:
-        """Somebody changes something, now or once what is being done is done."""
-        self._due.appendleft(Arrive(change))
+        """Somebody changes something: now, and it is looked at as soon as what is being done is done. In the world of
+        the recordings it is changed only then."""
+        if self._grows_only:
+            self._due.appendleft(Arrive(lambda: self._changes_of(change)))
+        else:
+            changes = self._changes_of(change)
+            place = next((place for place, due in enumerate(self._due) if not isinstance(due, Arrive)), len(self._due))
+            self._due.insert(place, Arrive(lambda: changes))
         self._task.wake()
+
+    def _changes_of(self, change: Callable[[], None]) -> list[Change]:
+        self._arriving = changes = list[Change]()
+        change()
+        self._arriving = None
+        return changes
 
     def _put(self, *due: Due) -> None:
         self._due.extend(due)
@@ -182,13 +196,9 @@ class ControllerManager:
         else:
             yield from self._workload_changed(due.old, due.new)
 
-    def _arrived(self, change: Callable[[], None]) -> Generator[float | None, None, None]:
+    def _arrived(self, change: Callable[[], list[Change]]) -> Generator[float | None, None, None]:
         """What arrives is looked at first; its consequences wait until it is a moment old."""
-        changes: list[Change] = []
-        self._arriving = changes
-        change()
-        self._arriving = None
-        for what in changes:
+        for what in change():
             yield from self._deal_with(what)
         yield from self._all_budgets()
         yield ARRIVAL

@@ -73,7 +73,7 @@ class Simulation:
         for pod in self.world.pods:
             self.api.load_pod(pod)
         self.timeline.events.clear()
-        self.controllers.set_budgets()
+        self.controllers.set_statuses()
 
     def _arrange_arrivals(self) -> None:
         time = -1.0

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from policies.controllers.view import Tally
+from policies.simulation.api_server import ApiServer
 from policies.simulation.scenario import read_scenario
 from policies.simulation.simulation import Simulation
 
@@ -60,6 +62,22 @@ def scenarios(draw: st.DrawFn) -> Obj:
     return {"nodes": nodes, "arrivals": coming, "horizonSeconds": 400, "quietSeconds": 100}
 
 
+def assert_tallies(api: ApiServer) -> None:
+    """What is kept count of is what there is."""
+    found: dict[tuple[str, int], Tally] = {}
+    for state in api.pods.values():
+        labels = state.pod.labels
+        found.setdefault((state.pod.namespace, id(labels)), Tally(labels)).count(state, 1)
+    kept = {(space, key): tally for space, by in api.tallies.items() for key, tally in by.items() if tally.pods}
+    assert kept.keys() == found.keys()
+    for key, tally in found.items():
+        have = kept[key]
+        assert (have.pods, have.healthy, have.owners) == (tally.pods, tally.healthy, tally.owners)
+    for workload in api.workloads.values():
+        if workload.controller is not None:
+            assert workload in api.owned(workload.controller)
+
+
 def run(case: Obj, seed: int | None) -> Simulation:
     """Run it, and look at every state on the way."""
     simulation = Simulation(read_scenario(case), None if seed is None else Random(seed))
@@ -72,6 +90,7 @@ def run(case: Obj, seed: int | None) -> Simulation:
         for info in snapshot.node_infos:
             assert info.milli_cpu <= info.node.allocatable.milli_cpu
             assert len(info.pods) <= info.node.allocatable.allowed_pod_number
+        assert_tallies(simulation.api)
 
     simulation.clock.advance = step  # type: ignore[method-assign]
     simulation.run()

@@ -153,3 +153,37 @@ def test_a_pod_that_goes_in_a_rollout_that_is_stuck_comes_again_of_the_new_revis
     made_again = simulation.api.pod("default", "db-0")
     assert made_again is not None
     assert made_again.spec.request.milli_cpu == cpu
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_what_is_changed_at_once_is_rolled_out(kind: str) -> None:
+    """As `whatif class` does it: the pods that are there are of the template before the change."""
+
+    def made(label: str) -> dict[str, Any]:
+        obj = daemons(label)
+        return obj if kind == "DaemonSet" else {**obj, "kind": kind, "spec": {**obj["spec"], "replicas": 1}}
+
+    cache = DumpCache()
+    name = {"DaemonSet": "d-n1", "StatefulSet": "d-0"}[kind]
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "d", "uid": "1", "controller": True}
+    ready = [{"type": "Ready", "status": "True"}]
+    pod = make_pod(name).labels(app="d").on("n1").metadata(ownerReferences=[owner]).status(conditions=ready).obj
+    for obj in (make_node("n1").obj, made("old"), pod):
+        cache.add(obj)
+    simulation = Simulation(world_of(cache, [Arrival(0.0, "update", made("new"))], until=100.0))
+    simulation.run()
+    events = [event.event for event in simulation.timeline.events if event.pod == f"default/{name}"]
+    assert events == ["deleted", "gone", "created", "scheduled"]
+    assert [state.pod.labels["version"] for state in simulation.api.pods.values()] == ["new"]
+
+
+def test_nodes_go_in_their_turn_whatever_controllers_are_at() -> None:
+    cache = DumpCache()
+    names = [f"n{number}" for number in range(5)]
+    for obj in (*(make_node(name).obj for name in names), daemons("new")):
+        cache.add(obj)
+    lost = [Arrival(0.0, "lost", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}) for name in names]
+    simulation = Simulation(world_of(cache, lost, until=1.0))
+    simulation.run()
+    gone = {event.node: round(event.t, 4) for event in simulation.timeline.events if event.event == "nodeRemoved"}
+    assert gone == {name: round(0.001 * place, 4) for place, name in enumerate(names)}
