@@ -41,7 +41,7 @@ type scenario struct {
 	workloads []apiObject
 }
 
-// arrival is somebody's change; `op`: create, update or delete.
+// arrival is somebody's change; `op`: create, update, delete, or of a node drain.
 type arrival struct {
 	At     float64         `json:"at"`
 	Op     string          `json:"op"`
@@ -77,6 +77,10 @@ func parseScenario(line []byte) (*scenario, error) {
 		}
 		switch s.Arrivals[i].Op {
 		case "create", "update", "delete":
+		case "drain":
+			if _, ok := s.Arrivals[i].object.(*v1.Node); !ok {
+				return s, fmt.Errorf("not a scenario: only nodes are drained")
+			}
 		default:
 			return s, fmt.Errorf("not a scenario: op %q of an arrival", s.Arrivals[i].Op)
 		}

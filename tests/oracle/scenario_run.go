@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -186,6 +187,13 @@ func (w *world) makeRevisions() error {
 
 // load stores what is there at time 0.
 func (w *world) load() {
+	w.store.classes = map[string]*schedulingv1.PriorityClass{}
+	for _, class := range w.scenario.PriorityClasses {
+		w.store.classes[class.Name] = class
+		if class.GlobalDefault {
+			w.store.classes[""] = class
+		}
+	}
 	w.store.load(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceDefault}})
 	for _, namespace := range w.scenario.Namespaces {
 		if namespace.Name != metav1.NamespaceDefault {
@@ -314,6 +322,10 @@ func (w *world) waitForTheEnd() {
 			break
 		}
 		sleepUntil(last)
+		if a.Op == "drain" {
+			w.drain(a.object.GetName())
+			continue
+		}
 		if removed := w.store.arrive(a); removed != nil {
 			w.goes(func() { w.collect(removed) })
 		}

@@ -13,6 +13,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -51,6 +52,7 @@ type store struct {
 	ended    map[types.UID]bool
 	ending   int
 	names    map[string]int
+	classes  map[string]*schedulingv1.PriorityClass // the default one is that of pods without a name, too
 }
 
 // watcher is who watches; `unfinished`: pods that have ended are none to it.
@@ -172,6 +174,9 @@ func (s *store) Create(gvr schema.GroupVersionResource, given runtime.Object, ns
 	object.SetCreationTimestamp(metav1.Time{Time: time.Now().Truncate(time.Second)})
 	object.SetGeneration(1)
 	if pod, ok := object.(*v1.Pod); ok {
+		if err := s.admit(pod); err != nil {
+			return err
+		}
 		pod.Status = v1.PodStatus{Phase: v1.PodPending}
 		s.timeline.add(happening{Event: "created", Pod: keyOf(pod).String()})
 	}

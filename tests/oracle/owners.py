@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""Put what `forewarn whatif` is asked into scenarios, and compare its answers with those of Kubernetes' own code.
+
+owners.py [--events node,zone,drain,class,scale] [--count 500] [--seed 1] [--first 0]
+
+Each case is a random cluster with one event at time 0: a node or zone is lost, a node drained, a PriorityClass changed
+and what uses it restarted, a workload scaled. `whatif` is given it as a dump, `oracle scenarios` as a scenario. They
+agree where the same pods are pushed out and the same pods wait in the end. Where ties and races decide, two runs of
+either need not agree: on a disagreement both are asked for several runs, all but one diced for, and `one of several`
+is said where some run of one is a run of the other. Ends with 1 where there is a disagreement.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from policies.objects.fields import group_kind
+from policies.simulation.api_server import EPOCH
+from policies.simulation.dump import QUIET, DumpCache, world_of
+from policies.simulation.outcomes import explore
+from policies.simulation.scenario import Arrival, World
+from policies.simulation.simulation import Simulation
+from policies.whatif import questions
+from policies.whatif.class_change import Change, apply_change, restarts
+from policies.whatif.comparison import ask
+from policies.whatif.questions import Question
+from tests.oracle.compare_scenarios import SEVERAL, differences, with_plain_names
+from tests.oracle.generator.dice import Dice, Obj
+from tests.oracle.generator.scenarios import KINDS, Scenario, ScenarioKind, name_of
+from tests.policies.simulation.comparing import judge
+
+TOP = Path(__file__).resolve().parents[2]
+AGAIN: Final = 40
+"""Runs of a case on which they disagree."""
+BY_WORKLOAD: Final = f"{SEVERAL}, by workload"
+"""Runs in which as many pods of each workload were pushed out and wait, but not those of the same names: upstream goes
+through lost pods in the order of a Go map, of which there are more than anybody runs."""
+HORIZON: Final = 3600.0
+EVENTS: Final = ("node", "zone", "drain", "class", "scale")
+SHAPES: Final = (
+    "simple",
+    "deployments",
+    "stateful",
+    "jobs",
+    "daemons",
+    "budgets",
+    "never",
+    "slow",
+    "topology",
+    "apart",
+)
+"""Kinds of clusters, as `generate.py --scenarios` has them; what arrives there does not come here."""
+READY: Final = [{"type": "Ready", "status": "True"}]
+Outcome = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """A case: `scenario` for the oracle, and the same question to forewarn."""
+
+    scenario: Obj
+    question: Question
+    world: World
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", default=",".join(EVENTS), help="of these (default all)")
+    parser.add_argument("--count", type=int, default=500, help="clusters for each event (default 500)")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first cluster (default 0)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--oracle", type=Path, default=TOP / ".cache" / "oracle")
+    parser.add_argument("--show", type=int, default=10, help="disagreements of an event to tell of (default 10)")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.events.split(",")) - set(EVENTS):
+        parser.error(f"unknown events: {', '.join(sorted(unknown))} (there are {', '.join(EVENTS)})")
+    wrong = 0
+    for event in options.events.split(","):
+        tally = compare(event, options)
+        wrong += tally["do not"] + tally["not answered by the oracle"]
+        print(f"{event} (seed {options.seed}): {', '.join(f'{count} {what}' for what, count in sorted(tally.items()))}")
+    return 1 if wrong else 0
+
+
+def compare(event: str, options: argparse.Namespace) -> Counter[str]:
+    """How many clusters came to what."""
+    tally, shown = Counter[str](), 0
+    cases = [make_case(options.seed, number, event) for number in range(options.first, options.first + options.count)]
+    for case, answer in zip(cases, ask_oracle(options.oracle, [case.scenario for case in cases], 1), strict=True):
+        if "error" in answer:
+            tally["not answered by the oracle"] += 1
+            print(f"{case.scenario['id']}: {answer['error'][:300]}")
+            continue
+        verdict, lines = verdict_on(case, answer, options.oracle)
+        tally[verdict] += 1
+        if verdict == "do not" and shown < options.show:
+            shown += 1
+            print(f"{case.scenario['id']} ({case.scenario['category']}): {case.question.title}")
+            print("".join(f"   {line}\n" for line in lines), end="", flush=True)
+    return tally
+
+
+def verdict_on(case: Asked, answer: Obj, oracle: Path) -> tuple[str, list[str]]:
+    """What it is counted as, and how it differs from the oracle's run of fixed latencies."""
+    answered = ask(case.question, case.world)
+    ours = with_plain_names(answered.simulation.outcome())
+    theirs = [with_plain_names(each) for each in answer["outcomes"]]
+    assert Counter(push.victim for push in answered.pushes) == Counter(victims_of(answered.simulation.outcome()))
+    if end_of(ours) in map(end_of, theirs):
+        whole = not judge({"outcomes": theirs}, ours)[0]
+        return ("agree, every event in its place" if whole else "agree"), []
+    several = [with_plain_names(each) for each in next(ask_oracle(oracle, [case.scenario], AGAIN))["outcomes"]]
+    own = [ours, *(with_plain_names(each.to_dict()) for each in explore(partial(Simulation, case.world), AGAIN))]
+    for verdict, end in ((SEVERAL, end_of), (BY_WORKLOAD, by_workload)):
+        if {end(each) for each in several} & {end(each) for each in own}:
+            return verdict, []
+    told = [
+        f"{what}: {one} instead of {other}"
+        for what, one, other in zip(("pushed out", "waiting in the end"), end_of(ours), end_of(theirs[0]), strict=True)
+        if one != other
+    ]
+    return "do not", [*told, *differences(theirs[0], ours, "final")]
+
+
+def end_of(outcome: Outcome) -> tuple[tuple[str, ...], ...]:
+    """(who was pushed out, who waits in the end)."""
+    waiting = (pod for pod, state in outcome["final"].items() if not state["node"])
+    return tuple(sorted(victims_of(outcome))), tuple(sorted(waiting))
+
+
+def by_workload(outcome: Outcome) -> tuple[tuple[str, ...], ...]:
+    """The same of workloads: how many of their pods."""
+    victims, waiting = end_of(outcome)
+    return tuple(sorted(map(_workload_of, victims))), tuple(sorted(map(_workload_of, waiting)))
+
+
+def _workload_of(pod: str) -> str:
+    return pod.split("-")[0]
+
+
+def victims_of(outcome: Outcome) -> list[str]:
+    """A pod that two others evict at once is one victim: it is told again only where it has come back meanwhile."""
+    found, ending = [], set[str]()
+    for event in outcome["timeline"]:
+        pod = event.get("pod", "")
+        if event["event"] == "preempted":
+            if pod not in ending:
+                found.append(pod)
+            ending.add(pod)
+        elif event["event"] == "gone":
+            ending.discard(pod)
+    return found
+
+
+def ask_oracle(oracle: Path, scenarios: list[Obj], runs: int) -> Iterator[Obj]:
+    """Its answers, in order."""
+    command = [str(oracle), "scenarios", "--runs", str(runs)]
+    text = "".join(json.dumps(scenario, separators=(",", ":")) + "\n" for scenario in scenarios)
+    environment = {**os.environ, "GOMAXPROCS": "1"}
+    told = subprocess.run(command, input=text, capture_output=True, text=True, env=environment)
+    answers = [json.loads(line) for line in told.stdout.splitlines()]
+    if told.returncode not in (0, 1) or len(answers) != len(scenarios):
+        sys.exit(f"{oracle.name} ended with {told.returncode} after {len(answers)} cases:\n{told.stderr[-2000:]}")
+    yield from answers
+
+
+# Cases
+
+
+def make_case(seed: int, number: int, event: str) -> Asked:
+    """One case; the same seed, number and event always give the same one."""
+    shape = SHAPES[number % len(SHAPES)]
+    dice = Dice(f"{seed}/{number}/{event}")
+    while True:
+        made = Scenario(dice, with_rollouts(KINDS[shape]) if event in ("class", "scale") else KINDS[shape])
+        made.fill()
+        if made.pods and (event not in ("class", "scale") or sized(made)):
+            break
+    classes = Classes(dice)
+    for obj in (*made.workloads, *made.pods):
+        classes.give(obj)
+    cache = DumpCache()
+    for obj in (*made.nodes, *classes.objects, *made.workloads, *map(running, made.pods), *made.pdbs):
+        cache.add(obj)
+    question, arrivals = ASKED[event](cache, made, classes, dice)
+    world = world_of(cache, question.arrivals, until=HORIZON)._replace(epoch=EPOCH)
+    objects = {name_of(pod): pod for pod in made.pods}
+    # Its annotations say how long a pod takes to end.
+    world = world._replace(pods=[replace(state, template=objects[state.pod.name]) for state in world.pods])
+    case = made.to_case(f"{event}-{seed}-{number}", shape)
+    order = {state.key: place for place, state in enumerate(world.workloads)}
+    case["workloads"].sort(key=lambda obj: order[group_kind(obj), "default", name_of(obj)])
+    case["pods"].sort(key=lambda obj: (obj["status"]["startTime"], name_of(obj)))
+    stored = sorted(cache.snapshot().priority_classes.values(), key=lambda each: each.name)
+    case["priorityClasses"] = [each.to_api() for each in stored]
+    case |= {"arrivals": arrivals, "horizonSeconds": int(HORIZON), "quietSeconds": int(QUIET)}
+    return Asked(case, question, world)
+
+
+def with_rollouts(kind: ScenarioKind) -> ScenarioKind:
+    """The same with more that can be scaled and restarted."""
+    more = {"Deployment": 4, "StatefulSet": 3}
+    return ScenarioKind(
+        {**kind.workloads, **more},
+        kind.arrivals,
+        kind.oddities,
+        kind.nodes,
+        kind.arriving,
+        kind.budgets,
+        kind.slow,
+        kind.close,
+    )
+
+
+def sized(made: Scenario) -> list[Obj]:
+    """What can be scaled and restarted."""
+    return [w for w in made.workloads if w["kind"] in ("Deployment", "StatefulSet") and w["spec"]["replicas"]]
+
+
+def running(pod: Obj) -> Obj:
+    """As a dump has it."""
+    return {**pod, "status": {**pod["status"], "conditions": READY}}
+
+
+class Classes:
+    """PriorityClasses for the priorities that a cluster has: templates name them, pods have their numbers too."""
+
+    def __init__(self, dice: Dice) -> None:
+        self._dice = dice
+        self._named: dict[tuple[int, str], str] = {}
+        self._bare = {f"w{number}" for number in range(1, 15) if dice.chance(0.15)}
+        """Workloads without a class."""
+
+    def give(self, obj: Obj) -> None:
+        """Name classes in a workload or pod, which keeps its rank."""
+        spec = obj["spec"].get("template", obj)["spec"] if obj["kind"] != "Pod" else obj["spec"]
+        policy = spec.pop("preemptionPolicy", "PreemptLowerPriority")
+        bare = obj["metadata"]["labels"]["app"] in self._bare and policy != "Never"
+        if "priority" not in spec:
+            return
+        value = spec.pop("priority")
+        if bare:
+            value = 0
+        else:
+            spec["priorityClassName"] = self._named.setdefault((value, policy), f"c{value}-{policy.lower()}")
+        if obj["kind"] == "Pod":
+            spec |= {"priority": value, "preemptionPolicy": policy}
+
+    @property
+    def objects(self) -> list[Obj]:
+        """As they are stored."""
+        return [
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+                "preemptionPolicy": policy,
+            }
+            for (value, policy), name in sorted(self._named.items())
+        ]
+
+
+Made = tuple[Question, list[Obj]]
+
+
+def _node(cache: DumpCache, made: Scenario, _: Classes, dice: Dice) -> Made:
+    question = questions.nodes_lost(cache.snapshot(), [name_of(dice.pick(made.nodes))])
+    return question, _deleted(question)
+
+
+def _zone(cache: DumpCache, made: Scenario, _: Classes, dice: Dice) -> Made:
+    zone = dice.pick(made.nodes)["metadata"]["labels"][questions.ZONE]
+    question = questions.zone_lost(cache.snapshot(), zone)
+    return question, _deleted(question)
+
+
+def _deleted(question: Question) -> list[Obj]:
+    return [{"at": 0.0, "op": "delete", "object": arrival.object} for arrival in question.arrivals]
+
+
+def _drain(cache: DumpCache, made: Scenario, _: Classes, dice: Dice) -> Made:
+    question = questions.drained(cache.snapshot(), [name_of(dice.pick(made.nodes))])
+    return question, [{"at": 0.0, "op": "drain", "object": arrival.object} for arrival in question.arrivals]
+
+
+def _scale(cache: DumpCache, made: Scenario, _: Classes, dice: Dice) -> Made:
+    workload = dice.pick(sized(made))
+    count = dice.pick((0, 1, workload["spec"]["replicas"] + dice.number(1, 6), 2 * workload["spec"]["replicas"]))
+    name = f"{workload['kind'].lower()}/{name_of(workload)}"
+    question = questions.scaled(cache.snapshot(), name, count, "default")
+    changed = {**workload, "spec": {**workload["spec"], "replicas": count}}
+    return question, [{"at": 0.0, "op": "update", "object": changed}]
+
+
+def _class(cache: DumpCache, made: Scenario, classes: Classes, dice: Dice) -> Made:
+    """What rolls out is restarted with its class changed, as `whatif class` does it."""
+    named = [w["spec"]["template"]["spec"].get("priorityClassName") for w in sized(made)]
+    known = [each["metadata"]["name"] for each in classes.objects]
+    name = dice.pick([each for each in named if each] or known or ["new"])
+    value = 10 * dice.number(1, 160)
+    changes: dict[str, Callable[[], Change]] = {
+        "value": lambda: Change(name, value=value),
+        "default": lambda: Change(name, default=True, value=None if name in known else value),
+        "policy": lambda: Change(name, policy="Never", value=None if name in known else value),
+    }
+    change = apply_change(cache, changes[dice.weighted({"value": 6, "default": 2, "policy": 2})]())
+    found: list[Arrival] = restarts(change)
+    told = [{"at": 0.0, "op": "update", "object": arrival.object} for arrival in found]
+    return Question(f"class {name} changed, {len(found)} restarted", found), told
+
+
+ASKED: dict[str, Callable[[DumpCache, Scenario, Classes, Dice], Made]] = {
+    "node": _node,
+    "zone": _zone,
+    "drain": _drain,
+    "class": _class,
+    "scale": _scale,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
