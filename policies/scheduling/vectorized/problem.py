@@ -163,18 +163,20 @@ _NOBODY: Final = Nominated(np.zeros((3, 0), np.int64), {}, {})
 
 
 class Nominations(NamedTuple):
-    """The nominated pods of one table of them, and its parts, of which most stay as they are from table to table."""
+    """The nominated pods of one table of them, and its parts, of which most stay as they are from table to table.
+    `filled`: the parts with pods."""
 
     table: object
     nodes: object
     shards: tuple[Mapping[str, tuple[Pod, ...]], ...]
     parts: list[Nominated]
+    filled: list[Nominated]
     columns: NDArray[np.int64]
 
     def place(self, identity: str) -> int | None:
         """Where a pod is in the columns; None where it is not nominated."""
         before = 0
-        for part in self.parts:
+        for part in self.filled:
             if identity in part.places:
                 return before + part.places[identity]
             before += part.columns.shape[1]
@@ -210,8 +212,9 @@ def _nominations(
         before = known.parts[number] if known is not None and same else _NOBODY
         unchanged = known is not None and same and known.shards[number] is shard
         parts.append(before if unchanged else _part(snapshot, matrix, shard, before))
-    filled = [part.columns for part in parts if part.places] or [_NOBODY.columns]
-    return Nominations(snapshot.objects.nominated, nodes, shards, parts, np.concatenate(filled, axis=1))
+    filled = [part for part in parts if part.places]
+    columns = np.concatenate([part.columns for part in filled or [_NOBODY]], axis=1)
+    return Nominations(snapshot.objects.nominated, nodes, shards, parts, filled, columns)
 
 
 def _part(snapshot: Snapshot, matrix: PodMatrix, shard: Mapping[str, tuple[Pod, ...]], known: Nominated) -> Nominated:
