@@ -13,7 +13,6 @@ from policies.kinds import DAEMON_SET
 from policies.kubelet.pods import SYSTEM_CRITICAL
 from policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
 from policies.simulation.simulation import Simulation
-from policies.whatif.comparison import ask
 from policies.whatif.node_bands import zone_of
 from policies.whatif.occupancy import Occupancy
 from policies.whatif.questions import nodes_lost, zone_lost
@@ -77,11 +76,13 @@ class Risks(NamedTuple):
 
 
 def risks(
-    cluster: ClusterSnapshot, world: World, most: int, step: Callable[[Sequence[Question]], Iterator[Question]]
+    cluster: ClusterSnapshot,
+    world: World,
+    most: int,
+    lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, int]]],
 ) -> Risks:
     """`world`: of this cluster, without arrivals; `most`: zones, and nodes, whose loss is simulated, those with most
-    pods first; `step` hands the questions on, and may tell how far it is. Raises ValueError where that takes too
-    long."""
+    pods first; `lose` says of each question in turn which workloads then lack how many replicas."""
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
     stays: dict[str, list[Stay]] = {}
     for stay in occupancy.stays:
@@ -89,7 +90,7 @@ def risks(
     pods = Counter(stay.node for stay in occupancy.stays)
     names = sorted(occupancy.nodes, key=lambda name: (-pods[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
-    losses = _losses(cluster, world, zones[:most], names[:most], step)
+    losses = _losses(cluster, world, zones[:most], names[:most], lose)
     rooms, lowest, classes = _Rooms(occupancy), _lowest(cluster), _that_preempt(cluster)
     found = [_risk(name, each, classes, rooms, losses.get(name, ()), lowest) for name, each in stays.items()]
     found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
@@ -101,18 +102,17 @@ def _losses(
     world: World,
     zones: Sequence[str],
     names: Sequence[str],
-    step: Callable[[Sequence[Question]], Iterator[Question]],
+    lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, int]]],
 ) -> dict[str, list[Loss]]:
     """Workload -> the losses that it does not survive. A DaemonSet loses a pod with each node, which is no loss."""
     daemon_sets = {f"{namespace}/{name}" for kind, namespace, name in cluster.workloads if kind == DAEMON_SET}
     asked = [zone_lost(cluster, zone) for zone in zones] + [nodes_lost(cluster, [name]) for name in names]
     told = [f"zone {zone}" for zone in zones] + [f"node {name}" for name in names]
     found: dict[str, list[Loss]] = {}
-    for what, question in zip(told, step(asked), strict=True):
-        answer = ask(question, world._replace(arrivals=question.arrivals))
-        for standing in answer.standings:
-            if standing.lost and standing.workload not in daemon_sets:
-                found.setdefault(standing.workload, []).append(Loss(what, standing.lost))
+    for what, lost in zip(told, lose(world, asked), strict=True):
+        for workload, replicas in lost.items():
+            if workload not in daemon_sets:
+                found.setdefault(workload, []).append(Loss(what, replicas))
     return found
 
 

@@ -15,9 +15,10 @@ from policies.sources import load_cluster
 from policies.terminal import clean, columns, painter, progress, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.releases import Release
+    from policies.simulation.scenario import World
     from policies.whatif.questions import Question
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -56,8 +57,10 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     return FOUND if options.fail_on == "loss" and any(risk.losses for risk in wanted) else OK
 
 
-def _watched(asked: Sequence[Question]) -> Iterator[Question]:
-    return progress(asked, len(asked), "losses", sys.stderr)
+def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, int]]:
+    from policies.commands.losses import lost_replicas
+
+    return progress(lost_replicas(world, asked), len(asked), "losses", sys.stderr)
 
 
 def _most(text: str) -> int:

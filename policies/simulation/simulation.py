@@ -81,6 +81,12 @@ class Simulation:
             time = arrival.at if arrival.at > time else time + _APART
             self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)))
 
+    def expect(self, arrivals: Sequence[Arrival]) -> None:
+        """What arrives, of a simulation that was made without and has not run: it may be made once, and copied by
+        forking."""
+        self.world, self._arrivals = self.world._replace(arrivals=arrivals), len(arrivals)
+        self._arrange_arrivals()
+
     def _arrive(self, arrival: Arrival) -> None:
         self._arrivals -= 1
         arrive(self.clock, self.api, self._latencies, self.world.admission, arrival)

@@ -136,6 +136,19 @@ def ask(
     )
 
 
+class Losses:
+    """How many replicas fewer run than did in this simulation, which has not run yet."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._before = {name: count.running for name, count in _standing(simulation).items()}
+
+    def of(self, simulation: Simulation) -> dict[str, int]:
+        """Workload -> how many fewer, of one of the same cluster, which has run; those that have lost some."""
+        after = _standing(simulation)
+        left = {name: after[name].running if name in after else 0 for name in self._before}
+        return {name: count - left[name] for name, count in sorted(self._before.items()) if count > left[name]}
+
+
 class _Count:
     """Of a workload's pods."""
 

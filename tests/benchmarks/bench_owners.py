@@ -1,6 +1,6 @@
 """How long audit, headroom and whatif take on a large cluster: 600 Deployments that fill its nodes.
 
-python -m tests.benchmarks.bench_owners [--nodes 5000] [audit|headroom|node|zone ...]
+python -m tests.benchmarks.bench_owners [--nodes 5000] [--losses 100] [audit|headroom|node|zone|losses ...]
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from policies.audit import audit, stored_objects
+from policies.commands.losses import lost_replicas
 from policies.config import Config
 from policies.headroom import headroom
 from policies.simulation.dump import DumpCache, world_of
@@ -56,6 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("what", nargs="*", default=["audit", "headroom", "node"])
     parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--losses", type=int, default=100, help="how many nodes are lost, each alone")
     options = parser.parse_args()
     started = time.process_time()
     cache = filled(options.nodes)
@@ -74,9 +76,20 @@ def main() -> None:
         answer = ask(question, world_of(cache, question.arrivals, until=3600.0))
         return f"{question.title}; pushed out {len(answer.pushes)}, settled after {answer.summary.settled_at:.0f} s"
 
+    def lose() -> str:
+        names = [f"n{number:05}" for number in range(options.losses)]
+        asked = [questions.nodes_lost(cluster, [name]) for name in names]
+        began = time.monotonic()
+        found = list(lost_replicas(world_of(cache, [], until=3600.0), asked))
+        took = time.monotonic() - began
+        return (
+            f"{len(found)} nodes lost, each alone, in {took:.0f} s by the clock; {sum(map(bool, found))} not survived"
+        )
+
     asked: dict[str, Callable[[], str]] = {
         "audit": audited,
         "headroom": room,
+        "losses": lose,
         "node": lambda: what_if(questions.nodes_lost(cluster, ["n00001"])),
         "zone": lambda: what_if(questions.zone_lost(cluster, "a")),
     }
