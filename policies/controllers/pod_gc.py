@@ -22,8 +22,9 @@ def collect(
 ) -> tuple[list[DeletePod], Mapping[str, float]]:
     """One round: (the pods that are removed by force, the quarantine for the next round).
 
-    `pods`: all that there are, in order of creation; `quarantine`: missing node -> when it may be taken for gone:
-    the round must come later than that, so that it is the third one after the one that first missed the node.
+    `pods`: all that there are, in order of creation, or those of them without a node or on one that is not there.
+    `quarantine`: missing node -> when it may be taken for gone: the round must come later than that, so that it is the
+    third one after the one that first missed the node.
     Source: `gcOrphaned`, `discoverDeletedNodes`, `gcUnscheduledTerminating`.
     """
     existing = frozenset(nodes)

@@ -6,6 +6,7 @@ Source: kubernetes `pkg/registry/core/pod` (storage.go: `setPodNodeAndMetadata`;
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -55,6 +56,11 @@ class ApiServer:
         self.clock, self.timeline, self.epoch = clock, timeline, epoch
         self.pods: dict[PodKey, PodState] = {}
         self.stored: dict[str, Stored] = {}
+        self._places: dict[PodKey, int] = {}
+        """In the order of creation."""
+        self._numbers = count()
+        self._never_bound: set[PodKey] = set()
+        """Pods that were told to end when all began, and had no node."""
         self.by_controller: dict[Key, dict[PodKey, PodState]] = {}
         self.counts: dict[Key, PodCounts] = {}
         """Of the pods of each controller."""
@@ -112,6 +118,8 @@ class ApiServer:
         if not state.pod.uid:
             state = replace(state, pod=replace(state.pod, uid=f"{self._uids:08d}"))
         self._put(None, state)
+        if state.terminating and not state.pod.node_name:
+            self._never_bound.add((state.pod.namespace, state.pod.name))
 
     def bind(self, pod: Pod, node: str) -> bool:
         """Bind a pod; its kubelet has it run at once. False where it is gone, bound, or about to end."""
@@ -204,11 +212,14 @@ class ApiServer:
         if old is not None:  # which may have been given its end meanwhile
             self._count(self.pods.get((old.pod.namespace, old.pod.name)), -1)
         if new is not None:
+            if old is None:
+                self._places[new.pod.namespace, new.pod.name] = next(self._numbers)
             for table in self._tables_of(new.pod):
                 table[new.pod.namespace, new.pod.name] = new
         elif old is not None:
             for table in self._tables_of(old.pod):
                 table.pop((old.pod.namespace, old.pod.name), None)
+            self._places.pop((old.pod.namespace, old.pod.name), None)
         self._count(new, 1)
         self._tell("Pod", old, new)
 
@@ -233,6 +244,12 @@ class ApiServer:
         if owner is not None:
             tables.append(self.by_controller.setdefault(owner, {}))
         return tables
+
+    def strays(self) -> list[PodState]:
+        """The pods on nodes that are not there, and those that ended without one, in the order of creation."""
+        lost = (pods.keys() for node, pods in self.by_node.items() if node not in self.nodes)
+        keys = {key for key in self._never_bound if key in self.pods}.union(*lost)
+        return [self.pods[key] for key in sorted(keys, key=self._places.__getitem__)]
 
     # Nodes, workloads and budgets
 

@@ -393,13 +393,13 @@ class ControllerManager:
         self._clock.at(time, partial(self._put_timer, Collect()))
 
     def _collect_lost_pods(self) -> Generator[float | None, None, None]:
-        pods = list(self._api.pods.values())
+        pods = self._api.strays()
         deletes, self._quarantine = collect(pods, self._api.nodes, self._quarantine, self._api.seconds)
         for action in sorted(deletes, key=lambda action: self._view.lot(action.name)):
             if not self._grows_only:  # its phase comes first. Source: `markFailedAndDeletePod`
                 yield self._latencies.write("patch", f"{action.namespace}/{action.name}")
             yield from self._delete(action.namespace, action.name, force=True, message="pod garbage collector")
-        if self._quarantine or any(s.pod.node_name and s.pod.node_name not in self._api.nodes for s in pods):
+        if self._quarantine or any(state.pod.node_name for state in pods):
             self._arrange_collection()
         else:
             self._collects = False

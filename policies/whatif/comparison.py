@@ -14,6 +14,7 @@ from policies.whatif.questions import left_on
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from policies.controllers.view import PodState
     from policies.simulation.scenario import World
     from policies.simulation.summary import Summary
     from policies.simulation.timeline import Origin
@@ -140,13 +141,29 @@ class Losses:
     """How many replicas fewer run than did in this simulation, which has not run yet."""
 
     def __init__(self, simulation: Simulation) -> None:
-        self._before = {name: count.running for name, count in _standing(simulation).items()}
+        origins = simulation.timeline.origins
+        running = (state.pod.key for state in simulation.api.pods.values() if _runs(state, simulation))
+        self._groups = {name: origins[name].group for name in running}
 
     def of(self, simulation: Simulation) -> dict[str, int]:
         """Workload -> how many fewer, of one of the same cluster, which has run; those that have lost some."""
-        after = _standing(simulation)
-        left = {name: after[name].running if name in after else 0 for name in self._before}
-        return {name: count - left[name] for name, count in sorted(self._before.items()) if count > left[name]}
+        api, origins = simulation.api, simulation.timeline.origins
+        touched = {event.pod for event in simulation.timeline.events if event.pod}
+        touched.update(state.pod.key for state in api.strays())
+        lost: Counter[str] = Counter()
+        for name in touched:
+            if name in self._groups:
+                lost[self._groups[name]] += 1
+            namespace, _, own = name.partition("/")
+            state = api.pods.get((namespace, own))
+            if state is not None and _runs(state, simulation):
+                lost[origins[name].group] -= 1
+        return {name: count for name, count in sorted(lost.items()) if count > 0}
+
+
+def _runs(state: PodState, simulation: Simulation) -> bool:
+    there = not state.terminating and not state.pod.terminal
+    return there and state.pod.node_name in simulation.api.nodes
 
 
 class _Count:

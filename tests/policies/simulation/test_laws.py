@@ -73,6 +73,8 @@ def assert_tallies(api: ApiServer) -> None:
     for key, tally in found.items():
         have = kept[key]
         assert (have.pods, have.healthy, have.owners) == (tally.pods, tally.healthy, tally.owners)
+    lost = [s for s in api.pods.values() if s.pod.node_name and s.pod.node_name not in api.nodes]
+    assert api.strays() == lost, "in the order of creation"
     for workload in api.workloads.values():
         if workload.controller is not None:
             assert workload in api.owned(workload.controller)
