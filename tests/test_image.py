@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from fnmatch import fnmatch
-from importlib.metadata import requires
+from importlib.metadata import requires, version
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -96,8 +97,8 @@ def test_it_runs_as_the_manifests_let_it() -> None:
 
 def test_the_versions_are_those_of_the_constraints_each_with_its_hashes() -> None:
     pinned = pins("constraints.txt")
-    for name, (version, hashes) in locked().items():
-        assert version == str(pinned[name]), name
+    for name, (locked_at, hashes) in locked().items():
+        assert locked_at == str(pinned[name]), name
         assert hashes
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", digest) for digest in hashes)
 
@@ -105,6 +106,9 @@ def test_the_versions_are_those_of_the_constraints_each_with_its_hashes() -> Non
 def test_nothing_that_forewarn_needs_is_missing() -> None:
     """And what these need, by their metadata as they are installed here."""
     have, waiting = locked(), [*RUNTIME]
+    others = [wanted.name for wanted in RUNTIME if version(wanted.name) != have[canonicalize_name(wanted.name)][0]]
+    if others:
+        pytest.skip(f"other versions than the image's are installed: {', '.join(others)}")
     needed: set[str] = set()
     while waiting:
         wanted = waiting.pop()

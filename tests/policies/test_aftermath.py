@@ -217,7 +217,7 @@ def test_the_warning_has_it_and_loses_names_before_it() -> None:
     (warning,) = [text for text in told if "would preempt" in text]
     assert len(warning) <= 256
     assert "Victims: default/a-pod-with" in warning
-    assert "… Their replacements would stay pending. They have up to 30 seconds to end. Fix: ask for less" in warning
+    assert "-0… Their replacements would stay pending. Fix: ask for less" in warning
 
 
 def test_a_hostile_template_does_not_make_it_late() -> None:

@@ -54,7 +54,7 @@ def test_a_comment_at_the_head_of_a_document_is_about_all_of_it(
 
 def test_a_comment_says_where_it_stands() -> None:
     (comment,) = comments_of(b"a: 1\nb: 2 # forewarn: t  ", "f.yaml")
-    assert comment == Comment("t", Location("f.yaml", 2, 6, 21), 2, 2)
+    assert comment == Comment("t", Location("f.yaml", 2, 6, 19), 2, 2)
 
 
 def test_of_very_many_comments_so_many_are_read() -> None:
