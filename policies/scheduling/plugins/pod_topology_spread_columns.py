@@ -66,7 +66,7 @@ def _spread_constraint(
 
 
 def matching_kinds(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> NDArray[np.int64]:
-    """Of every kind whether its pods count for the defaults of a pod that spreads by its controller's selector."""
+    """[kind]: 1 where its pods count for the defaults of a pod that spreads by its controller's selector."""
 
     def counted(other: Pod) -> int:
         return other.namespace == pod.namespace and not other.terminating and constraint.matches(other.labels)
@@ -75,7 +75,7 @@ def matching_kinds(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMa
 
 
 def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
-    """The nodes that a constraint looks at."""
+    """[node]: whether a constraint looks at it."""
     return _included(constraint, pod, matrix)
 
 

@@ -66,7 +66,7 @@ class MatchingBudgets:
     def of_kinds(
         self, kinds: NDArray[np.intp], budgets: Mapping[str, Sequence[PodDisruptionBudget]]
     ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """(how many budgets match each of these kinds, their numbers, kind after kind). Raises CutShort."""
+        """([place in `kinds`]: how many budgets match, their numbers, kind after kind). Raises CutShort."""
         self._learn(budgets)
         work = meter()
         found = list(map(self._of_kind.get, kinds.tolist()))
@@ -86,12 +86,12 @@ class MatchingBudgets:
 
     @property
     def allowed(self) -> NDArray[np.int64]:
-        """By number, how many disruptions a budget allows. Not to be changed; as of the last `of_kinds`."""
+        """[number of a budget]: how many disruptions a budget allows. Not to be changed; as of the last `of_kinds`."""
         return self._allowed[: self._count]
 
     @property
     def names_pods(self) -> NDArray[np.bool_]:
-        """By number, whether a budget has pods that were disrupted already, by name."""
+        """[number of a budget]: whether it has pods that were disrupted already, by name."""
         return self._names_pods[: self._count]
 
     def _learn(self, budgets: Mapping[str, Sequence[PodDisruptionBudget]]) -> None:
@@ -197,7 +197,7 @@ def changed_budgets(
 
 
 def matching_kinds(matrix: PodMatrix, budget: PodDisruptionBudget) -> NDArray[np.int64]:
-    """1 for every kind of pods that a budget counts."""
+    """[kind]: 1 where a budget counts its pods."""
     key = budget.namespace, id(budget.selector)
     found = matrix.budgets.pop(key, None)
     if found is None:

@@ -61,13 +61,13 @@ class EquivalenceClasses:
         self.members.clear()
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
-        """What a pod of each kind occupies of a resource (`pods`: 1), in the units of the columns."""
+        """[kind]: what a pod of it occupies of a resource (`pods`: 1), in the units of the columns."""
         if resource not in self._amounts:
             self._amounts[resource] = PerClass(self, _amount_of(resource, self._semantics))
         return self._amounts[resource].values()
 
     def non_zero(self, index: int) -> NDArray[np.int64]:
-        """What scoring takes a pod of each kind for, in cpu (0) or memory (1)."""
+        """[kind]: what scoring takes a pod of it for, in cpu (0) or memory (1)."""
         return self._non_zero[index].values()
 
 
@@ -80,7 +80,7 @@ class PerClass:
         self._values = np.zeros(64, np.int64)
 
     def values(self) -> NDArray[np.int64]:
-        """The numbers, by number of the kind. Not to be changed. Raises CutShort: those up to there are known."""
+        """[kind]: its number. Not to be changed. Raises CutShort: those up to there are known."""
         members = self._kinds.members
         if self._filled < len(members):
             if len(members) > len(self._values):

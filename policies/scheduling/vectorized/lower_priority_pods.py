@@ -138,7 +138,7 @@ class LowerPriorityPods:
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
     def stale_of(self, nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:
-        """Those of these nodes whose pods are in no order, or in one that budgets have changed since."""
+        """Those of these rows of the columns whose pods are in no order, or in one that budgets have changed since."""
         behind = nodes[self._noticed[nodes] < len(self._changes)]
         if len(behind):
             changed = self._changes[int(self._noticed[behind].min()) :]
@@ -250,19 +250,19 @@ class LowerPriorityPods:
         return self._amounts[resource]
 
     def total(self, resource: str, matrix: PodMatrix) -> NDArray[np.int64]:
-        """What the pods of each node occupy of a resource, stale or not."""
+        """[node]: what its pods occupy of a resource, stale or not."""
         if resource not in self._totals:
             charge(self.kind.size // VECTOR)
             self._totals[resource] = matrix.kinds.amounts(resource)[self.kind].sum(axis=0)
         return self._totals[resource]
 
     def amounts_of(self, per_kind: NDArray[np.int64]) -> Amounts:
-        """The same for any number that a kind has."""
+        """The same for any number that a kind has, [kind]."""
         by_rank = per_kind[self.kind]
         return Amounts(by_rank, by_rank.sum(axis=0), by_rank.sum(axis=0, where=self.violates))
 
     def amounts_at(self, per_kind: NDArray[np.int64], nodes: NDArray[np.intp]) -> AmountsOfFew:
-        """The same, where only pods of these nodes count."""
+        """The same, where only pods of these nodes (rows of the columns) count."""
         theirs, violates = per_kind[self.kind[:, nodes]], self.violates[:, nodes]
         counts, (total, violating) = np.zeros(len(self.count), np.bool_), np.zeros((2, len(self.count)), np.int64)
         counts[nodes], total[nodes] = True, theirs.sum(axis=0)

@@ -65,7 +65,7 @@ class NodeFit(NodeFitProblem):
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """The nodes that can run it now."""
+        """[node]: whether it can run the pod now."""
         charge(len(self.demands) * self.row)
         full = np.zeros(len(self.possible), np.bool_)
         for demand in self.demands:

@@ -76,11 +76,11 @@ class Topology:
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which nodes have the label."""
+        """[node]: whether it has the label."""
         return self.values >= 0
 
     def sums(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For every node the sum over all nodes with its value; 0 where it has none."""
+        """[node]: the sum over all nodes with its value; 0 where it has none."""
         present = self.present
         by_value = np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
         return np.where(present, by_value[self.values], 0)
@@ -160,7 +160,7 @@ class NodeTables:
         return found.values
 
     def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
-        """Where something holds that depends on the pod's spec and the node alone."""
+        """[node]: whether something holds that depends on the pod's spec and the node alone."""
         if _is_large(spec):
             return Mask(self._known(), holds, spec).values
         found = self._masks.get((what, id(spec)))

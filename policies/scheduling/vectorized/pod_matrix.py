@@ -90,7 +90,7 @@ class PodMatrix:
         self.start[:count, row] = [NOW if pod.start_time is None else pod.start_time for pod in pods]
 
     def kept(self, key: Hashable, keep: object, of: Callable[[Pod], int]) -> NDArray[np.int64]:
-        """A number of every kind that depends on `key` alone; `keep` is what the key names by identity."""
+        """[kind]: a number that depends on `key` alone; `keep` is what the key names by identity."""
         found = self.matches.get(key)
         if found is None:
             if len(self.matches) >= KEPT:
@@ -99,7 +99,7 @@ class PodMatrix:
         return found[0].values()
 
     def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The sum over the pods of every node."""
+        """[node]: the sum over its pods of what their kinds have."""
         charge(self.kind.size // VECTOR)
         if not per_kind.any():
             return np.zeros(self.kind.shape[1], np.int64)

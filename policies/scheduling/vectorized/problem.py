@@ -128,7 +128,7 @@ class NodeFitProblem:
             self.possible = self.possible & constraint.possible
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
-        """What is requested of a resource, with what nominated pods will."""
+        """[node]: what is requested of a resource, with what nominated pods will."""
         if len(self._nominated[0]):
             return present + self._of_nominated(self.matrix.kinds.amounts(resource))
         return present
@@ -143,7 +143,7 @@ class NodeFitProblem:
 
     @property
     def open(self) -> NDArray[np.bool_]:
-        """The nodes on which there is room for the pod, or would be if nobody else were there."""
+        """[node]: whether there is room for the pod, or would be if nobody else were there."""
         return self.possible & self.resolvable
 
 

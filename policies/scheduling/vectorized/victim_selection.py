@@ -29,7 +29,7 @@ class Occupancy(NamedTuple):
 
     @property
     def base(self) -> NDArray[np.int64]:
-        """With every pod of lower priority gone."""
+        """[node]: what is taken with every pod of lower priority gone."""
         return self.present - self.amounts.total
 
 
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 def cheapest(
     rows: Sequence[Occupancy], nodes: NDArray[np.intp], lower: LowerPriorityPods, priorities: NDArray[np.int64]
 ) -> Found:
-    """The best of these nodes: on each there is no room, but there is once all pods of lower priority are gone."""
+    """The best of these rows of the columns: nodes without room, but with it once all lower pods are gone."""
     rows = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
     harmless = _without_violations(rows, nodes, lower)
     if len(harmless) and len(lower.levels):
