@@ -11,8 +11,9 @@ import os
 import re
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
+from policies.commands.forks import cores, forked
 from policies.manifests import Reading, read
 from policies.sources import SourceError, read_file
 
@@ -35,7 +36,7 @@ _KIND: Final = re.compile(rb"^[ -]*[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?(\w+)", re
 
 def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -> dict[str, Reading]:
     """What some of these files hold, by path; the others are still to be read."""
-    helpers = min(_cores() - 1, _MOST_HELPERS)
+    helpers = min(cores() - 1, _MOST_HELPERS)
     large = _large(files) if helpers > 0 and _is_alone() else []
     if not large:
         return {}
@@ -51,11 +52,6 @@ def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -
         found |= {large[index].path: reading for index, reading in _readings(pipe)}
         os.waitpid(process, 0)
     return found
-
-
-def _cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 def _is_alone() -> bool:
@@ -98,22 +94,8 @@ def _taken(tickets: int) -> Iterator[int]:
 
 def _helper(large: Sequence[File], tickets: int, wanted: Collection[str]) -> tuple[int, int] | None:
     """A forked process and the pipe by which it tells; None where there can be none."""
-    reader, writer = os.pipe()
-    try:
-        process = os.fork()
-    except OSError:
-        os.close(reader)
-        os.close(writer)
-        return None
-    if process == 0:
-        _help(large, tickets, wanted, writer)
-    os.close(writer)
-    return process, reader
 
-
-def _help(large: Sequence[File], tickets: int, wanted: Collection[str], pipe: int) -> NoReturn:
-    """What a helper does; whatever ends it ends it without a word."""
-    try:
+    def help_out(pipe: int) -> None:
         lines = [
             json.dumps([index, reading.objects, dict(reading.skipped)])
             for index in _taken(tickets)
@@ -121,8 +103,8 @@ def _help(large: Sequence[File], tickets: int, wanted: Collection[str], pipe: in
         ]
         with os.fdopen(pipe, "w", encoding="ascii") as stream:
             stream.writelines(f"{line}\n" for line in lines)
-    finally:
-        os._exit(0)
+
+    return forked(help_out)
 
 
 def skimmed(file: File, wanted: Collection[str]) -> Reading | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import gc
 import json
 import os
-import sys
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from policies.commands.forks import cores, forked
 from policies.simulation.simulation import Simulation
 from policies.whatif.comparison import Losses
 
@@ -40,7 +40,7 @@ def lost_replicas(world: World, asked: Sequence[Question]) -> Iterator[Mapping[s
     try:
         for question in asked:
             started.append((question, _fork(question, simulation, losses)))
-            if len(started) >= _cores():
+            if len(started) >= cores():
                 yield _answer(*started.popleft(), world, losses)
         while started:
             yield _answer(*started.popleft(), world, losses)
@@ -51,37 +51,16 @@ def lost_replicas(world: World, asked: Sequence[Question]) -> Iterator[Mapping[s
                 _told(*process)
 
 
-def _cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-
-
 def _fork(question: Question, simulation: Simulation, losses: Losses) -> tuple[int, int] | None:
     """A process that tries a loss, and the pipe by which it tells; None where there can be none."""
-    if sys.platform != "linux":
-        return None
-    reader, writer = os.pipe()
-    try:
-        process = os.fork()
-    except OSError:
-        os.close(reader)
-        os.close(writer)
-        return None
-    if process == 0:
-        _try(question, simulation, losses, writer)
-    os.close(writer)
-    return process, reader
 
-
-def _try(question: Question, simulation: Simulation, losses: Losses, pipe: int) -> NoReturn:
-    """What a forked process does; whatever ends it early ends it without a word."""
-    try:
+    def try_it(pipe: int) -> None:
         simulation.expect(question.arrivals)
         simulation.run()
         with os.fdopen(pipe, "w", encoding="utf-8") as stream:
             json.dump(losses.of(simulation), stream)
-    finally:
-        os._exit(0)
+
+    return forked(try_it)
 
 
 def _answer(question: Question, process: tuple[int, int] | None, world: World, losses: Losses) -> Mapping[str, int]:

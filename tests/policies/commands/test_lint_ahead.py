@@ -18,7 +18,7 @@ LINT = """
 import sys
 from policies.commands import lint, lint_ahead
 lint_ahead.LEAST = lint_ahead.WORTH = 1
-lint_ahead._cores = lambda: int(sys.argv[1])
+lint_ahead.cores = lambda: int(sys.argv[1])
 tell = lint_ahead._readings
 def told(pipe):
     for entry in tell(pipe):
