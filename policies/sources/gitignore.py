@@ -103,9 +103,12 @@ def _patterns(file: str) -> Iterator[_Pattern]:
 def _text(file: str) -> str:
     """What a file holds; as with git, nothing where it is a link, and nothing of a pipe, which may never say a word."""
     try:
-        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-            is_file = stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-            return stream.read(_LONGEST).decode("utf-8", "replace") if is_file else ""
+        opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:  # not a file object: made of a directory it fails and leaves the descriptor open
+            is_file = stat.S_ISREG(os.fstat(opened).st_mode)
+            return os.read(opened, _LONGEST).decode("utf-8", "replace") if is_file else ""
+        finally:
+            os.close(opened)
     except OSError:
         return ""
 

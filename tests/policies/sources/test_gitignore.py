@@ -110,3 +110,11 @@ def test_hostile_patterns_take_no_time(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ("a" * 250 + ".yaml")).write_text("{}")
     assert len(list(find_files([str(tmp_path)], as_git=True))) == len(FILES) + 1
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="where open files are counted")
+def test_a_directory_of_its_name_is_no_file_and_leaves_nothing_open(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").mkdir()
+    before = len(os.listdir("/proc/self/fd"))
+    assert not Ignores().within(str(tmp_path)).ignore(str(tmp_path / "a.yaml"), is_directory=False)
+    assert len(os.listdir("/proc/self/fd")) == before
