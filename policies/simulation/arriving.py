@@ -43,9 +43,13 @@ def _node(api: ApiServer, arrival: Arrival) -> None:
     node = api.nodes.get(name)
     if arrival.op in ("delete", "lost"):
         api.remove_node(name)
-    elif arrival.op not in ("cordon", "uncordon"):
+    elif arrival.op == "create":
         api.put_node(read_node(arrival.object))
-    elif node is not None:
+    elif node is None:
+        return  # what is gone is not found
+    elif arrival.op == "update":
+        api.put_node(read_node(arrival.object))
+    else:
         api.put_node(replace(node, unschedulable=arrival.op == "cordon"))
 
 

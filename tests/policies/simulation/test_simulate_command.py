@@ -186,6 +186,20 @@ def test_pods_of_a_lost_node_are_collected_and_made_anew(simulate: Callable[...,
     assert "default/web: 1 pod bound to n2" in out
 
 
+@pytest.mark.parametrize(("op", "nodes"), [("update", ["n1"]), ("create", ["n1", "n2"])])
+def test_who_changes_a_node_that_is_gone_finds_none(simulate: Callable[..., Run], op: str, nodes: list[str]) -> None:
+    high = make_pod("high").priority(9).request(cpu="4")
+    events = [
+        {"at": 10, "lost": "n2"},
+        {"at": 20, op: make_node("n2").has(cpu="9").obj},
+        {"at": 30, "create": high.obj},
+    ]
+    full = [running(f"full-{name}", "full", "4", name, priority=10) for name in ("n1", "n2")]
+    _, out, _ = simulate([*NODES, *full], [], "-o", "json", events=events)
+    (outcome,) = json.loads(out)["outcomes"]
+    assert outcome["final"]["default/high"]["node"] == ("n2" if "n2" in nodes else "")
+
+
 def test_what_is_scaled_down_ends(simulate: Callable[..., Run]) -> None:
     web = [workload("ReplicaSet", "web", 2, "1"), *(running(f"web-{n}", "web", "1", "n1") for n in range(2))]
     scale = {"at": "5s", "scale": {"kind": "ReplicaSet", "name": "web", "replicas": 1}}
