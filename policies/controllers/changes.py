@@ -83,12 +83,34 @@ def coming(
         grows = old is not None and replicas_of(obj) > replicas_of(old)
         before = pod_template_of(old, paths) if old is not None and grows else None
         return _rollout(cluster, obj, template.object, own, before.object if before else None)
-    return Coming(new_pods(cluster, obj, template.object, own=own).pods, own, one_by_one=_goes_in_order(obj))
+    pods = new_pods(cluster, obj, template.object, own=own).pods
+    if not _goes_in_order(obj):
+        return Coming(pods, own)
+    waits = _first_that_waits(obj, own)
+    return Coming(pods if waits is None else _before(obj, own, pods, waits), own, one_by_one=True)
 
 
 def _goes_in_order(obj: ApiObject) -> bool:
     """Whether each pod waits until the one before it runs."""
     return group_kind(obj) == "apps/StatefulSet" and text(obj, "spec", "podManagementPolicy") != "Parallel"
+
+
+def _first_that_waits(obj: ApiObject, own: Sequence[Pod]) -> int | None:
+    """The lowest ordinal of a StatefulSet that waits for a node; None where none does.
+
+    A set that goes in order makes, ends and replaces nobody until that one runs. Source: pkg/controller/statefulset,
+    `processReplica`: `if !isRunningAndReady(pod) && monotonic` nothing more is done.
+    """
+    waiting = (ordinal_of(pod.name, ref_of(obj).name) for pod in own if not (pod.node_name or pod.nominated_node_name))
+    start = start_ordinal(obj)
+    return min((n for n in waiting if start <= n < start + replicas_of(obj)), default=None)
+
+
+def _before(obj: ApiObject, own: Sequence[Pod], missing: Sequence[Pod], ordinal: int) -> Sequence[Pod]:
+    """The missing pods of lower ordinals."""
+    name, start = ref_of(obj).name, start_ordinal(obj)
+    present = sum(start <= ordinal_of(pod.name, name) < ordinal for pod in own)
+    return missing[: ordinal - start - present]
 
 
 def _single(subject: ReviewedObject, obj: ApiObject, cluster: ClusterSnapshot, *, pods_defaulted: bool) -> Coming:
@@ -165,8 +187,10 @@ def _of_deployment(
 def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
     """Missing ordinals come first, then each pod is ended and made anew, from the highest ordinal down."""
     missing = new_pods(cluster, obj, template, own=own).pods
+    if _goes_in_order(obj) and (waits := _first_that_waits(obj, own)) is not None:
+        return Coming(_before(obj, own, missing, waits), own, one_by_one=True)
     if text(obj, "spec", "updateStrategy", "type") == "OnDelete":
-        return Coming(missing, own)
+        return Coming(missing, own, one_by_one=_goes_in_order(obj))
     name, start = ref_of(obj).name, start_ordinal(obj)
     least = start + (int32(obj, "spec", "updateStrategy", "rollingUpdate", "partition") or 0)
     ordinals = {ordinal_of(pod.name, name): pod for pod in own}

@@ -78,6 +78,46 @@ def test_a_stateful_set_begins_where_it_says() -> None:
     assert [pod.name for pod in found.pods] == ["w-5", "w-6"]
 
 
+def numbered(place: int, node: str = "", **status: Any) -> Made:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "w", "controller": True, "uid": ""}
+    pod = make_pod(f"w-{place}").labels(**LABELS).metadata(ownerReferences=[owner]).status(**status)
+    return pod.on(node) if node else pod
+
+
+@pytest.mark.parametrize(
+    ("policy", "waits", "scaled", "changed"),
+    [
+        ("OrderedReady", {}, [], []),
+        ("OrderedReady", {"nominatedNodeName": "n1"}, ["w-3"], ["w-3", "w-2", "w-1", "w-0"]),
+        ("Parallel", {}, ["w-3"], ["w-3", "w-2", "w-1", "w-0"]),
+    ],
+)
+def test_a_stateful_set_that_goes_in_order_makes_and_ends_nobody_while_one_waits(
+    policy: str, waits: Obj, scaled: list[str], changed: list[str]
+) -> None:
+    """w-1 waits for a node: neither what comes after it nor what is there is touched, as processReplica has it."""
+    stored = workload("StatefulSet", replicas=3, podManagementPolicy=policy)
+    state = cluster(make_node("n1"), numbered(0, "n1"), numbered(1, **waits), numbered(2, "n1"))
+
+    def come(image: str) -> list[str]:
+        wanted = workload("StatefulSet", image, replicas=4, podManagementPolicy=policy)
+        subject = ReviewedObject(object=wanted, operation=Operation.UPDATE, old=stored)
+        return [pod.name for pod in coming(subject, state, POD_TEMPLATE_PATHS).pods]
+
+    assert come("old") == scaled
+    assert come("new") == changed
+
+
+def test_a_stateful_set_makes_what_is_missing_below_the_one_that_waits() -> None:
+    stored = workload("StatefulSet", replicas=4)
+    state = cluster(make_node("n1"), numbered(0, "n1"), numbered(2), numbered(3, "n1"))
+    wanted = workload("StatefulSet", "new", replicas=4)
+    subject = ReviewedObject(object=wanted, operation=Operation.UPDATE, old=stored)
+    found = coming(subject, state, POD_TEMPLATE_PATHS)
+    assert [pod.name for pod in found.pods] == ["w-1"]
+    assert not found.ended
+
+
 def only(*terms: Obj) -> Obj:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
     return {"affinity": {"nodeAffinity": required}}
