@@ -1,8 +1,9 @@
 """What comes after a first preemption: where replacements of its victims go, and whom these push out in their turn.
 
 Cycles of the scheduling core one after the other, in the order in which victims end and controllers make pods anew:
-few enough for the answer to an admission request. There are no latencies and no back-off, budgets are charged and never
-recover, of equal nodes the first by name is taken, and pods that waited before are left out. A simulation has all that.
+few enough for the answer to an admission request. A quota that refuses a replacement is asked again when a pod of its
+namespace is gone. There are no latencies and no back-off, budgets are charged and never recover, of equal nodes the
+first by name is taken, and pods that waited before are left out. A simulation has all that but quotas.
 Source: when each controller makes a pod anew, as in policies.controllers.
 """
 
@@ -18,16 +19,19 @@ from policies.controllers.daemon_set import on_node
 from policies.controllers.templates import made_of, template_of
 from policies.extent import check_extent, check_metadata_extent
 from policies.findings import plural
+from policies.kube_apiserver.quota import QuotaRoom
+from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from policies.metering import CutShort, charge
-from policies.objects.fields import InvalidObject, at
+from policies.objects.fields import NOTHING, InvalidObject, at, mapping
 from policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Owner, Pod
+    from policies.objects.resource_quota import ResourceQuota
     from policies.scheduling.snapshot import Snapshot
 
 MOST_CYCLES: Final = 200
@@ -46,8 +50,8 @@ class Aftermath(NamedTuple):
     """What becomes of victims, and of those whom their replacements push out.
 
     `replaced`: victims that are made anew; `lost`: those that nobody makes anew; `pushed_out`: how many more pods are
-    pushed out, by replacements, and in how many `levels`; `pending`: replacements that stay pending. `known` False:
-    there was no time, or too much to do.
+    pushed out, by replacements, and in how many `levels`; `pending`: replacements that stay pending; `refused`: those
+    of `replaced` that a quota refuses for good. `known` False: there was no time, or too much to do.
     """
 
     replaced: int = 0
@@ -56,6 +60,7 @@ class Aftermath(NamedTuple):
     levels: int = 0
     pending: int = 0
     known: bool = True
+    refused: int = 0
 
     @property
     def sentence(self) -> str:
@@ -70,6 +75,8 @@ class Aftermath(NamedTuple):
             parts.append(f"{plural(self.pushed_out, 'more pod')} would be pushed out by replacements{levels}")
         if self.pending:
             parts.append(self._who_waits())
+        if self.refused:
+            parts.append(self._who_is_refused(then=bool(parts)))
         if not parts:
             return "Its replacement would fit." if self.replaced == 1 else "Their replacements would fit."
         return f"{'; '.join(parts)}."
@@ -82,6 +89,15 @@ class Aftermath(NamedTuple):
         them = "Their" if self.pending == self.replaced else f"{self.pending} of {self.replaced}"
         return f"{them} replacements would stay pending"
 
+    def _who_is_refused(self, *, then: bool) -> str:
+        quota = f"{'a' if then else 'A'} quota would refuse"
+        if self.replaced == 1:
+            return f"{quota} its replacement"
+        if self.pushed_out:
+            return f"{quota} {plural(self.refused, 'replacement')}"
+        them = "their" if self.refused == self.replaced else f"{self.refused} of {self.replaced}"
+        return f"{quota} {them} replacements"
+
     def to_dict(self) -> dict[str, object]:
         """For programs: what is not zero."""
         if not self.known:
@@ -92,6 +108,7 @@ class Aftermath(NamedTuple):
             "pushedOut": self.pushed_out,
             "levels": self.levels,
             "pending": self.pending,
+            "refused": self.refused,
         }
         return {key: number for key, number in told.items() if number}
 
@@ -100,14 +117,20 @@ NOT_KNOWN: Final = Aftermath(known=False)
 
 
 def aftermath_of(
-    cluster: ClusterSnapshot, snapshot: Snapshot, preempting: Sequence[Prediction], own: Collection[str] = ()
+    cluster: ClusterSnapshot,
+    snapshot: Snapshot,
+    preempting: Sequence[Prediction],
+    own: Collection[str] = (),
+    quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None,
 ) -> Aftermath:
     """What comes after these predictions. `snapshot`: the cluster as they leave it; `own`: identities of pods that a
-    rollout ends anyway, which are made anew by it alone. Raises CutShort."""
+    rollout ends anyway, which are made anew by it alone; `quotas_of`: a namespace's quotas once they are charged with
+    what arrives, by default as the cluster has them. Raises CutShort."""
     going = [victim for prediction in preempting for victim in prediction.victims if not victim.terminating]
     if len(going) > MOST_CYCLES:
         raise CutShort("too many victims to follow")
-    cascade = _Cascade(cluster, snapshot, {prediction.node for prediction in preempting})
+    room = QuotaRoom(quotas_of or cluster.quotas_of)
+    cascade = _Cascade(cluster, snapshot, {prediction.node for prediction in preempting}, room)
     for victim in going:
         cascade.evict(victim, 0, is_replaced=victim.identity not in own)
     return cascade.run()
@@ -115,26 +138,32 @@ def aftermath_of(
 
 @dataclass(slots=True)
 class _Waiting:
-    """A pod without a node. `level`: 0 what arrived, 1 the replacement of somebody it pushed out, …"""
+    """A pod without a node. `level`: 0 what arrived, 1 the replacement of somebody it pushed out, …; `asked`: the
+    pod as quotas see it, None where there are none."""
 
     pod: Pod
     level: int
     is_new: bool = True
+    asked: ApiObject | None = None
 
 
 class _Cascade:
     """Victims that end, pods that come anew, and cycles for these."""
 
-    def __init__(self, cluster: ClusterSnapshot, snapshot: Snapshot, nodes: Iterable[str]) -> None:
+    def __init__(self, cluster: ClusterSnapshot, snapshot: Snapshot, nodes: Iterable[str], room: QuotaRoom) -> None:
         """`nodes`: those that are being emptied; whoever is nominated to them waits."""
-        self._cluster, self._snapshot = cluster, snapshot
+        self._cluster, self._snapshot, self._room = cluster, snapshot, room
         self._now = 0.0
         self._numbers = count(1)
         self._due: list[tuple[float, int, Pod | _Waiting]] = []
         """(when, in which order, a victim that ends or a replacement that comes)."""
         nominated = (snapshot.objects.nominated.get(name, ()) for name in nodes)
         self._waiting = [_Waiting(pod, 0, is_new=False) for pods in nominated for pod in pods]
-        self._templates: dict[tuple[str, str, str], Pod | None] = {}
+        self._refused: list[_Waiting] = []
+        """Whom a quota refused; their controllers try again."""
+        self._templates: dict[tuple[str, str, str], _Made | None] = {}
+        self._counted: dict[tuple[int, int], ApiObject] = {}
+        """By cpu and memory: a spec that asks for as much."""
         self._cycles = 0
         self._replaced = self._lost = self._pushed_out = self._levels = 0
 
@@ -143,16 +172,18 @@ class _Cascade:
         while self._due:
             self._now = self._due[0][0]
             ended: list[Pod] = []
+            made, self._refused = self._refused, []
             while self._due and self._due[0][0] == self._now:
                 what = heappop(self._due)[2]
                 if isinstance(what, _Waiting):
-                    self._waiting.append(what)
+                    made.append(what)
                 else:
                     ended.append(what)
             self._end(ended)
+            self._let_in(made)
             self._try(everybody=bool(ended))
-        pending = sum(waiting.level > 0 for waiting in self._waiting)
-        return Aftermath(self._replaced, self._lost, self._pushed_out, self._levels, pending)
+        pending, refused = sum(waiting.level > 0 for waiting in self._waiting), len(self._refused)
+        return Aftermath(self._replaced, self._lost, self._pushed_out, self._levels, pending, refused=refused)
 
     def evict(self, victim: Pod, level: int, *, is_replaced: bool = True) -> None:
         """A pod is told to end by one of this level."""
@@ -169,12 +200,46 @@ class _Cascade:
         self._replaced += 1
         kind = victim.owner.kind if victim.owner else ""
         when = gone if kind in _WHEN_GONE else self._now + (_JOB_BACKOFF if kind == "Job" else 0.0)
-        heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1)))
+        asked = self._asked(replacement) if self._room.limits(victim.namespace) else None
+        heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, asked=asked)))
+
+    def _let_in(self, made: Iterable[_Waiting]) -> None:
+        """Those whom no quota refuses wait for a node from now on; who is like one that was refused is refused too."""
+        vain: set[tuple[int, str]] = set()
+        for waiting in made:
+            pod, asked = waiting.pod, waiting.asked
+            alike = id(at(asked or NOTHING, "spec", "containers")), pod.priority_class_name
+            if asked is None or (alike not in vain and self._room.take(pod.namespace, asked)):
+                self._waiting.append(waiting)
+            else:
+                vain.add(alike)
+                self._refused.append(waiting)
+
+    def _asked(self, pod: Pod) -> ApiObject:
+        """A pod as quotas see it: by its workload's template, with its own class. Of a workload that is not known, or
+        whose template asks for something else by now, what the scheduler counts; limits are not known then."""
+        try:
+            made = self._made((_kind(pod.owner), pod.namespace, pod.owner.name)) if pod.owner else None
+        except InvalidObject:
+            made = None
+        if made is None or made.pod.occupies != pod.occupies:
+            counted = pod.occupies.resource.milli_cpu, pod.occupies.resource.memory
+            requests = {"cpu": f"{counted[0]}m", "memory": str(counted[1])}
+            made_up: ApiObject = {"containers": [{"name": "", "resources": {"requests": requests}}]}
+            spec = self._counted.setdefault(counted, made_up)
+        else:
+            spec = made.spec
+        return {
+            "metadata": {"namespace": pod.namespace},
+            "spec": {**spec, "priorityClassName": pod.priority_class_name},
+        }
 
     def _end(self, victims: Iterable[Pod]) -> None:
         """These are gone, as the snapshot has them by now."""
         gone = []
         for victim in victims:
+            if self._room.limits(victim.namespace):
+                self._room.give_back(victim.namespace, self._asked(victim))
             info = self._snapshot.get(victim.node_name)
             gone += [pod for pod in info.pods if pod.identity == victim.identity] if info else []
         if gone:
@@ -210,7 +275,7 @@ class _Cascade:
         number = next(self._numbers)
         name, uid = f"{victim.name}+{number}", f"{victim.identity}+{number}"
         if made is not None and owner.kind not in _WHEN_GONE:
-            return replace(made, name=name, uid=uid)
+            return replace(made.pod, name=name, uid=uid)
         same = replace(victim, name=name, uid=uid, node_name="", nominated_node_name="", start_time=None, ready=False)
         if owner.kind == "DaemonSet" and same.spec.node_affinity.required is not None:
             same = on_node(same, victim.node_name)
@@ -218,12 +283,12 @@ class _Cascade:
             return same
         return replace(
             same,
-            priority=made.priority,
-            preemption_policy=made.preemption_policy,
-            priority_class_name=made.priority_class_name,
+            priority=made.pod.priority,
+            preemption_policy=made.pod.preemption_policy,
+            priority_class_name=made.pod.priority_class_name,
         )
 
-    def _made(self, key: tuple[str, str, str]) -> Pod | None:
+    def _made(self, key: tuple[str, str, str]) -> _Made | None:
         """A pod of this workload's template as admission leaves it now: a default class may have come since. None where
         the workload is not known. Raises InvalidObject and CutShort."""
         if key not in self._templates:
@@ -232,11 +297,22 @@ class _Cascade:
             self._templates[key] = None if workload is None else self._of_template(key[1], workload.object)
         return self._templates[key]
 
-    def _of_template(self, namespace: str, owner: ApiObject) -> Pod:
+    def _of_template(self, namespace: str, owner: ApiObject) -> _Made:
         template = template_of(owner)
         check_extent(at(template, "spec"))
         check_metadata_extent(at(template, "metadata"))
-        return admitted(made_of(namespace, owner, template), self._cluster)
+        obj = made_of(namespace, owner, template)
+        pod = admitted(obj, self._cluster)
+        if not self._room.limits(namespace):
+            return _Made(pod, NOTHING)
+        return _Made(pod, mapping(with_limit_range_defaults(obj, self._cluster.limit_ranges_of(namespace)), "spec"))
+
+
+class _Made(NamedTuple):
+    """A pod of a template; `spec`: its spec as quotas see it, where there are any."""
+
+    pod: Pod
+    spec: ApiObject
 
 
 def _kind(owner: Owner) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from policies.aftermath import MOST_CYCLES, NOT_KNOWN, Aftermath, aftermath_of
+from policies.aftermath import MOST_CYCLES, MOST_WORK, NOT_KNOWN, Aftermath, aftermath_of
 from policies.cluster import predict
 from policies.config import Config
 from policies.evaluator import Phase, evaluate, impact_of
@@ -129,6 +129,18 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
             "1 more pod would be pushed out by replacements.",
             {"replaced": 2, "pushedOut": 1, "levels": 1},
         ),
+        (Aftermath(replaced=1, refused=1), "A quota would refuse its replacement.", {"replaced": 1, "refused": 1}),
+        (Aftermath(replaced=2, refused=2), "A quota would refuse their replacements.", {"replaced": 2, "refused": 2}),
+        (
+            Aftermath(replaced=3, pending=1, refused=1),
+            "1 of 3 replacements would stay pending; a quota would refuse 1 of 3 replacements.",
+            {"replaced": 3, "pending": 1, "refused": 1},
+        ),
+        (
+            Aftermath(replaced=3, pushed_out=1, levels=1, refused=2),
+            "1 more pod would be pushed out by replacements; a quota would refuse 2 replacements.",
+            {"replaced": 3, "pushedOut": 1, "levels": 1, "refused": 2},
+        ),
         (NOT_KNOWN, "What comes after was not worked out.", {"cutShort": True}),
     ],
 )
@@ -195,6 +207,10 @@ def test_many_that_wait_for_each_other_are_given_up() -> None:
         aftermath(made, make_pod("new").priority(1).request(cpu="60"))
 
 
+def warned(state: ClusterSnapshot, new: Made) -> list[str]:
+    return [text for text in judged(state, new) if "would preempt" in text]
+
+
 def judged(state: ClusterSnapshot, new: Made, expired: Any = lambda: False) -> list[str]:
     from datetime import UTC, datetime
 
@@ -242,3 +258,90 @@ def test_where_time_is_up_the_first_preemption_is_told_and_that_no_more_was_work
     late = [text for text in told if "What comes after was not worked out." in text]
     assert late
     assert all("would preempt 20 pods" in text for text in late)
+
+
+def quota(hard: dict[str, str], used: dict[str, str], *classes: str) -> Made:
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": list(classes)}
+    scoped: Any = {"scopeSelector": {"matchExpressions": [scope]}} if classes else {}
+    return Made("v1", "ResourceQuota", "q", "default").spec(hard=hard, **scoped).status(hard=hard, used=used)
+
+
+def gold(value: int) -> Made:
+    made = Made("scheduling.k8s.io/v1", "PriorityClass", "gold")
+    made.obj["value"] = value
+    return made
+
+
+def one_victim(grace: int = 30, kind: str = "ReplicaSet", **template: Any) -> list[Made]:
+    """A node that one pod of 1 cpu fills, and another that is empty and too small for what comes."""
+    victim = controlled(make_pod("w-0").request(cpu="1").on("n1"), kind, "w")
+    victim.spec(terminationGracePeriodSeconds=grace)
+    spec = {**make_pod("").request(cpu="1").obj["spec"], "terminationGracePeriodSeconds": grace, **template}
+    nodes = [make_node("n1").has(cpu="2"), make_node("n2").has(cpu="1500m")]
+    return [*nodes, victim, workload(kind, "w", 1, spec)]
+
+
+NEW = make_pod("new").priority(1).request(cpu="2").metadata(namespace="elsewhere")
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job"])
+@pytest.mark.parametrize(("used", "refused"), [("1", 0), ("2", 0), ("3", 1)])
+def test_a_quota_that_has_less_than_is_used_refuses_the_replacement(kind: str, used: str, refused: int) -> None:
+    """Its victim counts until it is gone: only then there is room for another one."""
+    made = [*one_victim(kind=kind), quota({"pods": "2"}, {"pods": used})]
+    assert aftermath(made, NEW) == Aftermath(replaced=1, refused=refused)
+
+
+def test_the_quota_of_a_class_refuses_whoever_has_come_to_it() -> None:
+    some = [gold(0), quota({"pods": "0"}, {"pods": "0"}, "gold")]
+    assert aftermath([*one_victim(), *some], NEW) == Aftermath(replaced=1)
+    classed = one_victim(priorityClassName="gold", priority=None)
+    assert aftermath([*classed, *some], NEW) == Aftermath(replaced=1, refused=1)
+
+
+def test_what_one_victim_leaves_of_a_quota_another_ones_replacement_may_take() -> None:
+    """The larger one is refused until the smaller one, which nobody makes anew, is gone."""
+    made = one_victim(grace=5, containers=[{"name": "c", "resources": {"requests": {"cpu": "1200m"}}}])
+    bare = make_pod("bare").request(cpu="500m").on("n1").spec(terminationGracePeriodSeconds=60)
+    full = quota({"requests.cpu": "1500m"}, {"requests.cpu": "1500m"})
+    assert aftermath([*made, bare, full], NEW) == Aftermath(replaced=1, lost=1)
+    fuller = quota({"requests.cpu": "1500m"}, {"requests.cpu": "1800m"})
+    assert aftermath([*made, bare, fuller], NEW) == Aftermath(replaced=1, lost=1)
+    fullest = quota({"requests.cpu": "1500m"}, {"requests.cpu": "1900m"})
+    assert aftermath([*made, bare, fullest], NEW) == Aftermath(replaced=1, lost=1, refused=1)
+
+
+def test_what_the_new_pods_take_of_a_quota_is_not_left_for_replacements() -> None:
+    made = one_victim(containers=[{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}])
+    state = cluster(*made, quota({"requests.cpu": "3"}, {"requests.cpu": "1"}))
+    (warning,) = warned(state, make_pod("new").priority(1).request(cpu="2"))
+    assert "A quota would refuse its replacement." in warning
+    (other,) = warned(state, make_pod("new").priority(1).request(cpu="2").metadata(namespace="elsewhere"))
+    assert "Its replacement would fit." in other
+
+
+def test_nobody_is_told_to_go_for_pods_that_a_quota_refuses() -> None:
+    made: list[Made] = [make_node("n1").has(cpu="2"), gold(1)]
+    for number in range(2):
+        victim = make_pod(f"w-{number}").request(cpu="1").on("n1").metadata(namespace="other")
+        made.append(controlled(victim, "ReplicaSet", "w"))
+    pod = make_pod("").spec(priorityClassName="gold", priority=None).request(cpu="1")
+    wanted = workload("ReplicaSet", "new", 2, pod.obj["spec"])
+    (both,) = warned(cluster(*made), wanted)
+    assert "all 2 new pods would preempt 2 pods on n1" in both
+    (one,) = warned(cluster(*made, quota({"pods": "1"}, {"pods": "0"})), wanted)
+    assert "1 of 2 new pods would preempt 1 pod on n1" in one
+    assert not warned(cluster(*made, quota({"pods": "1"}, {"pods": "1"})), wanted)
+
+
+def test_many_that_a_quota_refuses_are_not_asked_about_one_by_one() -> None:
+    """Of those that are alike one is asked for, each time that somebody is gone."""
+    made = full_node("n1", pods=100, owner="w")
+    for number, one in enumerate(made[1:]):
+        one.spec(terminationGracePeriodSeconds=number)
+    made += [quota({"pods": "1"}, {"pods": "300"})]
+    state, new = cluster(*made), make_pod("new").priority(1).request(cpu="100")
+    prediction = predict(state, new.obj)
+    with metered(lambda: False, MOST_WORK):
+        found = aftermath_of(state, prediction.snapshot_after(), [prediction])
+    assert found == Aftermath(replaced=100, refused=100)

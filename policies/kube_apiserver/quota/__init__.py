@@ -5,6 +5,7 @@
 
 from policies.kube_apiserver.quota.admission import Check, Fault, FaultKind, check_request, first_refused, uncovered
 from policies.kube_apiserver.quota.evaluators import RESOURCE_QUOTAS, Pods
+from policies.kube_apiserver.quota.room import QuotaRoom
 from policies.kube_apiserver.quota.scopes import InvalidScope, is_covered_by, is_terminating, matches, matching_scopes
 from policies.kube_apiserver.quota.usage import constraints, usage
 
@@ -23,5 +24,6 @@ __all__ = [
     "FaultKind",
     "InvalidScope",
     "Pods",
+    "QuotaRoom",
     "RESOURCE_QUOTAS",
 ]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from policies.controllers.pod_sequences import DaemonPods
     from policies.disclosure import Audience
     from policies.objects.pod import Pod
+    from policies.objects.resource_quota import ResourceQuota
     from policies.objects.reviewed_object import ReviewedObject
     from policies.rules.support.context import Context
     from policies.scheduling.schedule_one import Prediction
@@ -149,9 +150,11 @@ class Forecast:
         *,
         pods_defaulted: bool = False,
         aftermath: bool = True,
+        quotas_of: Callable[[ReviewedObject, str], Sequence[ResourceQuota]] | None = None,
     ) -> None:
-        """`aftermath`: also work out what becomes of victims."""
-        self._aftermath = aftermath
+        """`aftermath`: also work out what becomes of victims; `quotas_of`: a namespace's quotas once they are charged
+        with this subject, by default as the cluster has them."""
+        self._aftermath, self._quotas_of = aftermath, quotas_of
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
 
@@ -187,18 +190,19 @@ class Forecast:
         except CutShort:
             return impact._replace(rest="unknown")
         wanted = self._aftermath and done.preempting and done.rest != "unknown"
-        return self._with_aftermath(done) if wanted else done
+        return self._with_aftermath(subject, done) if wanted else done
 
-    def _with_aftermath(self, impact: Impact) -> Impact:
+    def _with_aftermath(self, subject: ReviewedObject, impact: Impact) -> Impact:
         """What becomes of the victims, as far as that can be told in the time that is left, and with little work."""
         from policies.aftermath import MOST_WORK, NOT_KNOWN, aftermath_of
 
+        quotas_of = None if self._quotas_of is None else partial(self._quotas_of, subject)
         try:
             if self._expired():
                 raise CutShort("time is up")
             with metered(self._expired, MOST_WORK):
-                comes = aftermath_of(self._cluster, self._snapshot(), impact.preempting, impact.own)
-        except CutShort:
+                comes = aftermath_of(self._cluster, self._snapshot(), impact.preempting, impact.own, quotas_of)
+        except (CutShort, InvalidObject):
             comes = NOT_KNOWN
         return impact._replace(aftermath=comes)
 
@@ -548,7 +552,17 @@ class Predicted:
             context.expired,
             pods_defaulted=past_limit_ranger,
             aftermath=self._aftermath,
+            quotas_of=self._quotas_after,
         )
+
+    def _quotas_after(self, subject: ReviewedObject, namespace: str) -> Sequence[ResourceQuota]:
+        """A namespace's quotas once this subject's pods have come."""
+        context = self._context
+        if not context.defines_quotas and not (context.cluster and context.cluster.quotas_of(namespace)):
+            return ()
+        from policies.rules.support.quota_use import quota_use_of
+
+        return quota_use_of(context).after(subject, namespace)
 
 
 def predicted_of(context: Context) -> Predicted:

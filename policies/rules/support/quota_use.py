@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.controllers.arrivals import Arrivals, arrivals, present
@@ -74,6 +76,10 @@ class QuotaUse:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._at_start: dict[str, Quotas] = {}
+        self._places: dict[int, int] = {}
+        """By identity of a subject: which it is in the order of the apply."""
+        self._charged: dict[str, list[tuple[int, Quotas]]] = {}
+        """By namespace: its quotas behind each subject of the apply that is charged to them."""
 
     @property
     def known(self) -> bool:
@@ -98,6 +104,16 @@ class QuotaUse:
         if use is None or not use.first or any(fault.kind is FaultKind.STATUS_UNKNOWN for fault in use.faults):
             return None
         return max(use.first - 1 - use.present, 0)
+
+    def after(self, subject: ReviewedObject, namespace: str) -> Quotas:
+        """A namespace's quotas, charged with the pods of this object and of those before it. Raises InvalidObject and
+        CutShort."""
+        found = self.quotas_of(namespace)
+        if not found or not self._uses:
+            return found
+        charged, place = self._charged.get(namespace, []), self._places.get(id(subject), -1)
+        behind = bisect_right(charged, place, key=itemgetter(0))
+        return charged[behind - 1][1] if behind else found
 
     def quotas_of(self, namespace: str) -> Quotas:
         """The quotas of a namespace as the apply finds them; its own are taken as in force from the start.
@@ -147,8 +163,9 @@ class QuotaUse:
         """By identity of the subject: the objects of an apply need not differ."""
         uses: dict[int, Use | InvalidObject | CutShort] = {}
         current: dict[str, Quotas] = {}
-        for subject in self._context.change_set.subjects:
+        for place, subject in enumerate(self._context.change_set.subjects):
             namespace = subject.effective_namespace
+            self._places[id(subject)] = place
             if subject.operation is Operation.DELETE or subject.subresource:
                 continue
             try:
@@ -159,6 +176,7 @@ class QuotaUse:
                 continue
             if found is not None:
                 uses[id(subject)], current[namespace] = found
+                self._charged.setdefault(namespace, []).append((place, current[namespace]))
         return uses
 
     def _use(self, subject: ReviewedObject, quotas: Quotas) -> tuple[Use, Quotas] | None:
