@@ -27,6 +27,9 @@ class GracefulKubelets(threading.Thread):
         self.preempted: dict[str, str] = {}
         self.shape: frozenset[tuple[str, str, bool, bool]] = frozenset()
         self.changed = time.monotonic()
+        self.seen: list[str] = []
+        """What has become of pods since somebody emptied it, a line each: seconds, pod, what."""
+        self._known: dict[str, tuple[str, ...]] = {}
 
     def run(self) -> None:
         """Until `stop`."""
@@ -50,6 +53,7 @@ class GracefulKubelets(threading.Thread):
             if pod["spec"].get("nodeName"):
                 with suppress(Refused):  # changed or gone since
                     self._look_after(pod)
+        self._note(pods)
         shape = frozenset(
             (
                 pod["metadata"]["uid"],
@@ -61,6 +65,15 @@ class GracefulKubelets(threading.Thread):
         )
         if shape != self.shape:
             self.shape, self.changed = shape, time.monotonic()
+
+    def _note(self, pods: list[Obj]) -> None:
+        now = f"{time.monotonic():.1f}"
+        found = {pod["metadata"]["uid"]: told_of(pod) for pod in pods}
+        for uid in {**self._known, **found}:
+            before, after = self._known.get(uid, ()), found.get(uid, ())
+            if before != after:
+                self.seen.append(f"{now} {' '.join(after or (*before[:1], 'gone'))}")
+        self._known = found
 
     def _look_after(self, pod: Obj) -> None:
         uid = pod["metadata"]["uid"]
@@ -79,6 +92,15 @@ class GracefulKubelets(threading.Thread):
         ]
         status = {"phase": "Running", "startTime": now, "conditions": conditions}
         self._api.patch(pod, {"status": status}, "status")
+
+
+def told_of(pod: Obj) -> tuple[str, ...]:
+    """A pod's name, priority, node or nomination, and whether it is ending, and why."""
+    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
+    on = spec.get("nodeName") or f"nominated:{status.get('nominatedNodeName', '-')}"
+    reasons = [c["reason"] for c in status.get("conditions", ()) if c["type"] == "DisruptionTarget"]
+    ending = ["ending"] if "deletionTimestamp" in metadata else []
+    return metadata["name"], str(spec.get("priority", 0)), on, *reasons, *ending
 
 
 def workload_of(pod: Obj) -> str:

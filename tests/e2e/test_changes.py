@@ -1,7 +1,8 @@
 """What `forewarn simulate` foretells of a change is what the real scheduler and controllers then make of it.
 
 Random small clusters with kube-controller-manager and kubelets that keep to grace periods; workloads are made, scaled,
-given another class, and pods come, through the webhook. CHANGES says how many changes there are, SEED which ones.
+given another class, and pods come, through the webhook. CHANGES says how many changes there are, SEED which ones;
+EVIDENCE names a directory for the dump, the change and what was seen of every change that was not as told.
 What pushed out whom counts by workload, for the names of pods are the controllers' own; so does who stays pending.
 """
 
@@ -10,11 +11,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -28,7 +31,6 @@ from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.e2e.api import Answer, Api, Obj
     from tests.e2e.control_plane import ControlPlane
@@ -211,7 +213,9 @@ def test_what_is_simulated_is_what_happens(
         webhook.catch_up(api)
         change = change_of(workloads(api), number, rng)
         expected = foretold(plane, change, tmp_path)
+        running = {pod["metadata"]["uid"] for pod in api.list("Pod") if pod["spec"].get("nodeName")}
         kubelets.preempted.clear()
+        kubelets.seen.clear()
         answer = apply(api, change)
         if not 200 <= answer.code < 300:
             raise Refused(answer.code, str(answer.body))
@@ -224,13 +228,25 @@ def test_what_is_simulated_is_what_happens(
             told = "; or ".join(map(str, sorted(expected, key=str)[:3]))
             differences.append(f"{what}: {found}; one of {len(expected)} was told: {told}")
         loud = any(rule in line for line in answer.warnings for rule in TOLD_BY)
-        warned += loud == bool(found.pushed_out)
-        if loud != bool(found.pushed_out):
+        pushed_out = not running.isdisjoint(kubelets.preempted)  # who waited may be let in and out again
+        warned += loud == pushed_out
+        if loud != pushed_out:
             silent.append(f"{what}: {found}; warned {answer.warnings}")
+        if found not in expected or loud != pushed_out:
+            print((differences + silent)[-1], flush=True)
+            keep(tmp_path, f"{SEED}-{number}", [what, str(found), *answer.warnings, *kubelets.seen])
     clear(api)
     print(f"e2e: {as_told} of {CHANGES} as simulated, {warned} of {CHANGES} rightly warned of or not (SEED={SEED})")
     print("\n".join([*differences, *silent]))
     assert as_told >= 0.9 * CHANGES
+
+
+def keep(directory: Path, name: str, lines: list[str]) -> None:
+    """The dump and the change, and what was seen, for whoever looks for a cause."""
+    if os.environ.get("EVIDENCE"):
+        kept = Path(os.environ["EVIDENCE"]) / name
+        shutil.copytree(directory, kept, dirs_exist_ok=True)
+        (kept / "seen.txt").write_text("\n".join(lines) + "\n")
 
 
 def apply(api: Api, change: Obj) -> Answer:
