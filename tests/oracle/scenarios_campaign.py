@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Compare what forewarn simulates with the scenario oracle on fresh random scenarios, as far as somebody has patience.
+
+scenarios_campaign.py [--seed 6001] [--count 10000] [--chunk 210]
+
+What is done is kept in the journal, a line a chunk, and not done again. Each scenario is run once by either with fixed
+latencies. Where these differ, both are run 8 times, all but once with dice, then 40 times: it is counted as `one of
+several` where some run of one is a run of the other, to the end and by every event of every pod in its order; as `the
+end alone` where only an end is; as `by workload` where in some two runs as many pods of each workload are on each node,
+are pushed out and wait in the end, under other names. Prints the counts and how to make each other case again.
+"""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from policies.commands.simulate import answer_case
+from tests.oracle.compare_scenarios import Outcome, with_plain_names
+from tests.oracle.generator.scenarios import KINDS, make_scenario
+from tests.oracle.owners import ask_oracle, victims_of
+from tests.policies.simulation.comparing import by_pod, final, order
+
+TOP = Path(__file__).resolve().parents[2]
+SEVERAL = (8, 40)
+"""Runs of either where those of fixed latencies differ."""
+VERDICTS = ("agree", "one of several", "the end alone", "by workload", "do not", "not answered by the oracle")
+Events = tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]
+
+
+class Chunk(NamedTuple):
+    """A line of the journal: which scenarios, how many came to which verdict, and (number, verdict) of all that are
+    neither `agree` nor `one of several`."""
+
+    seed: int
+    first: int
+    verdicts: dict[str, int]
+    others: list[list[Any]]
+
+
+class End(NamedTuple):
+    """A run, less its times. `pods`: every event of every pod; `final`: where each is; `by_workload`: how many pods of
+    each workload are on which node, and how many were pushed out."""
+
+    pods: Events
+    final: tuple[tuple[str, tuple[str, str, bool]], ...]
+    by_workload: tuple[tuple[tuple[str, str], int], ...]
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> "End":
+        """Of an outcome, with its hashes numbered."""
+        plain = with_plain_names(outcome)
+        places = final(plain)
+        counts = Counter((workload_of(pod), node) for pod, (node, _, _) in places.items())
+        counts.update((workload_of(pod), "pushed out") for pod in victims_of(plain))
+        events = ((pod, tuple(what)) for pod, what in order(by_pod(plain)).items())
+        return cls(tuple(sorted(events)), tuple(sorted(places.items())), tuple(sorted(counts.items())))
+
+
+def workload_of(pod: str) -> str:
+    """`default/w3-new0-2`: default/w3."""
+    return pod.split("-")[0]
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=6001)
+    parser.add_argument("--count", type=int, default=10_000, help="scenarios, of all kinds in turn (default 10000)")
+    parser.add_argument(
+        "--chunk", type=int, default=10 * len(KINDS), help=f"scenarios a chunk (default {10 * len(KINDS)})"
+    )
+    parser.add_argument("--oracle", type=Path, default=TOP / ".cache" / "oracle")
+    parser.add_argument("--journal", type=Path, default=TOP / ".cache" / "scenarios-campaign.jsonl")
+    parser.add_argument("--report", action="store_true", help="print what the journal holds, and stop")
+    options = parser.parse_args(arguments)
+    if not options.report:
+        options.journal.parent.mkdir(parents=True, exist_ok=True)
+        done = sum(sum(chunk.verdicts.values()) for chunk in journal(options.journal) if chunk.seed == options.seed)
+        for first in range(done, options.count, options.chunk):
+            chunk = run(options.oracle, options.seed, first, min(options.chunk, options.count - first))
+            with options.journal.open("a") as out:
+                out.write(json.dumps(chunk._asdict()) + "\n")
+            print(f"seed {chunk.seed} from {chunk.first}: {told(chunk.verdicts)}", flush=True)
+    return report(list(journal(options.journal)))
+
+
+def journal(path: Path) -> Iterator[Chunk]:
+    """What is done already."""
+    for line in path.read_text().splitlines() if path.exists() else ():
+        yield Chunk(**json.loads(line))
+
+
+def run(oracle: Path, seed: int, first: int, count: int) -> Chunk:
+    """Some scenarios, one after the other."""
+    numbers = range(first, first + count)
+    scenarios = [make_scenario(seed, number, kind_of(number)) for number in numbers]
+    verdicts, others = Counter[str](), []
+    for number, scenario, answer in zip(numbers, scenarios, ask_oracle(oracle, scenarios, 1), strict=True):
+        verdict = "not answered by the oracle" if "error" in answer else verdict_on(oracle, scenario, answer)
+        verdicts[verdict] += 1
+        if verdict not in VERDICTS[:2]:
+            others.append([number, verdict])
+    return Chunk(seed, first, dict(verdicts), others)
+
+
+def kind_of(number: int) -> str:
+    """The kind of scenario that has this number."""
+    return list(KINDS)[number % len(KINDS)]
+
+
+def verdict_on(oracle: Path, scenario: Any, answer: Any) -> str:
+    """What it is counted as."""
+    if End.of(answer["outcomes"][0]) == End.of(answer_case(scenario)["outcomes"][0]):
+        return "agree"
+    for runs in SEVERAL:
+        theirs = {End.of(each) for each in next(ask_oracle(oracle, [scenario], runs))["outcomes"]}
+        ours = {End.of(each) for each in answer_case(scenario, runs=runs)["outcomes"]}
+        if theirs & ours:
+            return "one of several"
+    if {end.final for end in theirs} & {end.final for end in ours}:
+        return "the end alone"
+    return "by workload" if {end.by_workload for end in theirs} & {end.by_workload for end in ours} else "do not"
+
+
+def told(verdicts: dict[str, int]) -> str:
+    return ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts.get(verdict))
+
+
+def report(chunks: list[Chunk]) -> int:
+    for seed in sorted({chunk.seed for chunk in chunks}):
+        sums, by_kind = Counter[str](), Counter[str]()
+        for chunk in chunks:
+            if chunk.seed == seed:
+                sums.update(chunk.verdicts)
+                by_kind.update(kind_of(number) for number, verdict in chunk.others if verdict == "do not")
+        print(f"seed {seed}: {sums.total()} scenarios: {told(sums)}")
+        print(f"   do not, by kind: {', '.join(f'{kind} {count}' for kind, count in by_kind.most_common()) or '-'}")
+    for chunk in chunks:
+        for number, verdict in chunk.others:
+            again = f"generate.py --scenarios --seed {chunk.seed} --first {number} --count 1 --kinds {kind_of(number)}"
+            print(f"{verdict}: {again}")
+    return 1 if any(verdict == "do not" for chunk in chunks for _, verdict in chunk.others) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
