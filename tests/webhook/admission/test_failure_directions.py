@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from socket import create_connection
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -79,6 +80,22 @@ def test_every_row_of_the_table_holds(name: str, served: Running) -> None:
 
 def test_every_row_has_a_test_and_every_test_a_row() -> None:
     assert rows() == list(TESTS)
+
+
+def decided_where() -> dict[str, str]:
+    """Row -> what its last column names, of the tables that have one."""
+    found = re.findall(r"^\| ([a-z0-9-]+) \|.*\| (`[\w.]+`(?:, `[\w.]+`)*) \|$", TABLE.read_text(), re.MULTILINE)
+    return dict(found)
+
+
+def test_every_row_that_is_no_rule_says_where_it_is_decided() -> None:
+    by_the_state = sum(rule.ACTION is not None and bool(rule.DEPENDS_ON.stored) for rule in RULES)
+    assert list(decided_where()) == rows()[:-by_the_state]
+
+
+@pytest.mark.parametrize("name", sorted({name for cell in decided_where().values() for name in cell.split(", ")}))
+def test_what_decides_a_row_is_there(name: str) -> None:
+    assert resolve_name(name.strip("`")) is not None
 
 
 def test_every_direction_of_the_decision_is_a_row() -> None:
