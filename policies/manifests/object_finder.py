@@ -116,13 +116,17 @@ def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
     return FileDiagnostic("unknown-kind", message, source.locate((field,)), fix, ref_of(value))
 
 
-@lru_cache(maxsize=1024)
 def is_almost_a_class(api_version: object, kind: object) -> bool:
     """Whether a type is none that Kubernetes has, and near that of PriorityClasses.
 
     A group with a dot that is not near may be somebody's own: Kueue has WorkloadPriorityClasses.
     """
-    if not isinstance(api_version, str) or not isinstance(kind, str) or len(kind) + len(api_version) > _LONGEST_TYPE:
+    return isinstance(api_version, str) and isinstance(kind, str) and _is_almost_a_class(api_version, kind)
+
+
+@lru_cache(maxsize=1024)
+def _is_almost_a_class(api_version: str, kind: str) -> bool:
+    if len(kind) + len(api_version) > _LONGEST_TYPE:
         return False
     if kind[:1] not in "pP" or "prio" not in kind.lower():
         return False
