@@ -7,6 +7,7 @@ numbers may move without making it another one.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,8 +39,9 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 
 
 class Mutant(NamedTuple):
-    """One change. `place`: the function it is in, `line`: the source line, `change`: what became of what; `node` and
-    `number`: the how manieth node of the module in the order of `ast.walk`, and which of its changes."""
+    """One change. `place`: the function it is in, `line`: the source line, `change`: what became of what, with a number
+    where the same is changed in several places of that line; `node` and `number`: the how manieth node of the module in
+    the order of `ast.walk`, and which of its changes."""
 
     module: str
     place: str
@@ -59,11 +61,15 @@ def mutants_of(path: Path, module: str) -> Iterator[Mutant]:
     source = path.read_text()
     lines, tree = source.splitlines(), ast.parse(source)
     places = _places(tree)
+    alike: Counter[tuple[str, str, str]] = Counter()
     for index, node in enumerate(ast.walk(tree)):
         if index in places:
             line = lines[node.lineno - 1].strip()  # type: ignore[attr-defined]
             for number, (change, _) in enumerate(_changes(node)):
-                yield Mutant(module, places[index], line, change, index, number)
+                alike[places[index], line, change] += 1
+                which = alike[places[index], line, change]
+                told = change if which == 1 else f"{change} ({which})"
+                yield Mutant(module, places[index], line, told, index, number)
 
 
 def mutated(path: Path, mutant: Mutant) -> ast.Module:

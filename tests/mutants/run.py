@@ -1,17 +1,17 @@
 """Do tests notice when a module is changed? `make mutants`: a sample of its mutants, each against the module's tests.
 
-A mutant that no test notices is printed and makes the run fail, unless `explained.json` says why none can. Every mutant
-is run in a process forked before anything of ours is imported; one that takes more than `--seconds` counts as noticed.
+A mutant that no test notices is printed and makes the run fail, unless `explained.json` says why none can. Mutants are
+made by exchanging a function's code where tests are collected already (`swapping.py`). Those that cannot be made so,
+and those that no test seems to notice, are run in a process forked before anything of ours is imported, with every
+test of the module. One that takes more than `--seconds` counts as noticed.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
-import signal
 import sys
 import time
 from importlib.abc import MetaPathFinder
@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.mutants.mutations import Mutant, mutants_of, mutated  # noqa: E402
+from tests.mutants.swapping import ended_well, silent, verdicts  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,25 +87,13 @@ def passes(tests: Sequence[str], seconds: float, finder: _Finder | None = None) 
     child = os.fork()
     if not child:
         _run(tests, finder)
-    until = time.monotonic() + seconds
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status == 0
-        if time.monotonic() > until:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return False
-        time.sleep(0.02)
+    return ended_well(child, seconds)
 
 
 def _run(tests: Sequence[str], finder: _Finder | None) -> None:
     """Never returns."""
     os.setsid()
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
+    silent()
     if finder is not None:
         sys.meta_path.insert(0, finder)
     code = 2
@@ -125,30 +114,47 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30, help="no mutant is begun later than that")
     parser.add_argument("--seconds", type=float, default=120, help="after so long a mutant counts as noticed")
     parser.add_argument("--only", default="", help="modules whose name contains this")
+    parser.add_argument("--both", action="store_true", help="every mutant both ways; those that come out differently")
     options = parser.parse_args()
     os.chdir(ROOT)
     import numpy as np  # noqa: F401
     import pytest  # noqa: F401
 
-    every, known, began = every_mutant(options.only), explained(), time.monotonic()
+    every = every_mutant(options.only)
     sample = random.Random(options.seed).sample(every, min(options.most, len(every)))
     print(f"seed {options.seed}: {len(sample)} of {len(every)} mutants", flush=True)
-    for tests in {tuple(tests) for _, _, tests in sample}:
-        # Tests that fail as all is would notice every mutant.
-        if not passes(tests, 10 * options.seconds):
-            sys.exit(f"these fail, or take too long, without any mutant: {' '.join(tests)}")
-    run, unexplained = 0, 0
-    for mutant, path, own in sample:
-        if time.monotonic() - began > 60 * options.minutes:
-            break
-        run += 1
-        if passes(own, options.seconds, _Finder(mutant, path)):
-            why = known.get(mutant.key)
-            unexplained += why is None
-            print(f"survives: {mutant.module} {mutant.place}\n  {mutant.line}\n  {mutant.change}", flush=True)
-            print(f"  {why or 'NOT EXPLAINED'}", flush=True)
-    print(f"{run} mutants run, {unexplained} that no test notices and nothing explains")
-    sys.exit(bool(unexplained))
+    sys.exit(_run_all(sample, options.seconds, time.monotonic() + 60 * options.minutes, options.both))
+
+
+def _run_all(sample: list[tuple[Mutant, Path, Sequence[str]]], seconds: float, until: float, both: bool) -> bool:
+    """Whether any survives without a reason, or comes out differently in the two ways."""
+    known = explained()
+    run = surviving = unexplained = differ = anew = 0
+    for tests in sorted({tuple(tests) for _, _, tests in sample}):
+        own = [(number, m, path) for number, (m, path, its) in enumerate(sample) if tuple(its) == tests]
+        for number, passed in verdicts(own, tests, seconds, until):
+            if number == "fails":
+                # Tests that fail as all is would notice every mutant.
+                sys.exit(f"these fail, or take too long, without any mutant: {' '.join(tests)}")
+            mutant, path, _ = sample[number]
+            why, run = known.get(mutant.key), run + 1
+            survives = passed
+            if passed is None or both or (passed and why is None):
+                anew += 1
+                survives = passes(tests, seconds, _Finder(mutant, path))
+                if both and passed not in (None, survives):
+                    differ += 1
+                    print(f"seems to {'survive' if passed else 'be noticed'}: {mutant}", flush=True)
+            if survives:
+                surviving += 1
+                unexplained += why is None
+                print(f"survives: {mutant.module} {mutant.place}\n  {mutant.line}\n  {mutant.change}", flush=True)
+                print(f"  {why or 'NOT EXPLAINED'}", flush=True)
+    print(f"{run} mutants run, {anew} of them in a process of their own; {run - surviving} noticed")
+    print(f"{surviving} survive; {unexplained} that no test notices and nothing explains")
+    if both:
+        print(f"{differ} come out differently")
+    return bool(unexplained or differ)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def first(a: int = 1, b: bool = True) -> "int | None":
         if not b or n < a:
             continue
         if first(n):
-            return a + 1
+            return a + 1 if n < 1 else 1
 '''
 
 
@@ -29,6 +29,9 @@ def test_each_mutant_has_one_change(tmp_path: Path) -> None:
         [
             "1 -> 2",
             "1 -> 2",
+            "1 -> 2 (2)",
+            "1 -> 2 (3)",
+            "n < 1 -> n <= 1",
             "True -> False",
             "not b or n < a -> not b and n < a",
             "not b -> b",
