@@ -6,6 +6,7 @@ import argparse
 import gzip
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -75,13 +76,16 @@ def _counted(objects: Iterable[dict[str, Any]], kinds: Counter[str]) -> Iterator
 
 @contextmanager
 def _replaced(output: str) -> Iterator[IO[bytes]]:
-    """Where to write; only when all went well is it the file, and then all at once. `-` is standard output.
+    """Where to write; only when all went well is it the file, and then all at once. `-` is standard output, likewise.
 
     The file is its owner's alone: a cluster's objects hold what others should not read.
     """
     if output == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        with tempfile.TemporaryFile() as spool:
+            yield spool
+            spool.seek(0)
+            shutil.copyfileobj(spool, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
         return
     path = Path(output)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
