@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _FAILED: Final = 3
+SEVERAL: Final = ("paths", "names")
+"""Positional arguments that take any number of values."""
 
 
 def add_cluster_option(add: Callable[..., object]) -> None:
@@ -25,9 +27,27 @@ def add_color_option(add: Callable[..., object]) -> None:
     add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
 
 
+def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """What the arguments say, the command's last positional one also in several places: `lint a.yaml -q b.yaml`.
+
+    argparse gives all of them to it where they stand together, and what stands behind a further option to nobody.
+    """
+    options, rest = parser.parse_known_args(arguments)
+    given = list(arguments)
+    verbatim = given[given.index("--") + 1 :] if "--" in given else []
+    rest = [argument for argument in rest if argument != "--"]
+    wrong = [argument for argument in rest if argument[:1] == "-" and argument != "-" and argument not in verbatim]
+    several = next((found for name in SEVERAL if isinstance(found := getattr(options, name, None), list)), None)
+    if wrong or (rest and several is None):
+        parser.error(f"unrecognized arguments: {' '.join(wrong or rest)}")
+    if several is not None:
+        several += rest
+    return options
+
+
 def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     """What the arguments say; ends the program where they name no cluster."""
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments)
     need_cluster(parser, options)
     return options
 

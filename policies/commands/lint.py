@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.commands import lint_output
+from policies.commands.cluster_command import parsed
 from policies.commands.known_findings import named_rules, read_baseline, write_baseline
 from policies.commands.lint_input import Input, as_update, as_updates, read_input
 from policies.commands.lint_options import FAIL_ON, lint_parser
@@ -40,7 +41,7 @@ OK, FINDINGS, USAGE, FAILED = range(4)
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do the job."""
     parser = lint_parser()
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments)
     if options.list_rules:
         _list_rules()
         return OK

@@ -82,6 +82,53 @@ def test_the_exit_status_says_why(arguments: list[str], status: int) -> None:
     assert status < 2 or "none.yaml" in done.stderr or "usage:" in done.stderr or "sarif" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["{a}", "-q", "{b}"], 2),
+        (["{a}", "-o", "text", "{b}", "--exit-zero", "{c}"], 3),
+        (["-q", "{a}", "--closed", "{b}"], 2),
+        (["{a}", "-q", "--", "{b}"], 2),
+        (["--", "{a}", "{b}"], 2),
+        (["{a}", "--context", "{b}", "-q", "{c}"], 2),
+        (["-q"], 3),
+    ],
+)
+def test_paths_and_options_stand_in_any_order(arguments: list[str], files: int, tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.yaml").write_text(POD.replace("name: a", f"name: {name}"))
+    given = [argument.format(a="a.yaml", b="b.yaml", c="c.yaml") for argument in arguments]
+    command = [sys.executable, "-m", "policies.cli", "lint", *given, "--exit-zero", "-o", "json=report.json"]
+    if "--" in given:
+        command = [sys.executable, "-m", "policies.cli", "lint", "--exit-zero", "-o", "json=report.json", *given]
+    environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
+    assert json.loads((tmp_path / "report.json").read_text())["summary"]["files"] == files
+
+
+def test_what_begins_with_a_dash_is_a_path_behind_two_of_them_alone() -> None:
+    assert "unrecognized arguments: -x" in _run("lint", "a.yaml", "-q", "-x").stderr
+    assert "unrecognized arguments: -y" in _run("lint", "a.yaml", "-q", "-y", "--", "-x").stderr
+    done = _run("lint", "-q", "none.yaml", "--closed", "--", "-x")
+    assert (done.returncode, "-x: " in done.stderr) == (3, True)
+    assert "unrecognized arguments: more" in _run("whatif", "zone", "a", "--cluster", "x", "more").stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["whatif", "node", "n1", "--cluster", "{none}", "n2"],
+        ["whatif", "drain", "n1", "-o", "json", "n2", "--cluster", "{none}"],
+        ["test", "{none}", "--cluster", "{none}", "{none}"],
+    ],
+)
+def test_so_they_do_in_every_command_that_takes_several(arguments: list[str], tmp_path: Path) -> None:
+    done = _run(*(argument.format(none=tmp_path / "none") for argument in arguments))
+    assert "unrecognized" not in done.stderr
+    assert f"{tmp_path / 'none'}: no such file" in done.stderr
+
+
 def test_a_directory_without_manifests_is_not_a_clean_bill(tmp_path: Path) -> None:
     done = _run("lint", str(tmp_path))
     assert done.returncode == 3
