@@ -78,13 +78,15 @@ class Group(NamedTuple):
 class Grouping(NamedTuple):
     """All groups. `alternatives`: directories that define the same objects. `patches`: how many objects are patches.
 
-    `apart`: kustomizations that were not put together, as all of them hold too much.
+    `apart`: kustomizations that were not put together, as all of them hold too much. `unseen`: how many classes and
+    namespaces directories do not see of one another, as all of them together would be too many.
     """
 
     groups: tuple[Group, ...]
     alternatives: tuple[str, ...] = ()
     patches: int = 0
     apart: int = 0
+    unseen: int = 0
 
 
 def grouped(
@@ -105,7 +107,8 @@ def grouped(
     rest, patches, apart = _kustomized(rest, {k.directory: k for k in kustomizations}, groups)
     tree = _Tree(rest, limits_stay=limits_stay)
     groups += tree.groups()
-    return Grouping(tuple(g for g in groups if g.judged), tuple(sorted(tree.alternatives)), patches, apart)
+    judged = tuple(group for group in groups if group.judged)
+    return Grouping(judged, tuple(sorted(tree.alternatives)), patches, apart, tree.unseen)
 
 
 def matches(file: str, pattern: str) -> bool:
@@ -222,6 +225,8 @@ class _Tree:
         self._chains: dict[str, tuple[str, ...]] = {}
         self.alternatives = self._alternatives()
         self._branches = {*self.alternatives, *(self._limited() if limits_stay else ())}
+        self.unseen = 0
+        """Classes and namespaces that not every branch sees which should; known when all groups were asked for."""
 
     def _alternatives(self) -> set[str]:
         homes: dict[tuple[str, str, str], set[str]] = defaultdict(set)
@@ -250,6 +255,8 @@ class _Tree:
             by_branch[branch].append(member)
         above = _affordable(by_branch, chains)
         far = len(by_branch) * max(len(self._definitions), 1) <= _MOST_DEFINITIONS
+        hidden = not far or (len(by_branch) > 1 and above is _NOTHING)
+        self.unseen = len(self._definitions) if hidden else 0
         for branch, own in by_branch.items():
             chain = chains[branch]
             context = self._far(chain) if far and len(by_branch) > 1 else []
@@ -288,6 +295,9 @@ class _Tree:
         return chain
 
 
+_NOTHING: Final[dict[str, Sequence[Member]]] = {}
+
+
 def _affordable(
     by_branch: Mapping[str, Sequence[Member]], chains: Mapping[str, tuple[str, ...]]
 ) -> Mapping[str, Sequence[Member]]:
@@ -297,7 +307,7 @@ def _affordable(
         sizes = {branch: len(found) for branch, found in seen.items()}
         if sum(sizes.get(outer, 0) for chain in chains.values() for outer in (_SHARED, *chain)[: len(chain)]) <= most:
             return seen
-    return {}
+    return _NOTHING
 
 
 def _common(directories: Iterable[str]) -> str:

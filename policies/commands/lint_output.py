@@ -139,6 +139,9 @@ def summarize(findings: list[Finding], given: Input, grouping: Grouping, suppres
     if grouping.apart:
         what = plural(grouping.apart, "kustomization")
         told.append(f"{what} not put together, as all of them hold too much: their files are judged by directory")
+    if grouping.unseen:
+        what = "1 class or namespace is" if grouping.unseen == 1 else f"{grouping.unseen} classes and namespaces are"
+        told.append(f"{what} not seen in every directory, as there are too many of both: --one-apply sees all")
     print(*told, sep="\n", file=sys.stderr)  # noqa: T201
 
 

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies import groups
+from policies.cli import main
 from policies.groups import Kustomization, Member, grouped
 from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import NamedGroup
@@ -292,3 +294,25 @@ def test_named_groups_and_kustomizations_come_before_directories() -> None:
     k = Kustomization(os.path.realpath("a"), (os.path.realpath("a/x.yaml"),), (), "team")
     found = grouped(members, [k]).groups
     assert [(g.name, g.judged[0].namespace) for g in found] == [("a", "team"), ("", "default")]
+
+
+@pytest.mark.parametrize("bound", ["_MOST_DEFINITIONS", ""])
+def test_where_too_much_is_shared_to_be_seen_everywhere_a_note_says_so(
+    bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two environments, and classes beside them that both name: lost above so many pairs, and never without a word."""
+    monkeypatch.setattr(groups, "_MOST_PAIRS", 3 if bound else groups._MOST_PAIRS)
+    monkeypatch.setattr(groups, bound or "_MOST_PAIRS", 3)
+    files = {f"env/{env}/web.yaml": _web(1, of="gold") for env in ("prod", "stage")}
+    files |= {f"classes/{name}.yaml": _class(name) for name in ("gold", "silver")}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    main(["lint", "--closed", str(tmp_path)])
+    said = capsys.readouterr()
+    note = "2 classes and namespaces are not seen in every directory, as there are too many of both: --one-apply sees"
+    assert (note in said.err, "[unknown-priority-class]" in said.out) == (bool(bound), bool(bound))
+    main(["lint", "--closed", "--one-apply", str(tmp_path)])
+    said = capsys.readouterr()
+    assert "not seen" not in said.err
+    assert "[unknown-priority-class]" not in said.out
