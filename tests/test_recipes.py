@@ -17,6 +17,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from policies import VERSION
+
 ROOT = Path.cwd()
 GOOD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: system-node-critical}\n"
 BAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {priorityClass: gold}\n"
@@ -89,6 +91,20 @@ def test_the_template_of_gitlab_takes_arguments(tree: Path, outside: dict[str, s
     assert _run("\n".join(job["script"]), tree, given).returncode == 0
 
 
+def test_the_address_of_the_template_is_that_of_a_file_here() -> None:
+    """As far as can be said without a network: raw files of GitHub are at /owner/name/tag/path."""
+    text = (ROOT / "docs/ci/gitlab.yml").read_text()
+    (address,) = re.findall(r"^# include:\n# - remote: (\S+)$", text, re.MULTILINE)
+    scheme, _, host, owner, name, tag, *path = address.split("/")
+    assert (scheme, host) == ("https:", "raw.githubusercontent.com")
+    assert "/".join(path) == "docs/ci/gitlab.yml"
+    assert (ROOT.joinpath(*path)).is_file()
+    ((hook,),) = [yaml.safe_load(_recipe("pre-commit"))]
+    assert hook["repo"] == f"https://github.com/{owner}/{name}"
+    assert tag == hook["rev"] == f"v{VERSION}", "the tag of this release, as every other recipe has it"
+    assert f"uses: {owner}/{name}@{tag}\n" in _recipe("GitHub")
+
+
 def test_jenkins(tree: Path, outside: dict[str, str]) -> None:
     recipe = _recipe("Jenkins")
     (script,) = re.findall(r"\bsh '([^']*)'", recipe)
@@ -149,7 +165,8 @@ def test_the_action_installs_itself_and_lints(
     environment = outside | OFFLINE | given | {"RUNNER_TEMP": str(tmp_path / "temp"), "GITHUB_ACTIONS": "true"}
     environment["PYTHONPATH"] = str(libraries)
     wrong = _run(step["run"], tmp_path, environment)
-    assert (wrong.returncode, "$(touch harm)" in wrong.stderr) == (2, True), (
+    said = ("$(touch: no such file" in wrong.stderr, "harm): no such file" in wrong.stderr)
+    assert (wrong.returncode, said) == (3, (True, True)), (
         f"arguments are words, not a script: {wrong.stderr}{wrong.stdout}"
     )
     assert not (tree / "harm").exists()

@@ -80,6 +80,12 @@ PROMTOOL = Module("promtool", {"promtool": "github.com/prometheus/prometheus/cmd
 _HELM_FLAGS = " ".join(f"-X helm.sh/helm/v3/pkg/{part}.k8sVersionMinor=37" for part in ("chartutil", "lint/rules"))
 HELM = Module("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, f"-s -w {_HELM_FLAGS}")
 
+# Somebody else's reading of what forewarn writes and ships for CI (docs/decisions/0012-validators.md).
+VALIDATORS = Module(
+    "validators",
+    {"rdjson": "example.com/forewarn/validators/rdjson", "actionlint": "github.com/rhysd/actionlint/cmd/actionlint"},
+)
+
 # A webhook to be measured beside ours (tests/benchmarks/bench_webhook.py); `make e2e` does without it.
 POD_SECURITY = Module("podsecurity", {"webhook": "k8s.io/pod-security-admission/cmd/webhook"})
 
