@@ -31,6 +31,7 @@ _TILDE: Final = re.compile(rb"~[ \t]*+:\s")
 _NULL: Final = re.compile(rb"ull(?<=[nN].{3})[ \t]*+:\s")
 _NULL_IN_CAPITALS: Final = re.compile(rb"ULL(?<=N.{3})[ \t]*+:\s")
 _EMPTY_KEY: Final = re.compile(rb":(?<=[ \t\n{,?-]:)\s")
+_ANCHORED_EMPTY_KEY: Final = re.compile(rb"&[\w-]++[ \t]*+:\s")
 _OPENING: Final = re.compile(rb"[\[{](?:(?<=[ \t\n,\[{].)|(?<=\A.))")
 _IN_FLOW: Final = re.compile(rb"[\[\]{}\"'#?]")
 _SPACE: Final = b" \t"
@@ -138,7 +139,7 @@ def only_grammar_matters(data: bytes) -> bool:
 
     Not so where there are aliases, merges, tags, complex keys, infinities, template braces, or very deep nesting.
     """
-    if _SUSPECT.search(data) and _is_suspect(data):
+    if data[:1] in (b"*", b"!", b"&") or (_SUSPECT.search(data) and _is_suspect(data)):
         return False
     return not (
         data.count(b"[") + data.count(b"{") > _MANY
@@ -146,6 +147,7 @@ def only_grammar_matters(data: bytes) -> bool:
         or (b"ull" in data and _any(_NULL, data, _null_begins_entry))
         or (b"ULL" in data and _any(_NULL_IN_CAPITALS, data, _null_begins_entry))
         or _any(_EMPTY_KEY, data, _begins_entry)
+        or (b"&" in data and _any(_ANCHORED_EMPTY_KEY, data, _may_be_node))
     )
 
 

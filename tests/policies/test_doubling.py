@@ -111,6 +111,20 @@ def test_more_quotas_of_one_namespace_than_are_gone_through_are_told() -> None:
     assert told == {"not judged by this rule: its namespace has 201 quotas; with more than 200 that is not worked out"}
 
 
+@pytest.mark.parametrize("text", ["a: 1\nb:\n  &c : d\n", "a:\n- &c : d\n", "a: {&c : d}\n", "a:\n  &c: d\n"])
+def test_an_empty_key_with_an_anchor_is_no_ordinary_one(text: str) -> None:
+    """The grammar takes it, and kubectl does not."""
+    check(Document(text.encode(), "a.yaml"))
+    assert not only_grammar_matters(text.encode())
+    (fault,) = read(f"apiVersion: v1\nkind: ConfigMap\n{text}", "a.yaml", WANTED).diagnostics
+    assert "an empty key cannot be a key" in fault.message
+
+
+@pytest.mark.parametrize("text", ["a: 'x\n  &c : d'\n", "a: |\n  &c : d\n", "a: b&c : d\n", "a: ?x=1&c\n"])
+def test_what_looks_like_an_anchor_in_text_is_none(text: str) -> None:
+    assert only_grammar_matters(text.encode())
+
+
 PIECES = [*"\n\n  \t-:,?*!&[]{}~\"'#|a", "null", "NULL", "- ", "? ", ": ", "\n  ", "<<", "a: ", ".inf"]
 pieces = st.lists(st.sampled_from(PIECES), max_size=14)
 
