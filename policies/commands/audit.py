@@ -118,7 +118,8 @@ def _print(
         from policies.render.report import Report
 
         report = Report(findings, (), len(subjects), cache.skipped, lambda _file, _line: None, suppressed)
-        sys.stdout.write(json.render(report) + "\n")
+        sys.stdout.writelines(json.render(report))
+        sys.stdout.write("\n")
     else:
         from policies.render import markdown
 

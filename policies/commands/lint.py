@@ -148,7 +148,7 @@ def _report(
     findings = lint_output.folded(findings)
     for target in outputs:
         try:
-            lint_output.write(target, findings, given, options.color, suppressed)
+            lint_output.write(target, findings, given, options.color, suppressed, most=options.max_per_rule)
         except OSError as fault:
             if not target[1] and fault.filename is None:
                 raise

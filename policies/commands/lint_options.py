@@ -12,7 +12,15 @@ from policies.commands.release import add_release_options
 from policies.findings import Severity
 from policies.terminal import columns
 
+MOST_PER_RULE: Final = 100
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
+
+
+def _natural(text: str) -> int:
+    """A number that is not negative. Raises ValueError."""
+    if (number := int(text)) < 0:
+        raise ValueError
+    return number
 
 
 def lint_parser() -> argparse.ArgumentParser:
@@ -49,6 +57,13 @@ def lint_parser() -> argparse.ArgumentParser:
     add("--write-baseline", metavar="FILE", help="write what is found now as a baseline")
     formats = ", ".join(lint_output.FORMATS)
     add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=f"{formats} (repeatable; default: text)")
+    add(
+        "--max-per-rule",
+        type=_natural,
+        default=MOST_PER_RULE,
+        metavar="N",
+        help=f"findings of one rule that text shows; 0 for all (default: {MOST_PER_RULE})",
+    )
     mend = add_mutually_exclusive_group().add_argument
     mend("--fix", action="store_const", const=3, default=0, help="mend what is safe to mend, and say what is left")
     mend("--diff", action="store_true", help="print what --fix would change; exit status 1 if anything")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from policies.findings import Finding, listed, one_line, plural, printable
 from policies.sources import SourceError, read_file
-from policies.terminal import painter, wants_color
+from policies.terminal import painter, say, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policies.commands.lint_input import Input
     from policies.groups import Grouping
@@ -41,15 +41,17 @@ def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list
     return found
 
 
-def write(target: Target, findings: list[Finding], given: Input, color: str, suppressed: int = 0) -> None:
-    """Write one report. Raises OSError."""
+def write(
+    target: Target, findings: list[Finding], given: Input, color: str, suppressed: int = 0, *, most: int = 0
+) -> None:
+    """Write one report. `most`: findings of one rule that text has, 0 for all. Raises OSError."""
     form, path = target
     report = report_of(findings, given, suppressed)
     if not path:
-        _print(form, report, given, sys.stdout, wants_color(color, sys.stdout))
+        _print(form, report, given, sys.stdout, wants_color(color, sys.stdout), most)
         return
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
-        _print(form, report, given, stream, color == "always")
+        _print(form, report, given, stream, color == "always", most)
 
 
 FOLDED: Final = frozenset(("priority-class-not-checked",))
@@ -81,18 +83,20 @@ def report_of(findings: list[Finding], given: Input, suppressed: int = 0) -> Rep
     return Report(findings, list(given.reported), len(given.subjects), given.skipped, lines.line_of, suppressed)
 
 
-def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool) -> None:
+def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool, most: int) -> None:
     if form == "text":
         from policies.render import text
 
-        stream.writelines(line + "\n" for line in text.render(report.findings, report.line_of, painter(color)))
+        stream.writelines(line + "\n" for line in text.render(report.findings, report.line_of, painter(color), most))
     elif form == "github":
         _print_for_github(report, stream)
     else:
-        stream.write(_rendered(form, report, given) + "\n")
+        stream.writelines(_rendered(form, report, given))
+        stream.write("\n")
 
 
-def _rendered(form: str, report: Report, given: Input) -> str:
+def _rendered(form: str, report: Report, given: Input) -> Iterable[str]:
+    """The report in parts."""
     if form == "json":
         from policies.render import json
 
@@ -102,11 +106,13 @@ def _rendered(form: str, report: Report, given: Input) -> str:
 
         from policies.render import sarif
 
+        if len(report.findings) > sarif.MOST_RESULTS:
+            say(f"sarif: the worst {sarif.MOST_RESULTS} of {len(report.findings)} findings, as GitHub takes no more")
         return sarif.render(report, version("forewarn"))
     if form == "markdown":
         from policies.render import markdown
 
-        return markdown.render(report.findings)
+        return (markdown.render(report.findings),)
     from policies.render import ci
 
     return {"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report)
@@ -145,6 +151,10 @@ def summarize(findings: list[Finding], given: Input, grouping: Grouping, suppres
     print(*told, sep="\n", file=sys.stderr)  # noqa: T201
 
 
+_KEPT: Final = 8
+"""Files whose lines are kept: findings come file by file."""
+
+
 class Lines:
     """Source lines for excerpts: the files that have findings are read once more."""
 
@@ -155,6 +165,8 @@ class Lines:
     def line_of(self, file: str, line: int) -> str | None:
         """A line of a file, counted from 1; None where it is not there."""
         if file not in self._lines:
+            if len(self._lines) == _KEPT:
+                del self._lines[next(iter(self._lines))]
             from policies.manifests.documents import as_utf8
 
             try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from policies.findings import Finding, Severity, one_line
-from policies.render.report import fingerprints, path_of, said, worst_first
+from policies.render.report import ENTRIES, fingerprints, in_parts, path_of, said, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,10 +22,10 @@ MOST_ANNOTATIONS: Final = 10
 _MOST_CLEAN: Final = 10_000
 
 
-def gitlab(report: Report) -> str:
+def gitlab(report: Report) -> Iterator[str]:
     """A Code Quality report: equal fingerprints collapse, and only the description is shown."""
     marks = fingerprints(report.findings)
-    entries = [
+    entries = (
         {
             "description": f"{finding.rule}: {said(finding)}",
             "check_name": finding.rule,
@@ -38,13 +37,16 @@ def gitlab(report: Report) -> str:
             },
         }
         for finding, mark in zip(report.findings, marks, strict=True)
-    ]
-    return json.dumps(entries, indent=1)
+    )
+    return in_parts(ENTRIES, entries, 1)
 
 
-def rdjson(report: Report) -> str:
+def rdjson(report: Report) -> Iterator[str]:
     """Reviewdog's format: the end is exclusive, and columns count bytes of UTF-8."""
-    diagnostics = []
+    return in_parts({"source": {"name": "forewarn"}, "diagnostics": ENTRIES}, _diagnostics(report), 1)
+
+
+def _diagnostics(report: Report) -> Iterator[dict[str, Any]]:
     for finding in report.findings:
         place = finding.location
         line = report.line_of(place.file, place.line) or ""
@@ -52,15 +54,12 @@ def rdjson(report: Report) -> str:
         span = {"start": {"line": place.line, "column": start}, "end": {"line": place.line, "column": end}}
         where = {"path": path_of(place.file)} | ({"range": span} if place.line else {})
         fix = f"\nfix: {finding.remediation}" if finding.remediation else ""
-        diagnostics.append(
-            {
-                "message": said(finding) + fix,
-                "location": where,
-                "severity": _RDJSON[finding.severity],
-                "code": {"value": finding.rule},
-            }
-        )
-    return json.dumps({"source": {"name": "forewarn"}, "diagnostics": diagnostics}, indent=1)
+        yield {
+            "message": said(finding) + fix,
+            "location": where,
+            "severity": _RDJSON[finding.severity],
+            "code": {"value": finding.rule},
+        }
 
 
 def _bytes(line: str, column: int) -> int:
@@ -68,27 +67,22 @@ def _bytes(line: str, column: int) -> int:
     return len(line[: column - 1].encode("utf-8", "replace")) + max(column - 1 - len(line), 0) + 1
 
 
-def junit(report: Report) -> str:
+def junit(report: Report) -> Iterator[str]:
     """One suite; a failed case a finding, and a passed one for each file without any. Notes pass."""
     by_file: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
         by_file[finding.location.file].append(finding)
-    cases = [case for file, found in by_file.items() for case in _cases(file, found)]
-    count = len(report.findings)
     clean = [name for name in report.names if name not in by_file][:_MOST_CLEAN]
-    cases += (f"    <testcase classname={_xml(path_of(name))} name={_xml('lint')}/>" for name in clean)
-    count += len(clean)
+    count = len(report.findings) + len(clean)
     failures = sum(finding.severity is not Severity.NOTE for finding in report.findings)
-    return "\n".join(
-        [
-            '<?xml version="1.0" encoding="UTF-8"?>',
-            "<testsuites>",
-            f'  <testsuite name="forewarn lint" tests="{count}" failures="{failures}" errors="0" skipped="0">',
-            *cases,
-            "  </testsuite>",
-            "</testsuites>",
-        ]
-    )
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield "<testsuites>\n"
+    yield f'  <testsuite name="forewarn lint" tests="{count}" failures="{failures}" errors="0" skipped="0">\n'
+    for file, found in by_file.items():
+        yield from (f"{line}\n" for line in _cases(file, found))
+    yield from (f"    <testcase classname={_xml(path_of(name))} name={_xml('lint')}/>\n" for name in clean)
+    yield "  </testsuite>\n"
+    yield "</testsuites>"
 
 
 def _cases(file: str, findings: Sequence[Finding]) -> Iterator[str]:

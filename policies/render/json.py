@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.findings import Severity, printable
 from policies.objects.fields import NOTHING
-from policies.render.report import counts, fingerprints
+from policies.render.report import ENTRIES, counts, fingerprints, in_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from policies.findings import Finding
     from policies.render.report import Report
@@ -20,13 +19,13 @@ VERSION: Final = 1
 """Of the format: keys may come, and none goes or changes its meaning, as long as this stays."""
 
 
-def render(report: Report, left_out: Mapping[str, int] = NOTHING) -> str:
-    """The report as indented JSON, in the order of the findings."""
+def render(report: Report, left_out: Mapping[str, int] = NOTHING) -> Iterator[str]:
+    """The report as indented JSON, in parts, in the order of the findings."""
     found = counts(report.findings)
     marks = fingerprints(report.findings)
     told = {
         "version": VERSION,
-        "findings": [_finding(f, mark) for f, mark in zip(report.findings, marks, strict=True)],
+        "findings": ENTRIES,
         "summary": {
             "files": len(report.names),
             "objects": report.objects,
@@ -38,7 +37,7 @@ def render(report: Report, left_out: Mapping[str, int] = NOTHING) -> str:
             "leftOut": dict(left_out),
         },
     }
-    return json.dumps(told, indent=2)
+    return in_parts(told, map(_finding, report.findings, marks), 2)
 
 
 def _finding(finding: Finding, mark: str) -> dict[str, Any]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from policies.findings import Finding, Severity, one_line
 from policies.suppressions import identity, path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
-__all__ = ["Report", "counts", "fingerprints", "path_of", "said", "uri", "worst_first"]
+__all__ = ["ENTRIES", "Report", "counts", "fingerprints", "in_parts", "path_of", "said", "uri", "worst_first"]
+
+ENTRIES: Final = ["\0"]
+"""What stands in a document for a list that is written entry by entry."""
 
 
 class Report(NamedTuple):
@@ -57,6 +61,20 @@ def fingerprints(findings: Sequence[Finding]) -> list[str]:
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
     """The findings with the errors before the warnings before the notes, else in their order."""
     return sorted(findings, key=lambda finding: finding.severity)
+
+
+def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[str]:
+    """The JSON of a document, with these entries where it has ENTRIES, in parts: one entry at a time is held."""
+    before, after = json.dumps(document, indent=indent).split(json.dumps(ENTRIES[0]))
+    deeper, behind = "\n" + before.rpartition("\n")[2], after[: len(after) - len(after.lstrip())]
+    separator = before
+    for entry in entries:
+        yield separator + json.dumps(entry, indent=indent).replace("\n", deeper)
+        separator = "," + deeper
+    if separator is before:
+        yield before.rstrip() + after.removeprefix(behind)
+    else:
+        yield after
 
 
 def counts(findings: Sequence[Finding]) -> Mapping[Severity, int]:

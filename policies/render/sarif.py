@@ -5,15 +5,16 @@ Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0, and GitHub's "SARIF supp
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.findings import Severity, cut
-from policies.render.report import fingerprints, said, uri, worst_first
+from policies.render.report import ENTRIES, fingerprints, in_parts, said, uri, worst_first
 from policies.rules import RULES
 from policies.rules.support.documentation import documentation_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policies.findings import Finding
     from policies.render.report import Report
     from policies.rules.support.context import Rule
@@ -27,8 +28,8 @@ MOST_RESULTS: Final = 25_000
 """GitHub takes no more: the worst are kept."""
 
 
-def render(report: Report, version: str) -> str:
-    """The report, as one run of one tool; `version` is that of forewarn."""
+def render(report: Report, version: str) -> Iterator[str]:
+    """The report, in parts, as one run of one tool; `version` is that of forewarn."""
     used = {finding.rule for finding in report.findings}
     rules = [_rule(rule) for rule in RULES if rule.ID in used]
     index = {rule["id"]: number for number, rule in enumerate(rules)}
@@ -38,9 +39,10 @@ def render(report: Report, version: str) -> str:
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, index[finding.rule], marked[id(finding)]) for finding in findings],
+        "results": ENTRIES,
     }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
+    results = (_result(finding, index[finding.rule], marked[id(finding)]) for finding in findings)
+    return in_parts({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, results, 1)
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Severity, no_command, one_line, plural, printable
@@ -32,13 +33,22 @@ def render(
     findings: Sequence[Finding],
     line_of: Callable[[str, int], str | None],
     paint: Callable[[str, str], str] = _plain,
+    most: int = 0,
 ) -> Iterator[str]:
     """The report, line by line.
 
     `line_of(file, line)`: the text of a source line, None where it cannot be had. `paint(text, style)`: the text in
-    colour; styles are the severities, `bold` and `dim`.
+    colour; styles are the severities, `bold` and `dim`. `most`: so many findings of one rule are shown, and then how
+    many more there are; 0 for all.
     """
+    shown, left = Counter[str](), Counter[str]()
+    files = defaultdict[str, set[str]](set)
     for finding in findings:
+        if most and shown[finding.rule] == most:
+            left[finding.rule] += 1
+            files[finding.rule].add(finding.location.file)
+            continue
+        shown[finding.rule] += 1
         place = finding.location
         head = f"{printable(place.file)}:{place.line}:{place.column}"
         about = f"{finding.object}: " if str(finding.object) else ""
@@ -46,6 +56,8 @@ def render(
         said = no_command(one_line(about + finding.message))
         yield f"{paint(no_command(head), 'bold')}: {paint(severity, severity)}: {said} {rule}"
         yield from _excerpt(finding, line_of(place.file, place.line) if place.line else None, paint)
+    for rule, count in left.items():
+        yield f"and {count} more of {rule} in {plural(len(files[rule]), 'file')}: --max-per-rule 0 shows all"
 
 
 def _excerpt(finding: Finding, line: str | None, paint: Callable[[str, str], str]) -> Iterator[str]:

@@ -7,15 +7,19 @@ import os
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from policies.cli import main
+from policies.commands import lint_output
+from policies.commands.lint_input import Input
 from policies.findings import NO_OBJECT, NOWHERE, Finding, Severity
 from policies.render import sarif
-from policies.render.report import Report
+from policies.render.report import ENTRIES, Report, in_parts
 from policies.rules import RULES
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
@@ -98,7 +102,7 @@ def test_sarif_leads_to_a_heading_for_each_rule() -> None:
     headings = re.findall(r"^## (.+)$", Path("docs/rules.md").read_text(), re.MULTILINE)
     found = [Finding(NOWHERE, Severity.ERROR, rule.ID, NO_OBJECT, "m") for rule in RULES]
     report = Report(found, (), len(found), {}, lambda _file, _line: None, 0)
-    (run,) = json.loads(sarif.render(report, "0"))["runs"]
+    (run,) = json.loads("".join(sarif.render(report, "0")))["runs"]
     pages = {rule["id"]: rule["helpUri"] for rule in run["tool"]["driver"]["rules"]}
     assert sorted(pages) == sorted(headings)
     assert pages == {heading: f"https://forewarn.dev/docs/rules/#{heading}" for heading in headings}
@@ -140,6 +144,67 @@ def test_github_gets_no_more_than_it_shows_the_worst_first_and_the_rest_in_the_s
     assert "file=a b/pod.yaml,line=4,col=" in commands[0]
     assert summary.read_text().count("| error |") == 14
     assert "::" not in _lint(tree, "--closed", "-q").stdout.replace("::error::x", "")
+
+
+def test_text_shows_so_many_of_a_rule_and_says_how_many_more(tree: Path) -> None:
+    many = [POD % (f"p{i}", f"none-{i}") for i in range(130)]
+    (tree / "many.yaml").write_text("---\n".join(many))
+    (tree / "more.yaml").write_text("---\n".join(many[:20]).replace("name: p", "name: q"))
+    (tree / "z.yaml").write_text(POD.replace("Class", "Clas") % ("z", "gold"))
+    done = _lint(tree, "--closed")
+    heads = [line for line in done.stdout.splitlines() if line.startswith("./")]
+    assert len(heads) == 101, "a hundred of one rule, and the one of the other"
+    assert done.stdout.splitlines()[-1] == (
+        "and 52 more of unknown-priority-class in 2 files: --max-per-rule 0 shows all"
+    )
+    assert done.stderr.endswith(": 153 errors\n")
+    for given, count in (("0", 153), ("7", 8)):
+        shown = _lint(tree, "--closed", "--max-per-rule", given, "-q").stdout
+        assert (len(re.findall(r"^\./", shown, re.MULTILINE)), "more of" in shown) == (count, count < 153)
+    for form in ("json", "gitlab", "rdjson", "junit"):
+        assert _lint(tree, "--closed", "-q", "-o", form).stdout.count("none-129") >= 1
+    assert _lint(tree, "--max-per-rule", "-1").returncode == 2
+
+
+def test_sarif_says_what_it_leaves_out(tree: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    monkeypatch.setattr(sarif, "MOST_RESULTS", 1)
+    assert main(["lint", "--closed", "-q", "-o", "sarif", str(tree)]) == 1
+    said = capfd.readouterr()
+    assert len(json.loads(said.out)["runs"][0]["results"]) == 1
+    assert said.err == "sarif: the worst 1 of 2 findings, as GitHub takes no more\n"
+
+
+@pytest.mark.parametrize("entries", [[], [1], [{"a": []}, "b\n", {"c": {"d": ["\0"]}}]])
+@pytest.mark.parametrize("document", [ENTRIES, {"a": {"b": ENTRIES}, "c": [1]}, {"a": [{"b": ENTRIES, "c": {}}]}])
+@pytest.mark.parametrize("indent", [1, 2])
+def test_json_in_parts_is_the_same_as_in_one(document: Any, entries: list[Any], indent: int) -> None:
+    text = json.dumps(document).replace(json.dumps(ENTRIES), json.dumps(entries))
+    assert "".join(in_parts(document, iter(entries), indent)) == json.dumps(json.loads(text), indent=indent)
+
+
+@pytest.mark.parametrize("form", ["json", "sarif", "gitlab", "rdjson", "junit"])
+def test_no_report_is_held_as_a_whole(form: str) -> None:
+    """Written entry by entry: what is held of 2,000 findings is much less than what they come to as text."""
+    place = NOWHERE._replace(file="a.yaml", line=1, column=1, end_column=2)
+    found = Finding(place, Severity.ERROR, "parse-error", NO_OBJECT, "m" * 5_000)
+    given = Input()
+    given.texts["a.yaml"] = b"a"
+    findings = [found._replace(path=str(number)) for number in range(2_000)]
+    tracemalloc.start()
+    try:
+        with open(os.devnull, "w") as stream:
+            lint_output._print(form, lint_output.report_of(findings, given), given, stream, False, 0)
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_lines_of_few_files_are_kept(tmp_path: Path) -> None:
+    given = Input()
+    given.texts = {str(number): b"a\nb" for number in range(100)}
+    lines = lint_output.Lines(given)
+    assert {lines.line_of(name, 2) for name in given.texts} == {"b"}
+    assert len(lines._lines) < 10
 
 
 def test_markdown_says_nothing_that_markdown_would_take_for_its_own(tree: Path) -> None:
