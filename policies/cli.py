@@ -46,6 +46,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "simulate": Command("policies.commands.simulate", "what becomes of a cluster, one event after the other"),
     "whatif": Command("policies.commands.whatif", "what a lost zone, a drained node or a changed class comes to"),
     "test": Command("policies.commands.test", "whether what you promise of a cluster holds"),
+    "merge": Command("policies.commands.merge", "put the parts of a sweep or of a test together"),
     "risk": Command("policies.commands.risk", "what each workload risks: preemption, lost zones and nodes, pressure"),
     "headroom": Command("policies.commands.headroom", "how many more replicas fit, and what runs out first"),
     "audit": Command("policies.commands.audit", "check what is in a cluster, and what its next restarts would do"),

@@ -11,17 +11,24 @@ import json
 import os
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from policies.commands.forks import cores, forked
 from policies.simulation.simulation import Simulation
 from policies.whatif.comparison import Losses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from policies.simulation.scenario import World
     from policies.whatif.questions import Question
+
+
+class Counting(Protocol):
+    """What is counted: made of a simulation that has not run, and asked of others of its cluster that have."""
+
+    def of(self, simulation: Simulation) -> dict[str, Any]:
+        """What JSON can say of it."""
 
 
 def lost_replicas(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, int]]:
@@ -29,11 +36,18 @@ def lost_replicas(world: World, asked: Sequence[Question]) -> Iterator[Mapping[s
 
     `world`: without arrivals. As many are tried at once as there are cores.
     """
+    return counted(world, asked, Losses)
+
+
+def counted(
+    world: World, asked: Sequence[Question], counting: Callable[[Simulation], Counting]
+) -> Iterator[Mapping[str, Any]]:
+    """The same of anything that is counted."""
     if not asked:
         return
     simulation = Simulation(world)
     simulation.cache.snapshot()  # which those after a loss go on from
-    losses = Losses(simulation)
+    losses = counting(simulation)
     gc.collect()
     gc.freeze()
     started: deque[tuple[Question, tuple[int, int] | None]] = deque()
@@ -51,7 +65,7 @@ def lost_replicas(world: World, asked: Sequence[Question]) -> Iterator[Mapping[s
                 _told(*process)
 
 
-def _fork(question: Question, simulation: Simulation, losses: Losses) -> tuple[int, int] | None:
+def _fork(question: Question, simulation: Simulation, losses: Counting) -> tuple[int, int] | None:
     """A process that tries a loss, and the pipe by which it tells; None where there can be none."""
 
     def try_it(pipe: int) -> None:
@@ -63,7 +77,7 @@ def _fork(question: Question, simulation: Simulation, losses: Losses) -> tuple[i
     return forked(try_it)
 
 
-def _answer(question: Question, process: tuple[int, int] | None, world: World, losses: Losses) -> Mapping[str, int]:
+def _answer(question: Question, process: tuple[int, int] | None, world: World, losses: Counting) -> Mapping[str, Any]:
     """What a process told; where there was none, or it ended early, the same is worked out here."""
     found = None if process is None else _told(*process)
     if found is None:
@@ -73,11 +87,11 @@ def _answer(question: Question, process: tuple[int, int] | None, world: World, l
     return found
 
 
-def _told(process: int, pipe: int) -> Mapping[str, int] | None:
+def _told(process: int, pipe: int) -> Mapping[str, Any] | None:
     with os.fdopen(pipe, encoding="utf-8") as stream:
         text = stream.read()
     os.waitpid(process, 0)
     with suppress(ValueError):
-        found: Mapping[str, int] = json.loads(text)
+        found: Mapping[str, Any] = json.loads(text)
         return found
     return None

@@ -7,11 +7,19 @@ import json
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.preempt import given_objects
 from policies.commands.release import add_release_options, release_of, settle
+from policies.commands.shards import (
+    add_output_option,
+    add_shard_option,
+    asked_of,
+    digest_of,
+    marked,
+    shard_given,
+)
 from policies.commands.simulate import AT_ONCE, DEFAULT_UNTIL, applied, simulated_until, world_with
 from policies.objects.fields import InvalidObject, group_kind
 from policies.sources import SourceError, find_files, load_cluster, read_file
@@ -20,9 +28,11 @@ from policies.terminal import clean, columns, complain, painter, progress, wants
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from policies.commands.shards import Output, Shard
     from policies.expectations.document import Expectation
-    from policies.expectations.judge import Setting, Verdict
+    from policies.expectations.judge import Setting
     from policies.releases import Release
+    from policies.render.expectations import Result
     from policies.simulation.dump import DumpCache
     from policies.simulation.scenario import Arrival, World
 
@@ -36,11 +46,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
+    shard = shard_given(options, parser)
     try:
         given = [(place, each) for path in options.paths for place, each in _expectations(path)]
     except SourceError as fault:
         return complain("test", fault, USAGE)
-    return answered("test", lambda: _judged(options, given, release))
+    return answered("test", lambda: _judged(options, given, release, shard))
 
 
 def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
@@ -58,39 +69,76 @@ def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
             raise SourceError(file.name, str(fault)) from None
 
 
-def _judged(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], release: Release) -> int:
-    from policies.expectations.judge import judge
+def _judged(
+    options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], release: Release, shard: Shard | None
+) -> int:
+    from policies.commands.forks import mapped
+    from policies.render.expectations import from_dict
 
     if not given:
         raise SourceError(options.paths[0], "no expectations in it")
-    verdicts: list[Verdict] = []
-    cluster = _Cluster(options, release)
-    for place, each in progress(given, len(given), "expectations", sys.stderr):
-        try:
-            verdicts.append(judge(each, _setting(options, place, cluster)))
-        except (InvalidObject, ValueError) as fault:
-            raise InvalidObject(f"{each.name}: {fault}") from None
-    _print(options, verdicts)
-    return BROKEN if any(verdict.broken for verdict in verdicts) else OK
+    cluster = _Cluster(options, release, digested=shard is not None)
+    part = shard.part_of(given) if shard else given
+    cluster.world([])
+    digest, asked = cluster.digest(), _asked(options, given, cluster.read()) if shard else {}
+    found = mapped(part, lambda each: _result(options, *each, cluster))
+    results = [from_dict(each) for each in progress(found, len(part), "expectations", sys.stderr)]
+    if shard:
+        options.output.write(json.dumps(marked(_told(results), shard, len(given), digest, asked)) + "\n")
+        return OK  # whether one is broken is asked of the whole
+    write_results(results, options.output, options.color)
+    return status_of(results)
+
+
+def status_of(results: Sequence[Result]) -> int:
+    """The exit status: whether one of them is broken."""
+    return BROKEN if any(result.broken for result in results) else OK
+
+
+def _result(options: argparse.Namespace, place: str, each: Expectation, cluster: _Cluster) -> dict[str, Any]:
+    """What becomes of one, as JSON. Raises InvalidObject."""
+    from policies.expectations.judge import judge
+    from policies.render.expectations import as_dict, result_of
+
+    try:
+        return as_dict(result_of(judge(each, _setting(options, place, cluster))))
+    except (InvalidObject, ValueError) as fault:
+        raise InvalidObject(f"{each.name}: {fault}") from None
+
+
+def _asked(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], cache: DumpCache) -> dict[str, Any]:
+    """What makes a run that run, besides the cluster. Raises SourceError."""
+    parts = [repr(each._replace(line=0)).encode() for _, each in given]
+    for place, each in given:
+        files = [each.when.name] if each.when.what == "file" else []
+        files += [each.fit.file] if each.fit else []
+        parts += [read_file(file) for name in files for file in find_files([os.path.join(place, name)])]
+    more = {"expectations": digest_of(*parts), "most": options.most, "namespace": options.namespace}
+    return asked_of("test", options, cache) | more
 
 
 class _Cluster:
     """The cluster of --cluster, read once, and anew after what an expectation applies: it is not there for the next."""
 
-    def __init__(self, options: argparse.Namespace, release: Release) -> None:
-        self._options, self._release = options, release
+    def __init__(self, options: argparse.Namespace, release: Release, *, digested: bool) -> None:
+        self._options, self._release, self._digested = options, release, digested
         self._cache: DumpCache | None = None
         self._world: World | None = None
 
     def read(self) -> DumpCache:
         """Raises SourceError."""
+        from policies.commands.digested_cache import DigestedCache
         from policies.simulation.dump import DumpCache
 
         if self._cache is None:
-            self._cache, self._world = DumpCache(), None
+            self._cache, self._world = DigestedCache() if self._digested else DumpCache(), None
             load_cluster(*self._options.cluster, into=self._cache)
             settle(self._cache, self._release)
         return self._cache
+
+    def digest(self) -> str:
+        """Of its objects; empty where nobody asks for it."""
+        return str(getattr(self.read(), "digest", ""))
 
     def world(self, arrivals: Sequence[Arrival]) -> World:
         """Its world with these arrivals. Raises InvalidObject."""
@@ -116,16 +164,24 @@ def _setting(options: argparse.Namespace, place: str, cluster: _Cluster) -> Sett
     )
 
 
-def _print(options: argparse.Namespace, verdicts: Sequence[Verdict]) -> None:
+def write_results(results: Sequence[Result], output: Output, color: str) -> None:
+    """Raises SourceError."""
     from policies.render import expectations
 
-    if options.output == "junit":
-        sys.stdout.write(expectations.junit(verdicts, "forewarn test") + "\n")
-    elif options.output == "json":
-        print(json.dumps({"version": 1, "expectations": [expectations.as_dict(each) for each in verdicts]}))  # noqa: T201
+    if output.form == "junit":
+        output.write(expectations.junit(results, "forewarn test") + "\n")
+    elif output.form == "json":
+        output.write(json.dumps(_told(results)) + "\n")
     else:
-        color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in expectations.render(verdicts, painter(color)))
+        colored = not output.file and wants_color(color, sys.stdout)
+        lines = expectations.render(results, painter(colored))
+        output.write("".join(clean(line, colored) + "\n" for line in lines))
+
+
+def _told(results: Sequence[Result]) -> dict[str, Any]:
+    from policies.render.expectations import as_dict
+
+    return {"version": 1, "expectations": [as_dict(each) for each in results]}
 
 
 def _most(text: str) -> int:
@@ -148,6 +204,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--until", type=simulated_until, default=DEFAULT_UNTIL, metavar="DURATION", help="when to stop (default 1h)")
     add("--most", type=_most, default=MOST_CASES, metavar="N", help=f"cases of one expectation (default {MOST_CASES})")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
-    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
+    add_shard_option(add)
+    add_output_option(add, FORMATS)
     add_color_option(add)
     return parser

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.release import add_release_options, release_of, settle
+from policies.commands.shards import shard_given
 from policies.commands.simulate import applied, simulated_until, watched, world_with
+from policies.commands.sweep import HAPPENINGS, add_sweep_options, answer_sweep
 from policies.sources import load_cluster
 from policies.terminal import clean, columns, painter, wants_color
+from policies.whatif import EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +31,6 @@ OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html", "svg")
 DRAWN: Final = ("html", "svg")
 """Formats for which a run is watched node by node."""
-HAPPENINGS: Final = ("fewer", "pending", "preemption", "budget")
 MOST_VALUE: Final = 2**31 - 1
 
 
@@ -41,6 +43,9 @@ def main(arguments: Sequence[str]) -> int:
     ):
         parser.error("class: say what changes: --value, --default, --delete or --preemption-policy")
     release = release_of(options, parser)
+    if options.what in EVERY:
+        shard = shard_given(options, parser)
+        return answered("whatif", lambda: answer_sweep(options, release, shard))
     return answered("whatif", lambda: _answer(options, release))
 
 
@@ -202,6 +207,9 @@ def _parser() -> argparse.ArgumentParser:
     scale.add_argument("name", metavar="KIND/NAME")
     scale.add_argument("replicas", type=partial(_count, 0, MOST_VALUE), metavar="N")
     _class(add("class", "a PriorityClass comes, changes or goes"))
+    for name, told in EVERY.items():
+        sub = kinds.add_parser(name, help=told, description=f"What if {told}, one by one.", formatter_class=shape)
+        add_sweep_options(sub)
     for name, told in (("apply", "files are applied"), ("delete", "what files name is deleted")):
         sub = add(name, told)
         sub.add_argument("-f", "--filename", action="append", required=True, metavar="FILE", help="repeatable")

@@ -39,6 +39,11 @@ class SchedulerSource:
         self.name, self._config, self._entry = name, config, entry
         self._made: dict[Semantics, SchedulerConfiguration] = {}
 
+    @property
+    def given(self) -> Any:
+        """The configuration as it stands in its file, values of JSON."""
+        return self._config
+
     def __call__(self, semantics: Semantics) -> SchedulerConfiguration:
         """What it comes to in a release; the same value for the same release. Raises ConfigError."""
         made = self._made.get(semantics)

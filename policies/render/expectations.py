@@ -1,9 +1,9 @@
-"""Verdicts on expectations: for people, as JUnit, and for programs."""
+"""What became of expectations: for people, as JUnit, and for programs."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from policies.findings import one_line, plural
@@ -11,7 +11,7 @@ from policies.render.simulation import timeline
 from policies.whatif.comparison import as_dict as answer_as_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from policies.expectations.judge import Verdict
 
@@ -24,41 +24,62 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
     return text
 
 
-def render(verdicts: Sequence[Verdict], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+class Result(NamedTuple):
+    """What became of an expectation. `case`: the first that breaks it; `broken`: in what, sentence by sentence, empty
+    where it holds; `timeline`: how it comes to that, line by line; `answer`: all of it, for programs."""
+
+    name: str
+    cases: int
+    case: str = ""
+    broken: Sequence[str] = ()
+    timeline: Sequence[str] = ()
+    answer: Mapping[str, Any] | None = None
+
+
+def result_of(verdict: Verdict) -> Result:
+    """A verdict without the simulation that it rests on."""
+    name, cases, answer = verdict.expectation.name, verdict.cases, verdict.answer
+    if not verdict.broken:
+        return Result(name, cases)
+    if answer is None:
+        return Result(name, cases, verdict.case, list(verdict.broken))
+    lines = list(timeline(answer.simulation))
+    more = [f"and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
+    told = [*lines[:MOST_LINES], *more]
+    return Result(name, cases, verdict.case, list(verdict.broken), told, answer_as_dict(answer))
+
+
+def render(results: Sequence[Result], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
     """A line for each, and below one that does not hold why, with the counterexample as it goes."""
-    for verdict in verdicts:
-        looked_at = f" ({plural(verdict.cases, 'case')})" if verdict.cases > 1 else ""
-        mark = paint("FAILED", "error") if verdict.broken else paint("ok", "good")
-        yield f"{mark}  {verdict.expectation.name}{looked_at}"
-        if verdict.broken:
-            yield from (f"  {line}" for line in counterexample(verdict))
-    broken = sum(bool(verdict.broken) for verdict in verdicts)
-    yield f"{plural(len(verdicts), 'expectation')}: {f'{broken} broken' if broken else 'all hold'}"
+    for result in results:
+        looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""
+        mark = paint("FAILED", "error") if result.broken else paint("ok", "good")
+        yield f"{mark}  {result.name}{looked_at}"
+        if result.broken:
+            yield from (f"  {line}" for line in counterexample(result))
+    broken = sum(bool(result.broken) for result in results)
+    yield f"{plural(len(results), 'expectation')}: {f'{broken} broken' if broken else 'all hold'}"
 
 
-def counterexample(verdict: Verdict) -> Iterator[str]:
+def counterexample(result: Result) -> Iterator[str]:
     """The case, what breaks the expectation in it, and how it comes to that."""
-    yield verdict.case
-    yield from (f"- {sentence}" for sentence in verdict.broken[:MOST_LINES])
-    if len(verdict.broken) > MOST_LINES:
-        yield f"- and {len(verdict.broken) - MOST_LINES} more"
-    if verdict.answer is not None:
-        lines = list(timeline(verdict.answer.simulation))
-        yield from (f"  {line}" for line in lines[:MOST_LINES])
-        if len(lines) > MOST_LINES:
-            yield f"  and {len(lines) - MOST_LINES} more lines"
+    yield result.case
+    yield from (f"- {sentence}" for sentence in result.broken[:MOST_LINES])
+    if len(result.broken) > MOST_LINES:
+        yield f"- and {len(result.broken) - MOST_LINES} more"
+    yield from (f"  {line}" for line in result.timeline)
 
 
-def junit(verdicts: Sequence[Verdict], suite: str) -> str:
+def junit(results: Sequence[Result], suite: str) -> str:
     """As Jenkins and GitLab read it."""
-    broken = sum(bool(verdict.broken) for verdict in verdicts)
-    lines = ['<?xml version="1.0" encoding="utf-8"?>', f'<testsuites tests="{len(verdicts)}" failures="{broken}">']
-    lines.append(f'<testsuite name={_attribute(suite)} tests="{len(verdicts)}" failures="{broken}">')
-    for verdict in verdicts:
-        lines.append(f"<testcase classname={_attribute(suite)} name={_attribute(verdict.expectation.name)}>")
-        if verdict.broken:
-            text = escape(_NO_XML.sub("?", "\n".join(map(one_line, counterexample(verdict)))))
-            lines.append(f"<failure message={_attribute(verdict.broken[0])}>{text}</failure>")
+    broken = sum(bool(result.broken) for result in results)
+    lines = ['<?xml version="1.0" encoding="utf-8"?>', f'<testsuites tests="{len(results)}" failures="{broken}">']
+    lines.append(f'<testsuite name={_attribute(suite)} tests="{len(results)}" failures="{broken}">')
+    for result in results:
+        lines.append(f"<testcase classname={_attribute(suite)} name={_attribute(result.name)}>")
+        if result.broken:
+            text = escape(_NO_XML.sub("?", "\n".join(map(one_line, counterexample(result)))))
+            lines.append(f"<failure message={_attribute(result.broken[0])}>{text}</failure>")
         lines.append("</testcase>")
     return "\n".join([*lines, "</testsuite>", "</testsuites>"])
 
@@ -67,10 +88,24 @@ def _attribute(text: str) -> str:
     return quoteattr(_NO_XML.sub("?", one_line(text)))
 
 
-def as_dict(verdict: Verdict) -> dict[str, Any]:
+def as_dict(result: Result) -> dict[str, Any]:
     """For programs."""
-    told: dict[str, Any] = {"name": verdict.expectation.name, "holds": not verdict.broken, "cases": verdict.cases}
-    if verdict.broken:
-        told |= {"case": verdict.case, "broken": list(verdict.broken)}
-        told |= {"answer": answer_as_dict(verdict.answer)} if verdict.answer else {}
+    told: dict[str, Any] = {"name": result.name, "holds": not result.broken, "cases": result.cases}
+    if result.broken:
+        told |= {"case": result.case, "broken": list(result.broken), "timeline": list(result.timeline)}
+        told |= {"answer": result.answer} if result.answer else {}
     return told
+
+
+def from_dict(told: Any) -> Result:
+    """What `as_dict` has told. Raises ValueError for anything else."""
+    if not isinstance(told, dict):
+        raise ValueError("a result of a test is an object")
+    name, cases, case, answer = told.get("name"), told.get("cases"), told.get("case", ""), told.get("answer")
+    broken, lines = told.get("broken", []), told.get("timeline", [])
+    texts = isinstance(broken, list) and isinstance(lines, list) and all(isinstance(t, str) for t in (*broken, *lines))
+    if not isinstance(name, str) or not isinstance(case, str) or not isinstance(cases, int):
+        raise ValueError("a result of a test has a name, cases, and the case that breaks it")
+    if not texts or not isinstance(answer, dict | None) or told.get("holds") is bool(broken):
+        raise ValueError("a result of a test says in what it is broken")
+    return Result(name, cases, case, broken, lines[: MOST_LINES + 1], answer)

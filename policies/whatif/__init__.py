@@ -1,1 +1,12 @@
 """What becomes of a cluster if something happens to it: a question as arrivals of a simulation, and the two states."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EVERY: Final = {
+    "every-node": "each node is lost",
+    "every-zone": "each zone is lost",
+    "every-class": "each class is deleted",
+}
+"""What a sweep asks, by name."""

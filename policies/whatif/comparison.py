@@ -114,7 +114,7 @@ def ask(
     ValueError where that takes too long."""
     simulation = Simulation(world, progress=progress)
     occupancy = watch(simulation) if watch else None
-    before, budgets = _standing(simulation), _short_budgets(simulation)
+    before, budgets = _standing(simulation), short_budgets(simulation)
     if question.start is not None:
         question.start(simulation)
     simulation.run()
@@ -126,13 +126,13 @@ def ask(
         running_after=sum(count.running for count in after.values()),
         standings=_compared(before, after, messages),
         pushes=_pushes(simulation),
-        budgets={name: counts for name, counts in _short_budgets(simulation).items() if name not in budgets},
+        budgets={name: counts for name, counts in short_budgets(simulation).items() if name not in budgets},
         stuck={name: left for name in question.drained if (left := _stuck(simulation, name))},
         unread=sorted(simulation.controllers.unreadable.values()),
         bound=_bound(simulation),
         simulation=simulation,
         summary=summary,
-        anyway=None if _at_rest(world) else _without(world),
+        anyway=None if at_rest(world) else _without(world),
         occupancy=occupancy,
     )
 
@@ -144,14 +144,13 @@ class Losses:
         origins = simulation.timeline.origins
         running = (state.pod.key for state in simulation.api.pods.values() if _runs(state, simulation))
         self._groups = {name: origins[name].group for name in running}
+        self.running = len(self._groups)
 
     def of(self, simulation: Simulation) -> dict[str, int]:
         """Workload -> how many fewer, of one of the same cluster, which has run; those that have lost some."""
         api, origins = simulation.api, simulation.timeline.origins
-        touched = {event.pod for event in simulation.timeline.events if event.pod}
-        touched.update(state.pod.key for state in api.strays())
         lost: Counter[str] = Counter()
-        for name in touched:
+        for name in touched(simulation):
             if name in self._groups:
                 lost[self._groups[name]] += 1
             namespace, _, own = name.partition("/")
@@ -159,6 +158,13 @@ class Losses:
             if state is not None and _runs(state, simulation):
                 lost[origins[name].group] -= 1
         return {name: count for name, count in sorted(lost.items()) if count > 0}
+
+
+def touched(simulation: Simulation) -> set[str]:
+    """The pods of which something may differ from time 0: all others are as they were."""
+    found = {event.pod for event in simulation.timeline.events if event.pod}
+    found.update(state.pod.key for state in simulation.api.strays())
+    return found
 
 
 def _runs(state: PodState, simulation: Simulation) -> bool:
@@ -239,7 +245,7 @@ def _bound(simulation: Simulation) -> list[Bound]:
     return [found[name] for name in sorted(found)]
 
 
-def _short_budgets(simulation: Simulation) -> dict[str, tuple[int, int]]:
+def short_budgets(simulation: Simulation) -> dict[str, tuple[int, int]]:
     """Budgets with fewer healthy pods than they want."""
     found = {}
     for key in simulation.api.keys_of(BUDGET):
@@ -255,7 +261,7 @@ def _stuck(simulation: Simulation, name: str) -> list[str]:
     return left_on(simulation, name) if node is not None and node.unschedulable else []
 
 
-def _at_rest(world: World) -> bool:
+def at_rest(world: World) -> bool:
     """Whether nothing is under way at time 0: no pod waits for a node or ends."""
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 

@@ -59,6 +59,21 @@ def zone_lost(cluster: ClusterSnapshot, zone: str) -> Question:
     return Question(told, [_of_node("lost", node.name) for node in nodes])
 
 
+def each_node_lost(cluster: ClusterSnapshot) -> list[Question]:
+    """The loss of each node alone, by name; told in few words, as they are many."""
+    names = sorted(node.name for node in cluster.objects.nodes.values())
+    return [Question(f"node {name}", [_of_node("lost", name)]) for name in names]
+
+
+def each_zone_lost(cluster: ClusterSnapshot) -> list[Question]:
+    """The loss of each zone alone, by name. Nodes of no zone are in none of them."""
+    zones: dict[str, list[Arrival]] = {}
+    for node in sorted(cluster.objects.nodes.values(), key=lambda node: node.name):
+        if ZONE in node.labels:
+            zones.setdefault(node.labels[ZONE], []).append(_of_node("lost", node.name))
+    return [Question(f"zone {zone}", zones[zone]) for zone in sorted(zones)]
+
+
 def pool_lost(cluster: ClusterSnapshot, selector: str) -> Question:
     """All nodes with these labels are gone. Raises InvalidObject."""
     nodes = _selected(cluster, _labels(selector), f"pool {selector}")

@@ -75,9 +75,9 @@ def _cell(value: str | int, place: int) -> Element:
     return element(tag, told(value), **scope)
 
 
-def document(title: str, body: Sequence[Child]) -> str:
+def document(title: str, body: Sequence[Child], scripts: Sequence[str] = ("tables.js", "page.js")) -> str:
     """The whole file."""
-    style, script = (_shipped(name) for name in ("page.css", "page.js"))
+    style, script = _shipped("page.css"), "".join(map(_shipped, scripts))
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     head = element(
         "head",

@@ -1,0 +1,33 @@
+"""A cluster of which can be said whether it is the same as another process has read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Final
+
+from policies.simulation.dump import DumpCache
+
+if TYPE_CHECKING:
+    from policies.objects.fields import ApiObject
+
+_BITS: Final = 2**256
+
+
+class DigestedCache(DumpCache):
+    """A DumpCache that knows a digest of the objects that were put into it, in whatever order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sum = 0
+
+    def add(self, obj: ApiObject) -> bool:
+        """See Cache."""
+        text = json.dumps(obj, sort_keys=True, separators=(",", ":")).encode()
+        self._sum = (self._sum + int.from_bytes(hashlib.sha256(text).digest(), "big")) % _BITS
+        return super().add(obj)
+
+    @property
+    def digest(self) -> str:
+        """Of all objects so far."""
+        return f"{self._sum:064x}"

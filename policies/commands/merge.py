@@ -1,0 +1,128 @@
+"""`forewarn merge`: put the parts of a sweep or of a test together."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from policies.commands import sweep as sweeps
+from policies.commands import test as tests
+from policies.commands.cluster_command import add_color_option, answered
+from policies.commands.shards import Output, Part, add_output_option, in_order, read_part
+from policies.sources import SourceError, read_file
+from policies.sources.files import File
+from policies.terminal import columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+T = TypeVar("T")
+FORMATS: Final = tuple(dict.fromkeys((*sweeps.FORMATS, *tests.FORMATS)))
+_MOST_BYTES: Final = 512 * 1024 * 1024
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit status of the whole: 0, 1 --fail-on or broken, 2 usage, 3 not done."""
+    options = _parser().parse_args(arguments)
+    return answered("merge", lambda: _merged(options))
+
+
+def _merged(options: argparse.Namespace) -> int:
+    parts = in_order([read_part(name, value) for path in options.paths for name, value in _values(path)])
+    output = options.output or Output("text")
+    is_test = parts[0].asked.get("command") == "test"
+    formats = tests.FORMATS if is_test else sweeps.FORMATS
+    if output.form not in formats:
+        what = "of a test" if is_test else "of a sweep"
+        raise SourceError(parts[0].file, f"a part {what}, which is told as {', '.join(formats)}, not {output.form}")
+    return (_of_test if is_test else _of_sweep)(parts, output, options)
+
+
+def _of_test(parts: Sequence[Part], output: Output, options: argparse.Namespace) -> int:
+    """The results in the order in which the expectations stand."""
+    from policies.render.expectations import from_dict
+
+    turns = [iter(_each(part, "expectations", from_dict)) for part in parts]
+    results = [next(turns[number % len(parts)]) for number in range(parts[0].of)]
+    tests.write_results(results, output, options.color)
+    return tests.status_of(results)
+
+
+def _of_sweep(parts: Sequence[Part], output: Output, options: argparse.Namespace) -> int:
+    from policies.whatif.sweep import Row, from_dict, worst_first
+
+    found = []
+    for part in parts:
+        _each(part, "rows", lambda row: row)
+        try:
+            found.append(from_dict(part.told))
+        except ValueError as fault:
+            raise SourceError(part.file, str(fault)) from None
+    first = found[0]
+    for part, each in zip(parts, found, strict=True):
+        if each._replace(rows=()) != first._replace(rows=()):
+            raise SourceError(part.file, f"says something else than {parts[0].file} of the cluster before")
+    rows: dict[str, Row] = {}
+    for part, each in zip(parts, found, strict=True):
+        for row in each.rows:
+            if rows.setdefault(row.asked, row) is not row:
+                raise SourceError(part.file, f"{row.asked}: another part has that too")
+    whole = first._replace(rows=worst_first(rows.values()))
+    sweeps.write_sweep(whole, output, options.color)
+    return sweeps.status_of(whole, options.fail_on)
+
+
+def _each(part: Part, name: str, read: Callable[[Any], T]) -> list[T]:
+    """What a part has of its questions: as many as it has to have. Raises SourceError."""
+    told = part.told.get(name)
+    wanted = len(part.shard.part_of(range(part.of)))
+    if not isinstance(told, list) or len(told) != wanted:
+        raise SourceError(part.file, f"it has not the {wanted} {name} that part {part.shard.number} has")
+    try:
+        return [read(each) for each in told]
+    except ValueError as fault:
+        raise SourceError(part.file, str(fault)) from None
+
+
+def _values(path: str) -> Iterator[tuple[str, Any]]:
+    """What a file, or the `.json` files of a directory, hold. Raises SourceError."""
+    for name in _files(path):
+        data = read_file(File(name), _MOST_BYTES)
+        if len(data) > _MOST_BYTES:
+            raise SourceError(name, f"more than {_MOST_BYTES // 2**20} MiB: no part of a run")
+        try:
+            yield name, json.loads(data)
+        except (ValueError, RecursionError):
+            raise SourceError(name, "no JSON: the part is not one that forewarn wrote") from None
+
+
+def _files(path: str) -> list[str]:
+    """What is in directories below is not looked at: a volume may have some of its own. Raises SourceError."""
+    if not os.path.isdir(path):
+        return [path]
+    try:
+        found = sorted(name for name in os.listdir(path) if name.endswith(".json") and not name.startswith("."))
+    except OSError as fault:
+        raise SourceError(path, fault.strerror or str(fault)) from None
+    if not found:
+        raise SourceError(path, "no .json file in it")
+    return [os.path.join(path, name) for name in found]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="forewarn merge",
+        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Put together what `forewarn whatif every-…` or `forewarn test` wrote with --shard, one file for"
+        " each part, and print it as if it had been one run.",
+        epilog="Exit status: that of the one run; 3 where the files are not all parts of one run, each once.",
+    )
+    add = parser.add_argument
+    add("paths", nargs="+", metavar="FILE", help="files, or directories with no other .json files")
+    add_output_option(add, FORMATS)
+    sweeps.add_fail_on(add)
+    add_color_option(add)
+    return parser

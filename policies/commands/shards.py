@@ -1,0 +1,223 @@
+"""A part of a run that is shared among several processes: which part, what it writes, and how parts are put together.
+
+A part's answer is the answer of the command about its part alone, with a key `shard` that says of what it is a part.
+Parts are of one run where all of that but their number is the same: how many there are, the questions, the state of
+the cluster, and everything that was asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from policies import VERSION
+from policies.findings import listed, plural
+from policies.sources import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from policies.cluster import Cache
+
+T = TypeVar("T")
+
+INDEX: Final = "JOB_COMPLETION_INDEX"
+"""What a Job of completionMode Indexed gives its containers. Source: pkg/controller/job `completionIndexEnvName`."""
+COMPLETIONS: Final = "JOB_COMPLETIONS"
+"""What the Job is to give them beside: Kubernetes does not say how many there are."""
+MOST: Final = 100_000
+
+
+class Shard(NamedTuple):
+    """Part `number` of so many `parts`, from 0 on."""
+
+    number: int
+    parts: int
+
+    def part_of(self, items: Sequence[T]) -> Sequence[T]:
+        """Its items: every so manieth, so that all parts have equally much to do."""
+        return items[self.number :: self.parts]
+
+
+def add_shard_option(add: Callable[..., object]) -> None:
+    """Add `--shard` by a parser's `add_argument`."""
+    told = f"only part I, from 0 on, of N, for `forewarn merge`; /N: I is {INDEX} (default: that of {COMPLETIONS})"
+    add("--shard", metavar="I/N", help=told)
+
+
+def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
+    """What the option and the variables of an Indexed Job say; None: all of it. Raises ValueError."""
+    index, count = environment.get(INDEX, ""), environment.get(COMPLETIONS, "")
+    if given is not None:
+        asked, slash, count = given.partition("/")
+        if not slash:
+            raise ValueError(f"--shard {given[:40]!r}: write I/N, as 0/4")
+        index = asked or index
+        if not index:
+            raise ValueError(f"--shard {given[:40]!r}: {INDEX} is not set, so say which part: I/N")
+    elif not index:
+        return None
+    elif not count:
+        raise ValueError(f"{INDEX} is set: say how many parts there are by {COMPLETIONS} or --shard /N (0/1: all here)")
+    shard = Shard(_number(index, "part"), _number(count, "number of parts"))
+    if not 1 <= shard.parts <= MOST:
+        raise ValueError(f"there are between 1 and {MOST} parts, not {shard.parts}")
+    if shard.number >= shard.parts:
+        raise ValueError(f"of {plural(shard.parts, 'part')} the last is {shard.parts - 1}: {shard.number} is too large")
+    return None if shard.parts == 1 and given is not None else shard
+
+
+class Output(NamedTuple):
+    """In which format, and to which file; empty: to standard output."""
+
+    form: str
+    file: str = ""
+
+    def write(self, text: str) -> None:
+        """Raises SourceError."""
+        if self.file:
+            write_answer(text, self.file)
+        else:
+            sys.stdout.write(text)
+
+
+def add_output_option(add: Callable[..., object], formats: Sequence[str]) -> None:
+    """Add `-o` by a parser's `add_argument`; None where it is not given."""
+
+    def read(text: str) -> Output:
+        form, sign, file = text.partition("=")
+        if form not in formats or (sign and not file):
+            raise argparse.ArgumentTypeError(f"{text[:80]!r} is none of {', '.join(formats)}, nor one with =FILE")
+        return Output(form, file)
+
+    add("-o", "--output", type=read, metavar="FORMAT[=FILE]", help=f"{', '.join(formats)} (default: text)")
+
+
+def shard_given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Shard | None:
+    """The same of a command's options; ends the program where they are wrong. A part is told as JSON."""
+    try:
+        shard = shard_of(options.shard, os.environ)
+    except ValueError as fault:
+        parser.error(str(fault))
+    if options.output is None:
+        options.output = Output("json" if shard else "text")
+    if shard is not None and options.output.form != "json":
+        parser.error(f"-o {options.output.form}: a part is told as json, which `forewarn merge` makes into the rest")
+    return shard
+
+
+def _number(text: str, what: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise ValueError(f"the {what} must be a whole number, not {text[:40]!r}")
+    return int(text)
+
+
+def digest_of(*parts: bytes) -> str:
+    """Of texts, each apart from the next."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(b"%d:" % len(part) + part)
+    return found.hexdigest()
+
+
+def asked_of(command: str, options: argparse.Namespace, cache: Cache) -> dict[str, Any]:
+    """What of a command's options makes a run that run, besides the cluster."""
+    config = options.scheduler_config
+    return {
+        "command": command,
+        "forewarn": VERSION,
+        "kubernetes": f"1.{cache.semantics.minor}",
+        "feature gates": dict(sorted(options.feature_gates.items())),
+        "scheduler configuration": config and digest_of(repr(config.given).encode()),
+        "until": options.until,
+    }
+
+
+def marked(told: Mapping[str, Any], shard: Shard, of: int, cluster: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A part's answer. `of`: questions of the whole run; `cluster`: digest; `asked`: what else makes it that run."""
+    place = {"index": shard.number, "count": shard.parts, "of": of, "cluster": cluster, "asked": dict(asked)}
+    return {**told, "shard": place}
+
+
+class Part(NamedTuple):
+    """A part's answer as it was read from a file."""
+
+    file: str
+    shard: Shard
+    of: int
+    cluster: str
+    asked: Mapping[str, Any]
+    told: Mapping[str, Any]
+
+
+def read_part(file: str, value: Any) -> Part:
+    """What a file holds. Raises SourceError."""
+    place = value.get("shard") if isinstance(value, dict) else None
+    if not isinstance(place, dict):
+        raise SourceError(file, "no part of a sweep or of a test: those are written with --shard")
+    index, count, of = (_count(place.get(name)) for name in ("index", "count", "of"))
+    cluster, asked = place.get("cluster"), place.get("asked")
+    if not isinstance(cluster, str) or not isinstance(asked, dict) or of < 0 or not 0 <= index < count <= MOST:
+        raise SourceError(file, "what it says under `shard` is not what forewarn writes")
+    return Part(file, Shard(index, count), of, cluster, asked, value)
+
+
+def _count(value: Any) -> int:
+    """-1 for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value < 2**31 else -1
+
+
+def in_order(parts: Sequence[Part]) -> list[Part]:
+    """All parts of one run, the first one first. Raises SourceError, which says what keeps them from being that."""
+    first, found = parts[0], dict[int, Part]()
+    for part in parts:
+        _same_run(first, part)
+        other = found.setdefault(part.shard.number, part)
+        if other is not part:
+            raise SourceError(part.file, f"part {part.shard.number} once more: {other.file} is that too")
+    missing = [str(index) for index in range(first.shard.parts) if index not in found]
+    if missing:
+        parts_missing = f"{'part' if len(missing) == 1 else 'parts'} {listed(missing)}"
+        raise SourceError(first.file, f"one of {first.shard.parts} parts; {parts_missing} missing")
+    return [found[index] for index in sorted(found)]
+
+
+def _same_run(first: Part, part: Part) -> None:
+    about = f"{first.file} is of another run"
+    if part.shard.parts != first.shard.parts:
+        raise SourceError(part.file, f"{about}: one of {first.shard.parts} parts, and this one of {part.shard.parts}")
+    for name in sorted({*first.asked, *part.asked}):
+        one, other = first.asked.get(name), part.asked.get(name)
+        if one != other:
+            raise SourceError(part.file, f"{about}: {name[:80]} was {_shown(one)} there, and is {_shown(other)} here")
+    if part.cluster != first.cluster:
+        raise SourceError(part.file, f"{about}: of another state of the cluster (take one `forewarn snapshot` for all)")
+    if part.of != first.of:
+        raise SourceError(part.file, f"{about}: of {first.of} questions, and this one of {part.of}")
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else json.dumps(value)[:80]
+
+
+def write_answer(text: str, path: str) -> None:
+    """Write an answer to a file, all at once or not at all: who gathers parts never reads half of one. Raises
+    SourceError."""
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with open(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.replace(temporary, target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as fault:
+        raise SourceError(path, fault.strerror or str(fault)) from None

@@ -1,0 +1,51 @@
+"""The page of a sweep: its figures, and one table that people sort."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.render.html.elements import document, element, table, told
+from policies.render.simulation import duration
+from policies.render.sweep import before, cells_of, harmful, heads_of, without
+from policies.whatif import EVERY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from xml.etree.ElementTree import Element
+
+    from policies.whatif.sweep import Sweep
+
+
+def page(sweep: Sweep, notes: Iterable[str] = ()) -> str:
+    """The whole file; `notes`: what plays no part."""
+    title = f"What if {EVERY[sweep.kind]}"
+    lead = ". ".join(part for part in (f"Before: {before(sweep)}", without(sweep)) if part)
+    header = element(
+        "header",
+        element("p", "forewarn", class_="brand"),
+        element("h1", title),
+        element("p", f"{lead}.", class_="lead"),
+        element("dl", *_tiles(sweep), class_="tiles"),
+    )
+    rows = table(title, heads_of(sweep), (cells_of(sweep, row) for row in sweep.rows), len(sweep.rows))
+    shown = element("section", element("h2", "The worst first", id="rows"), rows, aria_labelledby="rows")
+    parts = [header, shown]
+    items = [element("li", told(note)) for note in notes]
+    if items:
+        also = element("h2", "Also", id="also")
+        parts.append(element("section", also, element("ul", *items, class_="plain"), aria_labelledby="also"))
+    return document(title, [element("main", *parts)], ("tables.js",))
+
+
+def _tiles(sweep: Sweep) -> Iterable[Element]:
+    bad = len(harmful(sweep))
+    longest = max((row.settled_at for row in sweep.rows), default=0.0)
+    figures = (
+        ("asked", f"{len(sweep.rows)}", False),
+        ("that cost something", f"{bad}", bad > 0),
+        ("most replicas lost", f"{max((row.fewer for row in sweep.rows), default=0)}", False),
+        ("most pushed out", f"{max((row.pushed_out for row in sweep.rows), default=0)}", False),
+        ("longest time to settle", duration(longest), False),
+    )
+    for name, value, is_bad in figures:
+        yield element("div", element("dt", name), element("dd", value), class_="tile bad" if is_bad else "tile")

@@ -1,0 +1,399 @@
+"""`forewarn whatif every-…`: each row is what the question alone comes to; parts put together are the whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies.cli import main
+from policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
+from policies.render.sweep import MOST_ROWS, markdown, render
+from policies.whatif.sweep import Row, Sweep, as_dict, from_dict, worst_first
+from tests.builders import make_node, make_pod
+from tests.policies.commands.test_whatif_command import random_cluster
+from tests.policies.test_html import HOSTILE, check_alone
+
+SHOWN = "docs/whatif/cluster.yaml"
+SINGLE = {"every-node": (), "every-zone": (), "every-class": ("--delete",)}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = main(list(arguments))
+    except SystemExit as exit_:
+        status = int(str(exit_.code))
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    status, out, err = run(capsys, "whatif", *arguments, "-o", "json")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+def written(path: Path, objects: list[dict[str, Any]]) -> str:
+    (path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
+    return str(path / "cluster.json")
+
+
+def classes() -> list[dict[str, Any]]:
+    """Three, of which one is the default."""
+    told = {"low": (0, False), "mid": (10, True), "high": (1000, False)}
+    return [
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "globalDefault": default,
+        }
+        for name, (value, default) in told.items()
+    ]
+
+
+def by_name(name: str, replicas: int, cpu: str, class_name: str, node: str) -> list[dict[str, Any]]:
+    """A Deployment's worth of pods of a class by name (empty: of none), and the ReplicaSet that makes them."""
+    template = make_pod(name).request(cpu=cpu).labels(app=name)
+    if class_name:
+        template.obj["spec"]["priorityClassName"] = class_name
+    meta = {"name": name, "namespace": "default"}
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}}, "spec": template.obj["spec"]},
+    }
+    found = [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}]
+    found.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec})
+    number = {"": 10, "low": 0, "mid": 10, "high": 1000}[class_name]
+    for count in range(replicas):
+        pod = make_pod(f"{name}-{count}").priority(number).request(cpu=cpu).labels(app=name).on(node)
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
+        found.append(pod.metadata(ownerReferences=[owner]).obj)
+    return found
+
+
+def daemons(nodes: list[str]) -> list[dict[str, Any]]:
+    template = {"metadata": {"labels": {"app": "agent"}}, "spec": make_pod("agent").request(cpu="10m").obj["spec"]}
+    spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
+    meta = {"name": "agent", "namespace": "default"}
+    found = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec}]
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "controller": True}
+    for node in nodes:
+        pod = make_pod(f"agent-{node}").request(cpu="10m").labels(app="agent").on(node)
+        found.append(pod.metadata(ownerReferences=[owner]).obj)
+    return found
+
+
+def cluster_of(seed: int) -> list[dict[str, Any]]:
+    objects = [*random_cluster(seed), *classes()]
+    nodes = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "Node"]
+    objects += by_name("named", 1 + seed % 2, "300m", ("low", "mid", "", "high")[seed % 4], nodes[-1])
+    objects += by_name("plain", 1, "200m", "", nodes[0])
+    objects += daemons(nodes) if seed % 3 else []
+    if seed % 5 == 4:
+        objects.append(make_pod("waits").priority(5).request(cpu="3500m").obj)
+    return objects
+
+
+def row_of(answer: Any) -> dict[str, Any]:
+    """The counts that a row is to have, of the whole answer to its question."""
+    change, budgets = answer.get("classChange", {}), answer["budgets"]
+    lost = [s for s in answer["workloads"] if s["workload"] != "default/agent"]
+    return {
+        "fewer": sum(max(s["running"]["before"] - s["running"]["after"], 0) for s in lost),
+        "pending": sum(answer["pending"]["byWorkload"].values()),
+        "pushedOut": len(answer["pushedOut"]),
+        "budgetsBroken": len({*budgets["brokenByPreemption"], *budgets["short"]}),
+        "settledAt": max(answer["settledAt"], 0.0),
+        "settled": answer["settled"],
+        "refused": sum(
+            sum(each["running"].values()) for each in change.get("workloads", ()) if each["newPods"]["after"] is None
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", SINGLE)
+@pytest.mark.parametrize("seed", range(12))
+def test_each_row_is_what_its_question_comes_to(
+    kind: str, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = written(tmp_path, cluster_of(seed))
+    sweep = asked(capsys, kind, "--cluster", cluster)
+    assert {row["question"].partition(" ")[0] for row in sweep["rows"]} == {kind.partition("-")[2]}
+    for row in sweep["rows"]:
+        answer = asked(capsys, *row["question"].split(" "), *SINGLE[kind], "--cluster", cluster)
+        assert {name: value for name, value in row.items() if name != "question"} == row_of(answer), row["question"]
+        assert sweep["before"]["running"] == answer["running"]["before"]
+        assert ("withoutIt" in sweep) is ("withoutIt" in answer)
+        if "withoutIt" in sweep and kind != "every-class":
+            assert sweep["withoutIt"]["pushedOut"] == answer["withoutIt"]["pushedOut"]
+
+
+def test_every_node_zone_and_class_is_asked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = written(tmp_path, [*cluster_of(1), make_node("of-no-zone").obj])
+    nodes = {row["question"] for row in asked(capsys, "every-node", "--cluster", cluster)["rows"]}
+    assert "node of-no-zone" in nodes
+    assert {row["question"] for row in asked(capsys, "every-zone", "--cluster", cluster)["rows"]} == {
+        "zone a",
+        "zone b",
+    }
+    found = {row["question"] for row in asked(capsys, "every-class", "--cluster", cluster)["rows"]}
+    assert found == {"class low", "class mid", "class high"}, "and not the cluster's own"
+
+
+def no_fork() -> int:
+    raise BlockingIOError("no more processes")
+
+
+@pytest.mark.parametrize("kind", SINGLE)
+def test_where_nothing_can_be_forked_all_is_the_same(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = written(tmp_path, cluster_of(7))
+    forked = asked(capsys, kind, "--cluster", cluster)
+    monkeypatch.setattr(os, "fork", no_fork)
+    assert asked(capsys, kind, "--cluster", cluster) == forked
+
+
+def rows(count: int, fewer: int = 0, pending: int = 0, pushed_out: int = 0, budgets: int = 0) -> list[Row]:
+    return [Row(f"node n{number}", fewer, pending, pushed_out, budgets, 1.0, True) for number in range(count)]
+
+
+def test_the_worst_comes_first() -> None:
+    found = worst_first([*rows(1, pushed_out=9), *rows(1, budgets=1), *rows(1, pending=1), *rows(1, fewer=1)])
+    assert [row[1:5] for row in found] == [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 1), (0, 0, 9, 0)]
+    late = [Row("node a", 0, 0, 0, 0, 5.0, True), Row("node b", 0, 0, 0, 0, 3600.0, False)]
+    assert [row.asked for row in worst_first(late)] == ["node b", "node a"]
+
+
+def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:
+    sweep = Sweep("every-node", 9, 0, [*rows(MOST_ROWS + 5, fewer=1), *rows(70)])
+    lines = list(render(sweep))
+    assert sum(line.startswith("  node n") for line in lines) == MOST_ROWS
+    assert lines[-2:] == [
+        "  and 5 more: -o json has them all",
+        "  70 others: nobody is lost, waits or is pushed out",
+    ]
+    assert markdown(sweep).count("| node n") == MOST_ROWS
+    assert list(render(Sweep("every-node", 9, 0, rows(1))))[-1].startswith("  1 question: nobody")
+
+
+def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects = [make_node(f"n{name}").label("topology.kubernetes.io/zone", name).obj for name in HOSTILE]
+    cluster = written(tmp_path, objects)
+    for kind in ("every-node", "every-zone"):
+        _, page, _ = run(capsys, "whatif", kind, "--cluster", cluster, "-o", "html")
+        read = check_alone(page)
+        assert sum(name == "script" for name, _ in read.tags) == 1
+        assert any("<script>" in text for tag, text in read.texts if tag == "th")
+        for form in ("text", "markdown"):
+            _, out, _ = run(capsys, "whatif", kind, "--cluster", cluster, "-o", form)
+            assert out.isascii() or out.replace("…", "").isprintable() or "\x1b" not in out
+            assert "\x1b" not in out
+            assert "\u202e" not in out
+            assert form == "text" or "<img" not in out
+
+
+@pytest.mark.parametrize(
+    ("happening", "kind", "status"),
+    [
+        ("fewer", "every-node", 1),
+        ("preemption", "every-node", 1),
+        ("budget", "every-node", 0),
+        ("pending", "every-class", 0),
+    ],
+)
+def test_fail_on_looks_at_every_row(happening: str, kind: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "whatif", kind, "--cluster", SHOWN, "--fail-on", happening)[0] == status
+
+
+def test_a_cluster_without_zones_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = written(tmp_path, [make_node("a").obj])
+    status, _, err = run(capsys, "whatif", "every-zone", "--cluster", cluster)
+    assert (status, err) == (3, "forewarn whatif: the cluster has no zones: there is nothing to ask\n")
+
+
+# Parts
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "expected"),
+    [
+        (None, {}, None),
+        ("0/4", {}, Shard(0, 4)),
+        ("3/4", {INDEX: "1", COMPLETIONS: "9"}, Shard(3, 4)),
+        (None, {INDEX: "1", COMPLETIONS: "9"}, Shard(1, 9)),
+        (None, {COMPLETIONS: "9"}, None),
+        ("/4", {INDEX: "2"}, Shard(2, 4)),
+        ("0/1", {INDEX: "2"}, None),
+        (None, {INDEX: "0", COMPLETIONS: "1"}, Shard(0, 1)),
+    ],
+)
+def test_which_part(given: str | None, environment: dict[str, str], expected: Shard | None) -> None:
+    assert shard_of(given, environment) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "said"),
+    [
+        ("4", {}, "write I/N"),
+        ("4/4", {}, "of 4 parts the last is 3"),
+        ("/4", {}, "JOB_COMPLETION_INDEX is not set"),
+        ("-1/4", {}, "must be a whole number"),
+        ("1/0", {}, "between 1 and"),
+        ("1/٤", {}, "must be a whole number"),
+        ("1/9999999999", {}, "must be a whole number"),
+        (None, {INDEX: "1"}, "say how many parts there are"),
+        (None, {INDEX: "x", COMPLETIONS: "2"}, "must be a whole number"),
+    ],
+)
+def test_what_is_no_part_is_said(given: str | None, environment: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        shard_of(given, environment)
+
+
+def test_each_question_is_in_one_part() -> None:
+    for count in (1, 2, 3, 7, 20):
+        parts = [Shard(index, count).part_of(range(11)) for index in range(count)]
+        assert sorted(number for part in parts for number in part) == list(range(11))
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+EXPECTATIONS = "docs/test/expectations.yaml"
+COMMANDS = {
+    "every-node": ("whatif", "every-node"),
+    "every-zone": ("whatif", "every-zone"),
+    "every-class": ("whatif", "every-class"),
+    "test": ("test", EXPECTATIONS),
+}
+
+
+def parts_of(path: Path, name: str, count: int, cluster: str = SHOWN, *more: str) -> list[str]:
+    """The parts of a run, each written by a process of its own as a pod of an Indexed Job has it."""
+    found = []
+    for index in range(count):
+        file = path / f"{name}-{index}.json"
+        command = [sys.executable, "-m", "policies.cli", *COMMANDS[name], "--cluster", cluster, "-o", f"json={file}"]
+        environment = {**os.environ, INDEX: str(index), COMPLETIONS: str(count)}
+        done = subprocess.run([*command, *more], env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        found.append(str(file))
+    return found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_parts_put_together_are_the_whole(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = parts_of(tmp_path, name, 3)
+    forms = ("text", "json", "junit") if name == "test" else ("text", "json", "markdown", "html")
+    for form in forms:
+        whole = run(capsys, *COMMANDS[name], "--cluster", SHOWN, "-o", form)
+        assert run(capsys, "merge", *reversed(parts), "-o", form) == whole
+    assert run(capsys, "merge", str(tmp_path)) == run(capsys, *COMMANDS[name], "--cluster", SHOWN)
+    assert {path.name for path in tmp_path.iterdir()} == {Path(part).name for part in parts}
+
+
+def test_there_may_be_more_parts_than_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = parts_of(tmp_path, "every-zone", 4)
+    assert run(capsys, "merge", *parts) == run(capsys, "whatif", "every-zone", "--cluster", SHOWN)
+
+
+def test_fail_on_is_asked_of_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = parts_of(tmp_path, "every-node", 2)
+    assert run(capsys, "merge", *parts, "--fail-on", "preemption")[0] == 1
+    assert run(capsys, "merge", *parts, "--fail-on", "budget")[0] == 0
+
+
+def test_what_is_not_all_of_one_run_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(*files: str) -> str:
+        status, out, err = run(capsys, "merge", *files)
+        assert (status, out) == (3, "")
+        return err.replace(f"{tmp_path}/", "")
+
+    def changed(name: str, **told: Any) -> str:
+        value = json.loads(Path(nodes[1]).read_text())
+        (tmp_path / name).write_text(json.dumps({**value, "shard": {**value["shard"], **told}}))
+        return str(tmp_path / name)
+
+    nodes, zones = parts_of(tmp_path, "every-node", 2), parts_of(tmp_path, "every-zone", 2)
+    assert refused(nodes[0]) == "forewarn merge: every-node-0.json: one of 2 parts; part 1 missing\n"
+    assert "every-node-0.json: part 0 once more" in refused(nodes[0], nodes[1], nodes[0])
+    assert 'command was "every-node" there, and is "every-zone" here' in refused(nodes[0], zones[1])
+    assert "one of 2 parts, and this one of 3" in refused(nodes[0], changed("count.json", count=3))
+    assert "another state of the cluster" in refused(nodes[0], changed("cluster.json", cluster="x"))
+    assert "of 4 questions, and this one of 5" in refused(nodes[0], changed("of.json", of=5))
+    few = refused(changed("1.json", of=8), changed("0.json", index=0, of=8))
+    assert few == "forewarn merge: 0.json: it has not the 4 rows that part 0 has\n"
+    twice = refused(changed("0.json", index=0), nodes[1])
+    assert twice.startswith("forewarn merge: every-node-1.json: node ")
+    assert twice.endswith(": another part has that too\n")
+    before = json.loads(Path(nodes[1]).read_text()) | {"before": {"running": 7, "pending": 0}}
+    Path(nodes[1]).write_text(json.dumps(before))
+    assert "says something else than every-node-0.json of the cluster before" in refused(*nodes)
+    (tmp_path / "first.json").write_text(Path(nodes[0]).read_text())
+    later = parts_of(tmp_path, "every-node", 2, SHOWN, "--until", "30m")
+    assert "until was 3600.0 there, and is 1800.0 here" in refused(str(tmp_path / "first.json"), later[1])
+
+
+SHARD = '"shard": {"index": 0, "count": 1, "of": 1, "cluster": "", "asked"'
+TEST = f'{{{SHARD}: {{"command": "test"}}}}, '
+SWEEP = f'{{{SHARD}: {{}}}}, "version": 1, "sweep": "every-node", '
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "3",
+        '{"shard": 3}',
+        '{"shard": {}}',
+        "[" * 100_000,
+        '{"shard": {"index": -1}}',
+        '{"shard": {"index": 0, "count": 1, "of": 1, "cluster": "", "asked": {}}}',
+        TEST + '"expectations": [3]}',
+        TEST + '"expectations": [{"name": "x", "cases": 1, "holds": true, "broken": ["x"]}]}',
+        '{"shard": {"index": 0, "count": 1, "of": 0, "cluster": "", "asked": {}}, "rows": []}',
+        SWEEP + '"before": {"running": 1, "pending": -1}, "rows": [{}]}',
+        SWEEP + '"before": {"running": 1, "pending": 0}, "rows": [{"question": "node a"}]}',
+        '{"shard": {"index": 0, "count": 1e3, "of": true, "cluster": "", "asked": {}}}',
+    ],
+)
+def test_a_file_that_forewarn_did_not_write_is_refused(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "part.json").write_text(text)
+    (tmp_path / "lost+found").mkdir()
+    status, out, err = run(capsys, "merge", str(tmp_path / "part.json"))
+    assert (status, out) == (3, "")
+    assert "part.json" in err
+    assert "internal error" not in err
+    assert run(capsys, "merge", str(tmp_path)) == (status, out, err), "and nothing else of the directory"
+    assert "no .json file in it" in run(capsys, "merge", str(tmp_path / "lost+found"))[2]
+
+
+def test_what_is_told_can_be_read_again() -> None:
+    sweep = Sweep("every-class", 9, 1, rows(3, fewer=2), Row("nothing", 0, 1, 0, 0, 0.0, True))
+    assert from_dict(json.loads(json.dumps(as_dict(sweep)))) == sweep
+
+
+def test_a_part_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "whatif", "every-node", "--cluster", SHOWN, "--shard", "0/2", "-o", "text")
+    assert status == 2
+    assert "-o text: a part is told as json, which `forewarn merge` makes into the rest" in err
+    status, _, err = run(capsys, "whatif", "every-node", "--cluster", SHOWN, "-o", "pdf")
+    assert status == 2
+    assert "'pdf' is none of text, json, markdown, html" in err
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "not-there" / "x.json"
+    status, _, err = run(capsys, "whatif", "every-zone", "--cluster", SHOWN, "-o", f"json={file}")
+    assert (status, err) == (3, f"forewarn whatif: {file}: No such file or directory\n")
