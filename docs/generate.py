@@ -15,6 +15,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 RBAC = ROOT / "manifests/base/rbac.yaml"
+JOBS_RBAC = ROOT / "manifests/jobs/base/rbac.yaml"
 DUMP = ROOT / "docs/preempt.md"
 DIRECTIONS = ROOT / "docs/failure-directions.md"
 _WIDTH = 110
@@ -249,11 +250,14 @@ def audit_only() -> str:
     return _AUDIT_ONLY + "".join(f"      {rule}: audit\n" for rule in heard)
 
 
-def watched() -> str:
-    """The rules of manifests/base/rbac.yaml for what the webhook watches, a rule for each group and its verbs."""
+def watched(verbs: tuple[str, ...] = ()) -> str:
+    """The rules of manifests/base/rbac.yaml for what the webhook watches, a rule for each group and its verbs.
+
+    `verbs`: these for all, as for what is read once.
+    """
     granted: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for spec in sorted((*KINDS, *DEVICES)):
-        granted.setdefault((spec.group, spec.verbs), []).append(spec.plural)
+        granted.setdefault((spec.group, verbs or spec.verbs), []).append(spec.plural)
     rules = []
     for (group, verbs), plurals in sorted(granted.items()):
         names = sorted(plurals)
@@ -300,6 +304,7 @@ def main() -> int:
         ROOT / "policies/config/schema.json": json.dumps(schema(), indent=2) + "\n",
         ROOT / "manifests/components/audit-only/config.yaml": audit_only(),
         RBAC: between(RBAC, "rules:\n", "# whether API servers", watched()),
+        JOBS_RBAC: between(JOBS_RBAC, "rules:\n", "---\n", watched(("list",))),
         DIRECTIONS: between(
             DIRECTIONS, "| row | goes by | its denial | why |\n|---|---|---|---|\n", "", by_the_state()
         ),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import stat
 import subprocess
+import sys
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,98 @@ def test_what_binds_a_role_binds_it_to_the_account_of_its_name() -> None:
         assert binding["roleRef"]["name"] == name
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": "forewarn"}]
         assert one("Deployment", name)["spec"]["template"]["spec"]["serviceAccountName"] == name
+
+
+JOBS = {
+    name: [document for path in sorted((MANIFESTS / "jobs" / name).glob("*.yaml")) for document in documents(path)]
+    for name in ("base", "sweep", "sweep-result")
+}
+
+
+def job(name: str) -> dict[str, Any]:
+    (found,) = (document for document in JOBS[name] if document["kind"] == "Job")
+    return found
+
+
+def of_jobs(kind: str) -> dict[str, Any]:
+    (found,) = (document for document in JOBS["base"] if document["kind"] == kind)
+    return found
+
+
+def test_a_sweep_may_list_what_a_snapshot_has_and_nothing_else() -> None:
+    rules, binding = of_jobs("ClusterRole")["rules"], of_jobs("ClusterRoleBinding")
+    granted = {(group, name) for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
+    assert granted == {(resource.group, resource.plural) for resource in (*KINDS, *DEVICES)}
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}
+    account = of_jobs("ServiceAccount")["metadata"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", **account}]
+    assert binding["roleRef"]["name"] == of_jobs("ClusterRole")["metadata"]["name"]
+
+
+@pytest.mark.parametrize("name", ["sweep", "sweep-result"])
+def test_the_pods_of_jobs_are_restricted_ones_that_push_out_nobody(name: str) -> None:
+    spec = job(name)["spec"]["template"]["spec"]
+    assert spec["securityContext"] == one("Deployment")["spec"]["template"]["spec"]["securityContext"]
+    for container in (*spec.get("initContainers", ()), *spec["containers"]):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["image"] == "forewarn"
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+    assert of_jobs("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert spec["serviceAccountName"] == of_jobs("ServiceAccount")["metadata"]["name"]
+    assert spec["automountServiceAccountToken"] is (name == "sweep"), "only a snapshot asks the API server"
+    assert spec["priorityClassName"] == of_jobs("PriorityClass")["metadata"]["name"]
+    assert of_jobs("PriorityClass")["preemptionPolicy"] == "Never"
+    claims = (volume.get("persistentVolumeClaim") for volume in spec["volumes"])
+    volumes = [claim["claimName"] for claim in claims if claim]
+    assert volumes == [of_jobs("PersistentVolumeClaim")["metadata"]["name"]]
+    assert job(name)["metadata"]["namespace"] == of_jobs("Namespace")["metadata"]["name"]
+    (kustomization,) = (d for d in JOBS[name] if d["kind"] == "Kustomization")
+    (base,) = documents(MANIFESTS / "base/kustomization.yaml")
+    assert kustomization["images"] == base["images"]
+
+
+def _expanded(arguments: list[str], results: Path, variables: dict[str, str]) -> list[str]:
+    """As the kubelet makes them, with the volume elsewhere."""
+    found = [argument.replace("/results", str(results)) for argument in arguments]
+    for name, value in variables.items():
+        found = [argument.replace(f"$({name})", value) for argument in found]
+    return found
+
+
+def test_what_the_pods_of_a_sweep_write_is_put_together_as_what_one_process_says(tmp_path: Path) -> None:
+    """The pods' containers as processes, with the arguments and variables of the manifests."""
+    spec, pod = job("sweep")["spec"], job("sweep")["spec"]["template"]["spec"]
+    assert spec["completionMode"] == "Indexed"
+    assert spec["completions"] == spec["parallelism"] > 1
+    (snapshot,), (container,) = pod["initContainers"], pod["containers"]
+    assert snapshot["args"][:2] == ["snapshot", "--once"]
+    state = Path(_expanded(snapshot["args"], tmp_path, {})[-1])
+    state.write_bytes(gzip.compress(Path("docs/whatif/cluster.yaml").read_bytes()))
+    for index in range(spec["completions"]):
+        own = {each["name"]: each["value"] for each in container["env"]}
+        variables = {"JOB_COMPLETION_INDEX": str(index), **own}
+        arguments = _expanded(container["args"], tmp_path, variables)
+        done = subprocess.run(
+            [sys.executable, "-m", "policies.cli", *arguments],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (merge,) = job("sweep-result")["spec"]["template"]["spec"]["containers"]
+    commands = [
+        _expanded(merge["args"], tmp_path, {}),
+        ["whatif", "every-node", "--cluster", "docs/whatif/cluster.yaml"],
+    ]
+    told = [
+        subprocess.run([sys.executable, "-m", "policies.cli", *c], capture_output=True, check=True) for c in commands
+    ]
+    assert told[0].stdout == told[1].stdout != b""
 
 
 def last(path: str) -> str:

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
@@ -27,7 +28,10 @@ from webhook.apiserver.source import read_all, version_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-WRITTEN, FAILED = 0, 3
+WRITTEN, USAGE, FAILED = 0, 2, 3
+_INDEX: Final = "JOB_COMPLETION_INDEX"
+_WAIT: Final = 600.0
+"""Seconds for which the other pods of an Indexed Job wait for the first one's file."""
 _HEAD: Final = b'{"apiVersion":"v1","kind":"List","items":['
 _LEVEL: Final = 6
 
@@ -35,6 +39,10 @@ _LEVEL: Final = 6
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 written, 2 wrong usage, 3 not done (an older file stays)."""
     options = _parser().parse_args(arguments)
+    if options.once and options.output == "-":
+        return complain("snapshot", "--once is about a file: -o FILE", USAGE)
+    if options.once and (ended := _is_there(Path(options.output))) is not None:
+        return ended
     name = f"live:{options.context}" if options.context else "live"
     api = ApiServer(partial(connect, options.context))
     objects: Iterator[dict[str, Any]] = read_all(api, name)
@@ -66,6 +74,22 @@ def write_list(objects: Iterable[dict[str, Any]], stream: IO[bytes]) -> None:
         stream.write(separator + json.dumps(obj, separators=(",", ":")).encode())
         separator = b",\n"
     stream.write(b"\n]}\n")
+
+
+def _is_there(path: Path) -> int | None:
+    """The exit status where nothing is to be read: the file is there, or comes, or does not. None: write it.
+
+    Of an Indexed Job the first pod writes it, and the others wait: all are to have the same state of the cluster.
+    """
+    own, began = os.environ.get(_INDEX, "0") == "0", time.monotonic()
+    while not path.exists():
+        if own:
+            return None
+        if time.monotonic() - began > _WAIT:
+            return _complain(f"-o {path}: not there after {_WAIT / 60:.0f} minutes: pod 0 of the Job is to write it")
+        time.sleep(1)
+    print(f"{path}: there already, and left as it is", file=sys.stderr)  # noqa: T201
+    return WRITTEN
 
 
 def _counted(objects: Iterable[dict[str, Any]], kinds: Counter[str]) -> Iterator[dict[str, Any]]:
@@ -116,6 +140,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)")
     add("-o", "--output", required=True, metavar="FILE", help="packed if its name ends in .gz; - for standard output")
     kept = "leave out environments, images, commands, probes and annotations; predictions stay the same but for images"
+    once = "leave a file that is there as it is; of an Indexed Job pod 0 writes it, and the others wait for it"
+    add("--once", action="store_true", help=once)
     add("--redact", action="store_true", help=kept)
     return parser
 

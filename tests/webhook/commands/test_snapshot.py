@@ -200,6 +200,40 @@ def test_what_cannot_be_written_or_read_is_said(
     assert not (tmp_path / "x.json").exists()
 
 
+def test_once_leaves_a_file_that_is_there(api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.json"
+    assert main(["snapshot", "--once", "-o", str(file)]) == 0
+    written = file.read_bytes()
+    asked = len(api.requests)
+    assert main(["snapshot", "--once", "-o", str(file)]) == 0
+    assert file.read_bytes() == written
+    assert len(api.requests) == asked
+    assert capsys.readouterr().err.endswith(f"{file}: there already, and left as it is\n")
+
+
+def test_of_an_indexed_job_the_first_pod_writes_and_the_others_wait(
+    api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, waited = tmp_path / "cluster.json", []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
+            assert main(["snapshot", "--once", "-o", str(file)]) == 0
+
+    monkeypatch.setattr("webhook.commands.snapshot.time.sleep", wait)
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "2")
+    assert main(["snapshot", "--once", "-o", str(file)]) == 0
+    assert (len(waited), file.exists()) == (3, True)
+    file.unlink()
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+    monkeypatch.setattr("webhook.commands.snapshot._WAIT", -1.0)
+    assert main(["snapshot", "--once", "-o", str(file)]) == 3
+    assert "pod 0 of the Job is to write it" in capsys.readouterr().err
+    assert main(["snapshot", "--once", "-o", "-"]) == 2
+
+
 def test_an_output_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(["snapshot"])
