@@ -276,6 +276,12 @@ VALUES: Final = (
     Value("mutualTLS.configMap", "where in `ca.crt` their CA is", _SUBDOMAIN),
     Value("clientToken.enabled", "only who brings a token is answered (docs/install.md)", _FLAG, False),
     Value("clientToken.secret", "where in `tokens` they are; you make it", _SUBDOMAIN),
+    Value("clusterAudit.enabled", "one replica audits the cluster regularly (docs/audit.md)", _FLAG, False),
+    Value(
+        "clusterAudit.interval",
+        "seconds between two audits",
+        {"type": "integer", "minimum": 60, "maximum": 86_400},
+    ),
     Value("networkPolicy.enabled", "policies for both Deployments", _FLAG, True),
     Value("networkPolicy.monitoringNamespace", "from where metrics may be read", _LABEL),
     Value("networkPolicy.apiServerPorts", "where API servers listen", _PORTS),
@@ -351,14 +357,15 @@ class Templates:
             ("cert-manager", _CERT_MANAGER),
             ("mutual-tls", ".Values.mutualTLS.enabled"),
             ("client-token", ".Values.clientToken.enabled"),
+            ("cluster-audit", ".Values.clusterAudit.enabled"),
         ):
             (patch,) = documents(_COMPONENTS / component / "deployment.yaml")
             added = patch["spec"]["template"]["spec"]
             (more,) = added["containers"]
             self._named(component, more, added)
             container["env"] += [If(condition, item) for item in more["env"]]
-            container["volumeMounts"] += [If(condition, item) for item in more["volumeMounts"]]
-            pod["volumes"] += [If(condition, item) for item in added["volumes"]]
+            container["volumeMounts"] += [If(condition, item) for item in more.get("volumeMounts", ())]
+            pod["volumes"] += [If(condition, item) for item in added.get("volumes", ())]
         preset = 'ternary "/etc/forewarn/scheduler.yaml" .Values.schedulerConfig (kindIs "map" .Values.schedulerConfig)'
         scheduler = {"name": "FOREWARN_SCHEDULER_CONFIG", "value": Action(f"{{{{ {preset} | quote }}}}")}
         container["env"] += [If(".Values.schedulerConfig", scheduler), Lines(_SETTINGS)]
@@ -368,6 +375,9 @@ class Templates:
         if component == "mutual-tls":
             self.take(container["env"][1], "value", "mutualTLS.clientName", _quoted)
             self.take(pod["volumes"][0]["configMap"], "name", "mutualTLS.configMap")
+        if component == "cluster-audit":
+            container["env"][0]["value"] = int(container["env"][0]["value"])
+            self.take(container["env"][0], "value", "clusterAudit.interval", _quoted)
         if component == "client-token":
             self.take(pod["volumes"][0]["secret"], "secretName", "clientToken.secret")
 
@@ -481,10 +491,12 @@ def _of_components() -> dict[str, str]:
     given = " ".join(f'"{key}" "{value}"' for key, value in leaf["spec"]["issuerRef"].items())
     leaf["spec"]["issuerRef"] = Nested(f"toYaml (default (dict {given}) .Values.certManager.issuerRef)")
     certificates = f"{_joined(own, 'not .Values.certManager.issuerRef')}---\n{template(leaf)}"
+    audit = documents(_COMPONENTS / "cluster-audit/rbac.yaml")
     access = documents(_COMPONENTS / "disclose-by-access/rbac.yaml")
     return {
         "certificates.yaml": _on(_CERT_MANAGER, certificates),
         "access-reviews.yaml": _joined(access, 'dig "discloseTo" "subjectAccessReview" false .Values.config'),
+        "cluster-audit.yaml": _joined(audit, ".Values.clusterAudit.enabled"),
         "monitors.yaml": _joined(monitors, ".Values.monitoring.enabled"),
         "rules.yaml": _on(".Values.monitoring.enabled", _RULES),
         "dashboard.yaml": _on(".Values.monitoring.enabled", _DASHBOARD),

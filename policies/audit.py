@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policies.disclosure import Disclose
 from policies.evaluator import Phase, evaluate
-from policies.metering import never
+from policies.metering import MOST_WORK, never
 from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from policies.rules import RULES
 from policies.rules.support.context import ALL_SCHEDULED, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from policies.cluster import ClusterSnapshot
@@ -51,12 +52,42 @@ def audit(
     *,
     now: datetime,
     expired: Callable[[], bool] = never,
+    most_work: int = MOST_WORK,
+    disclose: Disclose = Disclose.NAMES,
 ) -> list[Finding]:
-    """What the rules say of a cluster, the worst first. `subjects`: its `stored_objects`."""
+    """What the rules say of a cluster, the worst first. `subjects`: its `stored_objects`.
+
+    `expired`, `most_work`, `disclose`: as of `evaluate`.
+    """
     heard = config._replace(unheard=config.unheard | _OF_ARRIVALS)
     found = evaluate(
-        ChangeSet(subjects), cluster, heard, phase=Phase.LINT, now=now, expired=expired, whole_cluster=True
+        ChangeSet(subjects),
+        cluster,
+        heard,
+        phase=Phase.LINT,
+        now=now,
+        expired=expired,
+        whole_cluster=True,
+        most_work=most_work,
+        disclose=disclose,
     )
+    return _worst_first(found)
+
+
+def unsuppressed(
+    found: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
+) -> tuple[list[Finding], int]:
+    """The findings that neither annotations nor the configuration suppress, the worst first; how many others."""
+    from policies.suppressions import of_annotations, of_configuration, suppress
+
+    suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]
+    if not suppressions:
+        return found, 0
+    left, suppressed = suppress(found, suppressions, config.told, now.date(), with_cluster=True)
+    return _worst_first(left), suppressed
+
+
+def _worst_first(found: list[Finding]) -> list[Finding]:
     return sorted(found, key=lambda f: (f.severity, f.rule, f.object, f.message, f.path))
 
 

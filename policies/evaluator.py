@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from policies.disclosure import OPEN, Disclose
 from policies.findings import NO_OBJECT, Action, Finding, Problem, RequesterText, Severity, cut, field_path, written
 from policies.kinds import LIMIT_RANGE, NAMESPACE, POD, PRIORITY_CLASS, RESOURCE_QUOTA
-from policies.metering import CutShort, metered, never
+from policies.metering import MOST_WORK, CutShort, metered, never
 from policies.objects.fields import NOTHING, InvalidObject, group_kind
 from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from policies.objects.workload import parts_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policies.rules.support.context import Rule
     from policies.rules.support.impact import Impact, Recall
 
-__all__ = ["Phase", "count_open", "evaluate", "impact_of"]
+__all__ = ["Phase", "count_open", "evaluate", "impact_of", "is_cut_short"]
 
 _FILES: Final = ReviewedObject(NOTHING)
 _CLUSTER: Final = ReviewedObject(NOTHING)
@@ -45,7 +45,7 @@ MOST_PROBLEMS: Final = 10
 _MOST_COUNTED: Final = 1_000
 _MOST_CHARACTERS: Final = 2_000
 """Of a message."""
-_NOT_JUDGED: Final = "not judged by this rule: {}"
+_NOT_JUDGED: Final = "not judged by this rule: "
 _RULES_BY_TARGET: Final[Mapping[Target, tuple[Rule, ...]]] = {
     target: tuple(rule for rule in RULES if target in rule.TARGETS) for target in Target
 }
@@ -64,6 +64,7 @@ def evaluate(
     disclose: Disclose = Disclose.NAMES,
     judged: Sequence[ReviewedObject] | None = None,
     whole_cluster: bool = False,
+    most_work: int = MOST_WORK,
 ) -> list[Finding]:
     """Everything there is to say about an apply, in the order of the report and each thing once.
 
@@ -71,11 +72,11 @@ def evaluate(
     look things up always answer. `predicted` is told of every impact that was worked out, or recalled. `disclose`: what
     findings tell who asked (`Finding.for_requester`); their own texts name everything. `judged`: the objects of the
     change set that are judged; the others are there for what they define and use. `whole_cluster`: judge what the
-    cluster is as a whole too.
+    cluster is as a whole too. `most_work`: units (`policies.metering`) after which it is cut short whatever the time.
     """
     context = Context(change_set, cluster, config.options, phase, now, expired, _exempt(config, now), disclose)
     predictions = context.once(Predicted, recall)
-    with metered(expired):
+    with metered(expired, most_work):
         wholes = _OF_MANY if whole_cluster else _OF_MANY[:1]
         subjects = change_set.subjects if judged is None else judged
         subjects = (*wholes, *_parts(subjects, config.options.class_paths))
@@ -145,7 +146,7 @@ def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Fi
         except InvalidObject as fault:
             faults.append(fault.with_traceback(None))  # its frames know this list: a circle
         except CutShort as why:
-            findings.append(_finding(subject, Problem(_NOT_JUDGED.format(why)), rule.ID, severity, _softened(action)))
+            findings.append(_finding(subject, Problem(f"{_NOT_JUDGED}{why}"), rule.ID, severity, _softened(action)))
     named = {finding.path for finding in findings}
     findings += (
         f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
@@ -172,6 +173,11 @@ def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
     if more:
         count = f"more than {_MOST_COUNTED}" if more == _MOST_COUNTED else str(more)
         yield Problem(f"{count} more of the same in this object")
+
+
+def is_cut_short(finding: Finding) -> bool:
+    """Whether it says no more than that its rule had no time."""
+    return finding.message.startswith(_NOT_JUDGED)
 
 
 def _softened(action: Action) -> Action:

@@ -21,6 +21,7 @@ from policies.config import read_config
 from policies.findings import Action
 from policies.kinds import DEVICES, KINDS
 from policies.rules import RULES
+from webhook.controllers.audit import reports
 from webhook.controllers.installation import Installation
 from webhook.controllers.registration import NAME
 from webhook.metrics import Metrics
@@ -397,6 +398,28 @@ def test_disclosing_by_access_asks_what_somebody_may_do_and_no_more() -> None:
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"] == one("ClusterRoleBinding")["subjects"]
     assert f"clusterrolebinding,clusterrole {role['metadata']['name']}" in (MANIFESTS / "uninstall.sh").read_text()
+
+
+def test_the_audit_may_write_its_lease_its_reports_and_new_events_and_nothing_else() -> None:
+    component = MANIFESTS / "components/cluster-audit"
+    lease, role, _, cluster_role, _ = documents(component / "rbac.yaml")
+    assert lease["metadata"]["name"] == last(PLACE.audit)
+    assert "spec" not in lease
+    (by_name,) = role["rules"]
+    assert (by_name["resourceNames"], by_name["verbs"]) == ([last(PLACE.audit)], ["get", "update"])
+    created, changed, events = cluster_role["rules"]
+    assert created["verbs"] == events["verbs"] == ["create"]
+    assert (changed["resourceNames"], changed["verbs"]) == ([reports.NAME], ["get", "update"])
+    assert created["apiGroups"] == changed["apiGroups"] == [reports.GROUP.split("/")[2]]
+    assert f"{cluster_role['metadata']['name']}\n" in (MANIFESTS / "uninstall.sh").read_text()
+    for obj in documents(component / "rbac.yaml"):
+        if obj["kind"].endswith("Binding"):
+            assert obj["subjects"] == one("ClusterRoleBinding")["subjects"]
+            assert obj["roleRef"]["name"] == role["metadata"]["name"] == cluster_role["metadata"]["name"]
+    (patch,) = documents(component / "deployment.yaml")
+    (container,) = patch["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    assert parse_settings([], {**variables, "FOREWARN_NAMESPACE": "forewarn"}).audit_interval == 3600
 
 
 def test_alerts_and_panels_name_metrics_that_there_are() -> None:

@@ -31,6 +31,8 @@ KINDS: Final = {kind: spec.kind for kind, spec in BY_GROUP_KIND.items() if spec.
 }
 """`group/Kind` to the value of the label kind; any other is `other`."""
 OTHER: Final = "other"
+AUDITS: Final = ("done", "cut-short", "failed")
+"""Values of the label outcome of `forewarn_audits_total`."""
 OUTCOMES: Final = ("nobody goes", "preempts", "pending", "cut-short", "shed")
 """Values of the label outcome of `forewarn_predictions_total`."""
 _SECONDS: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -180,6 +182,23 @@ class Metrics:
         )
         self.authority_expiry = self._make(
             Gauge, "authority_expiry_timestamp_seconds", "When the CA that signs ends, in seconds since 1970."
+        )
+        self.audit_findings = self._make(
+            Gauge,
+            "audit_findings",
+            "What the last audit found in the cluster; told by the replica that is elected.",
+            "rule",
+            "severity",
+        )
+        self.audits = self._closed(
+            Counter,
+            "audits",
+            "Audits, by what came of them; cut-short: time was up before everything was looked at.",
+            "outcome",
+            AUDITS,
+        )
+        self.audit_timestamp = self._make(
+            Gauge, "audit_timestamp_seconds", "When this replica last ended an audit, in seconds since 1970; 0: never."
         )
         self.reloads = self._make(
             Counter, "reloads", "Files read again because they changed; refused: the old one stays.", "file", "outcome"

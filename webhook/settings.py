@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 TLS_VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}
+LEAST_INTERVAL: Final = 60.0
+"""Seconds between two audits."""
+_DAY: Final = 86_400.0
 LEAST_KEEP_ALIVE: Final = 91
 """Seconds. The API server keeps an idle connection for 90 and never repeats a POST on one that was closed before."""
 PREFIX: Final = "FOREWARN_"
@@ -52,6 +55,7 @@ class Settings:
     max_cache_age: float
     max_in_flight: int
     prediction_processes: int
+    audit_interval: float
     keep_alive: int
     drain: float
 
@@ -126,6 +130,16 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _interval(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'"{text}" is no number of seconds') from None
+    if value and not LEAST_INTERVAL <= value <= _DAY:
+        raise argparse.ArgumentTypeError(f"{text} is neither 0 nor within {LEAST_INTERVAL:g} and {_DAY:g} seconds")
+    return value
+
+
 def _tls_version(text: str) -> ssl.TLSVersion:
     if text not in TLS_VERSIONS:
         raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(TLS_VERSIONS)}")
@@ -184,6 +198,13 @@ FLAGS: Final = (
         "predictions that take long, each in a process of its own, at a time; 0: where requests are answered",
     ),
     _Flag(
+        "audit-interval",
+        _interval,
+        "0",
+        "SECONDS",
+        "with --namespace: how often the replica that is elected audits the cluster, 60 or more; 0: never",
+    ),
+    _Flag(
         "keep-alive", _keep_alive, "120", "SECONDS", f"how long an idle connection is kept, {LEAST_KEEP_ALIVE} or more"
     ),
     _Flag("drain", _seconds, "5", "SECONDS", "how long requests are still taken after SIGTERM"),
@@ -225,6 +246,8 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         parser.error(
             "--client-name says nothing without --client-ca: name the CAs that clients' certificates come from"
         )
+    if settings.audit_interval and not settings.namespace:
+        parser.error("--audit-interval is for replicas in a cluster: give --namespace, or use forewarn audit")
     if settings.namespace and settings.write_ca:
         parser.error(
             "--write-ca is for the self-signed certificate: with --namespace the CA is in the Secret forewarn-ca"

@@ -60,14 +60,14 @@ def _config(options: argparse.Namespace) -> Config:
 
 
 def _audit(options: argparse.Namespace, config: Config, baseline: dict[str, Any] | None, release: Release) -> int:
-    from policies.audit import audit, stored_objects
+    from policies.audit import audit, stored_objects, unsuppressed
 
     cache = settle(load_cluster(*options.cluster, templates=config.options.pod_template_paths), release)
     cluster, now = cache.snapshot(), datetime.now(UTC)
     if cluster.semantics.unknown:
         say(f"forewarn audit: no prediction: {cluster.semantics.unknown}")
     subjects = tuple(stored_objects(cluster))
-    findings, suppressed = _left(audit(cluster, subjects, config, now=now), subjects, config, now)
+    findings, suppressed = unsuppressed(audit(cluster, subjects, config, now=now), subjects, config, now)
     if options.write_baseline and not write_baseline(options.write_baseline, findings, "audit"):
         return FAILED
     gone = 0
@@ -86,19 +86,6 @@ def _audit(options: argparse.Namespace, config: Config, baseline: dict[str, Any]
     if options.exit_zero or options.write_baseline or threshold is None:
         return OK
     return FINDINGS if any(finding.severity <= threshold for finding in findings) else OK
-
-
-def _left(
-    found: list[Finding], subjects: Sequence[ReviewedObject], config: Config, now: datetime
-) -> tuple[list[Finding], int]:
-    """The findings that nothing suppresses, and how many are suppressed."""
-    from policies.suppressions import of_annotations, of_configuration, suppress
-
-    suppressions = [*of_annotations(subjects), *of_configuration(config.options.ignored)]
-    if not suppressions:
-        return found, 0
-    left, suppressed = suppress(found, suppressions, config.told, now.date(), with_cluster=True)
-    return sorted(left, key=lambda f: (f.severity, f.rule, f.object, f.message, f.path)), suppressed
 
 
 def _print(

@@ -125,14 +125,7 @@ class Predictors:
             self._end()
         if monotonic() >= until:
             raise Unanswered("its time was up before its turn came")
-        forked: Future[PredictionProcess] | None = self._judging.submit(Cost.RULES, lambda: PredictionProcess(run))
-        if forked is None:
-            raise Unanswered("too much is waiting")
-        try:
-            process = forked.result(_FORK_SECONDS)
-        except Exception as error:
-            forked.add_done_callback(_end_late)
-            raise Unanswered(f"no process could be forked: {error}") from error
+        process = forked_by(self._judging, run)
         self._local.process, self._local.state = process, state
         return process
 
@@ -141,6 +134,18 @@ class Predictors:
         if process is not None:
             self._local.process = self._local.state = None
             process.end()
+
+
+def forked_by(judging: Lane, run: Callable[[Any], Any], seconds: float = _FORK_SECONDS) -> PredictionProcess:
+    """A process that the judging thread forks, between two requests, within so many seconds. Raises Unanswered."""
+    forked: Future[PredictionProcess] | None = judging.submit(Cost.RULES, lambda: PredictionProcess(run))
+    if forked is None:
+        raise Unanswered("too much is waiting")
+    try:
+        return forked.result(seconds)
+    except Exception as error:
+        forked.add_done_callback(_end_late)
+        raise Unanswered(f"no process could be forked: {error}") from error
 
 
 def _end_late(forked: Future[PredictionProcess]) -> None:

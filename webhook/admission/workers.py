@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from webhook.admission.lanes import Cost, Lane
-from webhook.admission.prediction_process import Predictors
+from webhook.admission.prediction_process import PredictionProcess, Predictors, forked_by
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from webhook.admission.endpoint import Later, Reply
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 _WAITING: Final = 1024
 _ASKING: Final = 8
 """Threads that may wait for the API server at the same time."""
+_FORK_SECONDS: Final = 10.0
+"""How long what nobody waits for may wait for a process."""
 
 
 class Workers:
@@ -28,6 +31,10 @@ class Workers:
     def give_way(self, cost: Cost) -> bool:
         """On the thread that judges: first what is cheaper and waits; whether there was anything."""
         return self._judging.give_way(cost)
+
+    def fork(self, run: Callable[[Any], Any]) -> PredictionProcess:
+        """A process beside those for predictions, for what is nobody's request. Raises Unanswered."""
+        return forked_by(self._judging, run, _FORK_SECONDS)
 
     @property
     def predictions(self) -> int:

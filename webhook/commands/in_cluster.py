@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webhook.admission.callers import none
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from policies.cluster import ClusterSnapshot
+    from policies.config import Config
     from webhook.admission.callers import Tokens
     from webhook.admission.decision import Reserve
     from webhook.commands.state_source import StateSource
+    from webhook.controllers.audit.auditor import Process
     from webhook.http.tls import SwappingContext
     from webhook.informer.deltas import Changed
     from webhook.metrics import Metrics
@@ -30,10 +33,17 @@ class InCluster(NamedTuple):
     stop: Callable[[], None] = lambda: None
 
 
-def in_cluster(settings: Settings, state: StateSource, contexts: SwappingContext, metrics: Metrics) -> InCluster:
+def in_cluster(
+    settings: Settings,
+    state: StateSource,
+    contexts: SwappingContext,
+    metrics: Metrics,
+    config: Callable[[], Config],
+    fork: Callable[[Callable[[Any], Any]], Process],
+) -> InCluster:
     """Begin to look after what is in the namespace; nothing where none is given.
 
-    Raises ValueError where there is no API server to ask.
+    `fork` gives a process for the audit. Raises ValueError where there is no API server to ask.
     """
     if not settings.namespace:
         return InCluster()
@@ -45,7 +55,16 @@ def in_cluster(settings: Settings, state: StateSource, contexts: SwappingContext
 
     installation = Installation(settings.namespace, settings.identity or socket.gethostname())
     own = contexts if settings.tls_cert is None else None
-    upkeep = ReplicaControllers(TypedApi(state.api), installation, metrics, own, state.cluster)
+    auditor = None
+    if settings.audit_interval:
+        from webhook.controllers.audit.auditor import Auditor
+
+        def on_time() -> ClusterSnapshot | None:
+            return None if state.late() else state.cluster()
+
+        api = TypedApi(state.api)
+        auditor = Auditor(api, installation, metrics, on_time, config, fork, settings.audit_interval)
+    upkeep = ReplicaControllers(TypedApi(state.api), installation, metrics, own, state.cluster, auditor=auditor)
 
     def changed(delta: Changed) -> None:
         if delta.resource.kind == "PriorityClass":

@@ -115,13 +115,13 @@ def _run(settings: Settings) -> int:
     state = _state(settings, metrics, accuracy, config().options.pod_template_paths)
     with ExitStack() as stack:
         stack.callback(state.stop)
-        own = _in_cluster(settings, state, certificates, metrics)
-        stack.callback(own.stop)
-        health = Health(faults=(state.fault, own.fault))
-        count_dropped(metrics.log_lines_dropped.inc)
         workers = Workers(settings.prediction_processes)
         metrics.prediction_queue.set_function(lambda: workers.predictions)
         stack.callback(workers.stop)
+        own = _in_cluster(settings, state, certificates, metrics, config, workers)
+        stack.callback(own.stop)
+        health = Health(faults=(state.fault, own.fault))
+        count_dropped(metrics.log_lines_dropped.inc)
         endpoint = Endpoint(
             cluster=state.cluster,
             config=config,
@@ -211,10 +211,17 @@ def _reviews(state: StateSource) -> AccessReviews | None:
     return AccessReviews(TypedApi(state.api, Timeouts(*TIMEOUTS)), monotonic)
 
 
-def _in_cluster(settings: Settings, state: StateSource, contexts: SwappingContext, metrics: Metrics) -> InCluster:
+def _in_cluster(
+    settings: Settings,
+    state: StateSource,
+    contexts: SwappingContext,
+    metrics: Metrics,
+    config: Callable[[], Config],
+    workers: Workers,
+) -> InCluster:
     """What a replica that knows its namespace looks after."""
     try:
-        return in_cluster(settings, state, contexts, metrics)
+        return in_cluster(settings, state, contexts, metrics, config, workers.fork)
     except ValueError as fault:
         raise CannotStart(fault, USAGE) from None
 

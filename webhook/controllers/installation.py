@@ -41,6 +41,11 @@ class Installation:
         return lease_path(self.namespace, "forewarn-global-default")
 
     @property
+    def audit(self) -> str:
+        """Path of the Lease by which the replica that audits is elected."""
+        return lease_path(self.namespace, "forewarn-audit")
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Whom the certificate is for."""
         service = f"forewarn.{self.namespace}.svc"

@@ -1,4 +1,4 @@
-"""What a serving replica looks after in a cluster: the certificate it is given, the place of the global default."""
+"""What a serving replica looks after in a cluster: its certificate, the place of the global default, the audit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from webhook.controllers.global_default.monitor import GlobalDefaults
 from webhook.controllers.global_default.reservation import RECONCILE_SECONDS, Reserver
+from webhook.controllers.leader import RENEWAL_SECONDS
 from webhook.controllers.registration import Registration
 from webhook.controllers.serving_certificate import ServingCertificate
 from webhook.controllers.tasks import Tasks
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from webhook.apiserver.object_api import ObjectApi
+    from webhook.controllers.audit.auditor import Auditor
     from webhook.controllers.installation import Installation
     from webhook.http.tls import SwappingContext
     from webhook.metrics import Metrics
@@ -30,7 +32,7 @@ _CERTIFICATE: Final = "certificate"
 class ReplicaControllers:
     """Does what is due, again and again, on a thread of its own.
 
-    `contexts`: None where the certificate comes by files.
+    `contexts`: None where the certificate comes by files. `auditor`: None where no audit is asked for.
     """
 
     def __init__(
@@ -41,8 +43,9 @@ class ReplicaControllers:
         contexts: SwappingContext | None,
         cluster: Callable[[], ClusterSnapshot | None],
         clock: Callable[[], float] = monotonic,
+        auditor: Auditor | None = None,
     ) -> None:
-        self._cluster = cluster
+        self._cluster, self._auditor = cluster, auditor
         self._tasks = Tasks(metrics, clock)
         self._registration = Registration(api)
         self._serving = ServingCertificate(api, installation.serving, contexts, metrics) if contexts else None
@@ -65,9 +68,12 @@ class ReplicaControllers:
         """Begin; returns what ends it."""
         thread = Thread(target=self._run, name="upkeep", daemon=True)
         thread.start()
+        end_auditing = self._auditor.start() if self._auditor else None
 
         def end() -> None:
             self._stop.set()
+            if end_auditing:
+                end_auditing()
             self.reservations.wake.set()
             thread.join(2 * RECONCILE_SECONDS)
 
@@ -80,6 +86,8 @@ class ReplicaControllers:
             self._tasks.attempt(_CERTIFICATE, seconds, self._certificate)
         self._tasks.attempt("global default", 0, self.reservations.reconcile)
         self._tasks.attempt("count of defaults", RECONCILE_SECONDS, self._count_defaults)
+        if self._auditor:
+            self._tasks.attempt("election of who audits", RENEWAL_SECONDS, self._auditor.elect)
 
     def _run(self) -> None:
         wake = self.reservations.wake

@@ -27,7 +27,7 @@ def test_every_flag_may_come_from_the_environment() -> None:
     values = {"tls-min-version": "1.2", "port": "1", "health-port": "2", "max-in-flight": "3", "keep-alive": "100"}
     values |= {"drain": "0.5", "write-ca": "", "max-cache-age": "7", "prediction-processes": "4"}
     values |= {"kubernetes-version": "v1.35.8", "feature-gates": "DRAExtendedResource=true"}
-    values |= {"scheduler-config": "openshift-no-scoring"}
+    values |= {"scheduler-config": "openshift-no-scoring", "audit-interval": "600"}
     environment = {flag.variable: values.get(flag.name, f"/{flag.name}") for flag in FLAGS}
     environment |= {"FOREWARN_CLUSTER": "a.json,b.yaml.gz", "FOREWARN_CLIENT_NAME": "kube-apiserver,x.example"}
     settings = parse_settings([], environment)
@@ -35,7 +35,7 @@ def test_every_flag_may_come_from_the_environment() -> None:
     assert (settings.client_ca, settings.client_names) == (Path("/client-ca"), ("kube-apiserver", "x.example"))
     assert (settings.port, settings.health_port, settings.max_in_flight) == (1, 2, 3)
     assert (settings.keep_alive, settings.drain, settings.max_cache_age) == (100, 0.5, 7)
-    assert settings.prediction_processes == 4
+    assert (settings.prediction_processes, settings.audit_interval) == (4, 600)
     assert settings.release._replace(scheduler=None) == Release(35, {"DRAExtendedResource": True})
     assert settings.release.scheduler is not None
     assert settings.tls_min_version is ssl.TLSVersion.TLSv1_2
@@ -60,6 +60,10 @@ def test_a_flag_wins_over_the_environment() -> None:
         (["--drain", "-1"], "not within 0 and 3600"),
         (["--drain", "nan"], "not within 0 and 3600"),
         (["--max-in-flight", "0"], "0 is not within 1 and"),
+        (["--namespace", "a", "--audit-interval", "59"], "59 is neither 0 nor within 60 and 86400 seconds"),
+        (["--namespace", "a", "--audit-interval", "nan"], "nan is neither 0 nor within 60 and 86400 seconds"),
+        (["--audit-interval", "hourly"], '"hourly" is no number of seconds'),
+        (["--audit-interval", "60"], "--audit-interval is for replicas in a cluster: give --namespace"),
         (["--tls-min-version", "1.1"], "1.1 is none of 1.3, 1.2"),
         (["--tls-cert", "a"], "--tls-cert and --tls-key belong together"),
         (["--tls-cert", "a", "--tls-key", "b", "--write-ca", "c"], "--write-ca is for the self-signed certificate"),

@@ -1,0 +1,135 @@
+"""The audit by a replica, as the overlay cluster-audit has it: what a real API server takes of what it writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.api import identity
+from tests.e2e.installation import MANIFESTS
+from tests.e2e.objects import priority_class
+from tests.e2e.truth import wait_until
+from tests.e2e.webhook import QUICK, Webhook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.api import Api, Obj, identity
+    from tests.e2e.control_plane import ControlPlane
+from tests.e2e.installation import Installation
+
+pytestmark = pytest.mark.e2e
+
+CRDS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GROUP = "apis/openreports.io/v1alpha1"
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+
+
+def fields(*required: str, **properties: Any) -> Obj:
+    return (
+        {"type": "object", "properties": properties, "required": [*required]}
+        if required
+        else {
+            "type": "object",
+            "properties": properties,
+        }
+    )
+
+
+RESULT = fields(
+    "policy",
+    source=TEXT,
+    policy=TEXT,
+    category=TEXT,
+    message=TEXT,
+    severity={"type": "string", "enum": ["critical", "high", "low", "medium", "info"]},
+    result={"type": "string", "enum": ["pass", "fail", "warn", "error", "skip"]},
+    resources={"type": "array", "items": fields(apiVersion=TEXT, kind=TEXT, namespace=TEXT, name=TEXT)},
+    properties={"type": "object", "additionalProperties": TEXT},
+)
+SUMMARY = fields(**dict.fromkeys(("pass", "fail", "warn", "error", "skip"), NUMBER))
+SCHEMA = fields(
+    apiVersion=TEXT,
+    kind=TEXT,
+    metadata={"type": "object"},
+    source=TEXT,
+    summary=SUMMARY,
+    results={"type": "array", "items": RESULT},
+)
+"""What of openreports.io/v1alpha1 is used, as config/crd of openreports/reports-api has it."""
+
+
+def definition(kind: str, plural: str, scope: str) -> Obj:
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.openreports.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {
+            "group": "openreports.io",
+            "names": {"kind": kind, "plural": plural},
+            "scope": scope,
+            "versions": [version],
+        },
+    }
+
+
+@pytest.fixture
+def audited(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[Webhook]:
+    """A replica that audits a cluster with an unused class, and a Deployment whose class is gone."""
+    told = plane.kubectl("apply", "-f", str(MANIFESTS / "components/cluster-audit/rbac.yaml"))
+    assert told.status == 0, told.err
+    unused = api.create(priority_class("kept-for-nobody", 7))
+    of_pods = {"priorityClassName": "gone", "containers": [{"name": "c", "image": "i"}]}
+    broken = {"metadata": {"labels": {"a": "b"}}, "spec": of_pods}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": broken}
+    workload = api.create({**identity("Deployment", "w"), "spec": spec})
+    webhook = Webhook(plane, installed, flags=(*QUICK, "--audit-interval", "60"))
+    try:
+        webhook.begin(api)
+        yield webhook
+    finally:
+        webhook.end(api)
+        api.delete(unused)
+        api.delete(workload)
+
+
+def ended(webhook: Webhook) -> bool:
+    (replica,) = webhook.replicas
+    assert replica.metric("forewarn_audits_total", outcome="failed") == 0
+    return replica.metric("forewarn_audits_total", outcome="done") == 1
+
+
+def test_what_it_finds_is_told_as_metrics_and_events(audited: Webhook, api: Api) -> None:
+    wait_until(lambda: ended(audited), 60, "an audit has ended")
+    found = audited.replicas[0].metric("forewarn_audit_findings", rule="unknown-priority-class")
+    assert found == 1
+    (event,) = [event for event in api.list("Event", "default") if event.get("reason") == "ForewarnAudit"]
+    assert event["source"] == {"component": "forewarn"}
+    assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("Deployment", "w")
+
+
+def test_where_there_are_openreports_it_writes_these(plane: ControlPlane, api: Api, request: Any) -> None:
+    kinds = [definition("Report", "reports", "Namespaced"), definition("ClusterReport", "clusterreports", "Cluster")]
+    for obj in kinds:
+        api.do("POST", CRDS, obj)
+    try:
+        wait_until(lambda: "clusterreports" in str(api.ask("GET", GROUP).body), 20, "the kinds are served")
+        audited = request.getfixturevalue("audited")
+        wait_until(lambda: ended(audited), 60, "an audit has ended")
+        report = api.do("GET", f"{GROUP}/clusterreports/forewarn-audit")
+        assert report["summary"]["warn"] == sum(result["result"] == "warn" for result in report["results"])
+        (unused,) = [r for r in report["results"] if (r.get("resources") or [{}])[0].get("name") == "kept-for-nobody"]
+        assert unused["policy"] == "unused-priority-class"
+        assert plane.kubectl("auth", "can-i", "delete", "clusterreports.openreports.io", *AS).out.strip() == "no"
+    finally:
+        for obj in kinds:
+            api.do("DELETE", f"{CRDS}/{obj['metadata']['name']}")
+
+
+AS = ("--as", "system:serviceaccount:forewarn:forewarn")

@@ -1,0 +1,174 @@
+"""Which replica audits, and when; what becomes of what it finds."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from webhook.admission.prediction_process import Unanswered
+from webhook.apiserver.object_api import ObjectApiError
+from webhook.controllers.audit.looking import Audited, look
+from webhook.controllers.audit.reports import publish
+from webhook.controllers.leader import Election
+from webhook.logs import LOGGER, log_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.cluster import ClusterSnapshot
+    from policies.config import Config
+    from webhook.apiserver.object_api import ObjectApi
+    from webhook.controllers.installation import Installation
+    from webhook.metrics import Metrics
+
+_LONGEST: Final = 3_600.0
+"""Seconds that one audit may take, if the interval is not shorter; what is not judged then stays so."""
+_SLACK: Final = 30.0
+"""Seconds beyond, after which its process is killed: what it does between two looks at the clock may take long."""
+_LOOK_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 30.0
+"""After a failure; twice that after two, up to the interval."""
+
+
+class Process(Protocol):
+    """A forked process that answers (webhook.admission.prediction_process.PredictionProcess)."""
+
+    def ask(self, question: object, until: float) -> Any:
+        """The answer, by then on the monotonic clock. Raises Unanswered."""
+
+    def end(self) -> None:
+        """Kill it."""
+
+
+class Auditor:
+    """Audits every `interval` seconds while this replica is elected. `cluster`: None while it is unknown, or late."""
+
+    def __init__(
+        self,
+        api: ObjectApi,
+        installation: Installation,
+        metrics: Metrics,
+        cluster: Callable[[], ClusterSnapshot | None],
+        config: Callable[[], Config],
+        fork: Callable[[Callable[[Any], Any]], Process],
+        interval: float,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._api, self._identity, self._metrics, self._cluster = api, installation.identity, metrics, cluster
+        self._config, self._fork, self._interval, self._clock = config, fork, interval, clock
+        self._election = Election(api, installation.audit, installation.identity, clock)
+        self._due, self._failures = 0.0, 0
+        self._published = False
+        self._stop, self._lock, self._process = Event(), Lock(), None
+        self._told = ""
+
+    _process: Process | None
+
+    def start(self) -> Callable[[], None]:
+        """Begin, on a thread of its own; returns what ends it, and whatever it does, at once."""
+        thread = Thread(target=self._run, name="audit", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            self._stop.set()
+            self._end_process()
+            thread.join(2 * _LOOK_SECONDS)
+            try:
+                self._election.resign()
+            except ObjectApiError as error:
+                log_event("audit", {"why": str(error)}, logging.WARNING)
+
+        return end
+
+    def elect(self) -> None:
+        """Take the lease, or keep it; whoever has lost it tells nothing any more. Raises ObjectApiError."""
+        if self._stop.is_set():
+            return
+        self._election.reconcile()
+        if not self._election.is_leader:
+            self._withdraw()
+
+    def reconcile(self) -> None:
+        """Audit, if it is time and this replica is elected. Raises nothing."""
+        if not self._election.is_leader:
+            self._withdraw()
+            return
+        if self._clock() < self._due:
+            return
+        cluster = self._cluster()
+        if cluster is None:
+            return
+        began = self._clock()
+        try:
+            audited = self._audited(cluster)
+            written = publish(self._api, audited, datetime.now(UTC), self._identity)
+        except (Unanswered, ObjectApiError, OSError) as error:
+            self._failed(str(error))
+        except Exception as error:
+            LOGGER.exception("audit failed")
+            self._failed(type(error).__name__)
+        else:
+            self._failures, self._due = 0, began + self._interval
+            self._tell(audited, written, self._clock() - began)
+
+    def _run(self) -> None:
+        while not self._stop.wait(_LOOK_SECONDS):
+            self.reconcile()
+
+    def _audited(self, cluster: ClusterSnapshot) -> Audited:
+        """By a process of its own, which shares the cluster's state."""
+        config = self._config()
+        until = monotonic() + min(self._interval, _LONGEST)
+        process = self._fork(lambda _: look(cluster, config, until))
+        with self._lock:
+            self._process = process
+        try:
+            if self._stop.is_set():
+                raise Unanswered("this replica stops")
+            answer = process.ask(None, until + _SLACK)
+        finally:
+            self._end_process()
+        assert isinstance(answer, Audited)
+        return answer
+
+    def _end_process(self) -> None:
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+    def _tell(self, audited: Audited, written: str, seconds: float) -> None:
+        if not self._election.is_leader:
+            self._withdraw()  # it took so long that another replica is elected
+            return
+        self._withdraw()
+        for (rule, severity), count in audited.counts.items():
+            self._metrics.audit_findings.labels(rule, severity).set(count)
+        self._published = True
+        self._metrics.count(self._metrics.audits, "done" if audited.whole else "cut-short")
+        self._metrics.audit_timestamp.set(datetime.now(UTC).timestamp())
+        told = {
+            "findings": sum(audited.counts.values()),
+            "suppressed": audited.suppressed,
+            "written": written or "nothing",
+            "seconds": round(seconds, 1),
+            "cpu_seconds": round(audited.seconds, 1),
+        }
+        log_event("audit" if audited.whole else "audit cut short", told)
+
+    def _failed(self, why: str) -> None:
+        self._failures += 1
+        pause = min(_AGAIN_SECONDS * 2 ** min(self._failures - 1, 10), self._interval)
+        self._due = self._clock() + pause
+        if not self._stop.is_set():
+            self._metrics.count(self._metrics.audits, "failed")
+            log_event("audit failed", {"why": why, "again_in_seconds": round(pause)}, logging.WARNING)
+
+    def _withdraw(self) -> None:
+        """What was found last is no longer this replica's to tell."""
+        if self._published:
+            self._metrics.audit_findings.clear()
+            self._published = False
