@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.preempt import given_objects
 from policies.commands.release import add_release_options, release_of, settle
+from policies.objects.fields import InvalidObject, ref_of
 from policies.sources import load_cluster
 from policies.terminal import clean, columns, painter, wants_color
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from policies.releases import Release
 
 OK, FOUND, USAGE, FAILED = range(4)
-FORMATS: Final = ("text", "json", "markdown")
+FORMATS: Final = ("text", "json", "markdown", "html")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,7 +39,14 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     cluster = settle(load_cluster(*options.cluster), release).snapshot()
     objects, cluster = given_objects(options.filename, options.namespace, cluster)
     found = [headroom(cluster, obj) for obj in objects]
-    _print(options, found)
+    if options.output == "html":
+        if len(found) > 1:
+            raise InvalidObject("-o html is a page for one object", ref=ref_of(objects[1], options.namespace))
+        from policies.render.html.headroom import page
+
+        sys.stdout.write(page(found[0], cluster))
+    else:
+        _print(options, found)
     counts = [(each.preempting if options.preempting else each.without).pods for each in found]
     return FOUND if options.at_least is not None and min(counts) < options.at_least else OK
 

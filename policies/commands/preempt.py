@@ -19,7 +19,7 @@ from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import clean, columns, complain, painter, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from policies.applied_together import Applied
     from policies.cluster import Cache, ClusterSnapshot
@@ -66,8 +66,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("give one of -f, --pod and --batch")
     if options.replicas is not None and not options.filename:
         parser.error("--replicas goes with -f")
-    if options.aftermath and (not options.filename or options.replicas is not None or options.output == "json"):
-        parser.error("--aftermath goes with -f, without --replicas and -o json")
+    if options.aftermath and (not options.filename or options.replicas is not None or options.output != "text"):
+        parser.error("--aftermath goes with -f, without --replicas and -o json or html")
     if options.batch and options.cluster:
         parser.error("--batch brings its clusters along: leave out --cluster")
     if not options.batch and not options.cluster:
@@ -168,6 +168,10 @@ def _predict(options: argparse.Namespace, release: Release) -> int:
                 how = _how(prediction) if options.explain else {}
                 turn = applied.turn_of(prediction)
                 print(json.dumps({"id": prediction.pod.key, **prediction.to_dict(), **turn, **how}))  # noqa: T201
+    elif options.output == "html":
+        from policies.render.html.preempt import page
+
+        sys.stdout.write(page(placements, cluster, _lines(options, applied, placements, cluster, painter(False))))
     else:
         _print(options, applied, placements, cluster)
         if options.aftermath:
@@ -185,15 +189,24 @@ def _predict(options: argparse.Namespace, release: Release) -> int:
 def _print(
     options: argparse.Namespace, applied: Applied, placements: Sequence[Placement], cluster: ClusterSnapshot
 ) -> None:
+    color = wants_color(options.color, sys.stdout)
+    told = _lines(options, applied, placements, cluster, painter(color))
+    sys.stdout.writelines(clean(line, color) + "\n" for line in told)
+
+
+def _lines(
+    options: argparse.Namespace,
+    applied: Applied,
+    placements: Sequence[Placement],
+    cluster: ClusterSnapshot,
+    paint: Callable[[str, str], str],
+) -> Iterator[str]:
     from policies.render.prediction import render, render_together
 
-    color = wants_color(options.color, sys.stdout)
-    paint = painter(color)
     if len(placements) > 1:
-        told = render_together(placements, applied, cluster, paint, explain=options.explain)
-    else:
-        told = (line for each in placements for line in render(each, cluster, paint, explain=options.explain))
-    sys.stdout.writelines(clean(line, color) + "\n" for line in told)
+        yield from render_together(placements, applied, cluster, paint, explain=options.explain)
+    for each in placements if len(placements) == 1 else ():
+        yield from render(each, cluster, paint, explain=options.explain)
 
 
 def _how(prediction: Prediction) -> ApiObject:
@@ -310,7 +323,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--aftermath", action="store_true", help="with -f: also say what comes of it, as forewarn simulate does")
     add("--replicas", type=_number, metavar="N", help="as if spec.replicas were N")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
-    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    add("-o", "--output", choices=("text", "json", "html"), default="text", help="default: text")
     add("--fail-on", action="append", choices=tuple(OUTCOMES), default=[], help="exit with 1 when a pod comes to this")
     add_color_option(add)
     add("--batch", metavar="FILE", help="cases as JSON lines (.gz too; - for standard input), answered likewise")

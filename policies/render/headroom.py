@@ -26,7 +26,7 @@ def render(found: Headroom, paint: Callable[[str, str], str] = _plain) -> Iterat
     pod = found.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
     asks = pod.occupies.resource
-    size = f"{_cpu(asks.milli_cpu)} cpu and {_memory(asks.memory)} of memory each"
+    size = f"{cpu(asks.milli_cpu)} cpu and {memory(asks.memory)} of memory each"
     yield paint(f"{found.name} ({named}priority {pod.effective_priority}, {size})", "bold")
     yield from (f"  {line}" for line in _lines(found, paint))
 
@@ -42,9 +42,9 @@ def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:
         yield "then every node says no:"
         yield from (f"  {plural(count, 'node')}: {reason}" for reason, count in found.reasons[:_SHOWN])
     for left in found.left[:_SHOWN]:
-        stranded = _stranded(left)
-        if stranded:
-            yield f"stranded where {' and '.join(left.scarce)} lacks: {stranded}"
+        free = stranded(left)
+        if free:
+            yield f"stranded where {' and '.join(left.scarce)} lacks: {free}"
     yield f"with preemption: {told(found.preempting)}{_never(found)}"
     if found.by_class:
         yield "with preemption, if it were of class:"
@@ -60,20 +60,22 @@ def _of_class(found: OfClass) -> str:
     return f"{found.name} ({found.priority}{'' if found.preempts else ', never preempts'}): {told(found.fitting)}"
 
 
-def _stranded(left: Left) -> str:
+def stranded(left: Left) -> str:
     """What is free there of the resources that do not lack."""
     if "pods" in left.scarce:
-        return f"{_cpu(left.milli_cpu)} cpu and {_memory(left.memory)} of memory"
+        return f"{cpu(left.milli_cpu)} cpu and {memory(left.memory)} of memory"
     if left.scarce == ("cpu",):
-        return f"{_memory(left.memory)} of memory"
-    return f"{_cpu(left.milli_cpu)} cpu" if left.scarce == ("memory",) else ""
+        return f"{memory(left.memory)} of memory"
+    return f"{cpu(left.milli_cpu)} cpu" if left.scarce == ("memory",) else ""
 
 
-def _cpu(milli: int) -> str:
+def cpu(milli: int) -> str:
+    """Cores."""
     return f"{milli / 1000:g}"
 
 
-def _memory(size: int) -> str:
+def memory(size: int) -> str:
+    """Bytes as GiB."""
     return f"{size / _GIB:.3g}Gi"
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.whatif.comparison import Push
     from policies.whatif.occupancy import Occupancy, Stay
+    from policies.whatif.placed import Placed
 
 MOST_BANDS: Final = 8
 WHOLE: Final = 200
@@ -47,7 +48,7 @@ class Frame(NamedTuple):
 class NodeBands:
     """The nodes of a run, sorted by zone and name, and their bands, the lowest priorities first."""
 
-    def __init__(self, occupancy: Occupancy, pushes: Iterable[Push]) -> None:
+    def __init__(self, occupancy: Occupancy | Placed, pushes: Iterable[Push]) -> None:
         stays = occupancy.stays
         self.nodes = sorted(occupancy.nodes.values(), key=lambda node: (zone_of(node), node.name))
         places = {node.name: place for place, node in enumerate(self.nodes)}

@@ -64,7 +64,23 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str | int]
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in heads)))
     more = f" (the first {MOST_ROWS} of {count}; -o json has them all)" if count > MOST_ROWS else ""
     shown = element("table", element("caption", caption + more), head, body, class_="sortable")
-    return element("div", shown, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    return element("div", shown, class_="scroll", tabindex=0, role="group", aria_label=f"{caption}, a table")
+
+
+def chart(title: str, drawn: Element) -> Element:
+    """A drawing, in a box that scrolls where it is too narrow."""
+    return element("div", drawn, class_="chart", tabindex=0, role="group", aria_label=title)
+
+
+def tile(name: str, value: str, bad: bool) -> Element:
+    """A figure, and whether it is a bad one."""
+    return element("div", element("dt", name), element("dd", value), class_="tile bad" if bad else "tile")
+
+
+def section(title: str, name: str, *children: Element | str | None) -> Element:
+    """A part of a page, named by its heading."""
+    heading = element("h2", title, id=name)
+    return element("section", heading, *children, aria_labelledby=name)
 
 
 def _cell(value: str | int, place: int) -> Element:

@@ -30,8 +30,11 @@ _MOST_GROUPS: Final = 8_000
 _LONGEST_NAME: Final = 100
 
 
-def node_data(bands: NodeBands, pushes: Sequence[Push]) -> dict[str, Any]:
-    """Names, zones and bands; `frames`: the first whole, each other as what differs from the one before it."""
+def node_data(bands: NodeBands, pushes: Sequence[Push], *, between: bool = True) -> dict[str, Any]:
+    """Names, zones and bands; `frames`: the first whole, each other as what differs from the one before it.
+
+    `between`: also the moments between the first and the last.
+    """
     first, last = bands.frame(BEFORE), bands.frame(inf)
     drawn = _drawn(first, last)
     zones = sorted({zone_of(bands.nodes[place]) for place in drawn})
@@ -43,7 +46,7 @@ def node_data(bands: NodeBands, pushes: Sequence[Push]) -> dict[str, Any]:
         "notDrawn": len(bands.nodes) - len(drawn),
         "bands": [band_label(band) for band in bands.bands],
         "start": _whole(first, drawn),
-        "frames": _frames(bands, first, last, drawn),
+        "frames": _frames(bands, first, last, drawn, (_MOST_FRAMES, 8, 4, 2, 0) if between else (0,)),
         "pushes": _pushes(bands, drawn, pushes),
         **_pods(bands, drawn),
     }
@@ -76,9 +79,12 @@ def _whole(frame: Frame, drawn: Sequence[int]) -> dict[str, str]:
     return {"shares": _bytes(frame.shares[drawn]), "states": _bytes(frame.states[drawn])}
 
 
-def _frames(bands: NodeBands, first: Frame, last: Frame, drawn: Sequence[int]) -> list[dict[str, Any]]:
-    """As many moments as fit."""
-    for most in (_MOST_FRAMES, 8, 4, 2, 0):
+def _frames(
+    bands: NodeBands, first: Frame, last: Frame, drawn: Sequence[int], counts: Sequence[int]
+) -> list[dict[str, Any]]:
+    """As many moments as fit; `counts`: how many to try, the last one 0."""
+    made: list[dict[str, Any]] = []
+    for most in counts:
         between = [bands.frame(t) for t in bands.moments(most)] if most else []
         made, before = [], first
         for frame in (*between, last):

@@ -1,0 +1,102 @@
+"""The page of `forewarn headroom`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.headroom import told as count_told
+from policies.render.headroom import cpu, memory, stranded
+from policies.render.html.elements import data, document, element, section, table, tile, told
+from policies.render.html.node_data import node_data
+from policies.render.html.nodes import nodes
+from policies.whatif.node_bands import NodeBands
+from policies.whatif.placed import Placed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from xml.etree.ElementTree import Element
+
+    from policies.cluster import ClusterSnapshot
+    from policies.headroom import Count, Headroom
+    from policies.objects.pod import Pod
+
+_MOST_DRAWN = 200_000
+"""New pods that are drawn."""
+
+
+def page(found: Headroom, cluster: ClusterSnapshot) -> str:
+    """The whole file: the nodes as they are, and filled up without preemption."""
+    drawn = node_data(NodeBands(Placed(cluster, _coming(found)), ()), (), between=False)
+    main = element("main", _header(found), nodes(drawn), *_why(found), *_classes(found), *_where(found), *_notes(found))
+    skip = element("a", "to what runs out", href="#why-title", class_="skip")
+    return document(f"headroom: {found.name}", [skip, main, data("nodes-data", drawn)])
+
+
+def _coming(found: Headroom) -> Iterator[tuple[Pod, str, str]]:
+    by_node = found.without.by_node or {}
+    if found.without.pods > _MOST_DRAWN:
+        return
+    number = 0
+    for node, count in by_node.items():
+        for _ in range(count):
+            number += 1
+            pod = replace(found.pod, name=f"{found.pod.name}-{number}")
+            yield pod, node, f"{found.name.rpartition(' ')[2]} (new)"
+
+
+def _header(found: Headroom) -> Element:
+    pod, asks = found.pod, found.pod.occupies.resource
+    named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
+    size = f"{cpu(asks.milli_cpu)} cpu and {memory(asks.memory)} of memory each"
+    first = " and ".join(found.left[0].scarce) if found.left else "-"
+    figures = element(
+        "dl",
+        tile("more pods fit", _number(found.without), not found.without.pods),
+        tile("more with preemption", _number(found.preempting), not found.preempting.pods),
+        tile("runs out on most nodes", first, bad=False),
+        class_="tiles",
+    )
+    return element(
+        "header",
+        element("p", "forewarn", class_="brand"),
+        element("h1", told(f"How many more fit: {found.name}")),
+        element("p", told(f"{named}priority {pod.effective_priority}, {size}"), class_="lead"),
+        figures,
+    )
+
+
+def _number(count: Count) -> str:
+    return f"{count.pods}" if count.whole else f"{count.pods} or more"
+
+
+def _why(found: Headroom) -> Iterator[Element]:
+    rows = [(reason, count) for reason, count in found.reasons]
+    shown = table("Why each node takes no more", ("then a node says", "nodes"), rows, len(rows))
+    left = [(" and ".join(each.scarce), each.nodes, stranded(each) or "-") for each in found.left]
+    beside = table("What is stranded", ("lacks", "nodes", "and beside it there is free"), left, len(left))
+    parts = [shown] if rows else [element("p", "It was not looked at what runs out first.")]
+    yield section("What runs out", "why-title", *parts, beside if left else None)
+
+
+def _classes(found: Headroom) -> Iterator[Element]:
+    if found.by_class:
+        rows = [
+            (each.name, each.priority, "yes" if each.preempts else "never", count_told(each.fitting))
+            for each in found.by_class
+        ]
+        heads = ("class", "priority", "preempts", "fit with preemption")
+        yield section("If it were of another class", "classes", table("By class", heads, rows, len(rows)))
+
+
+def _where(found: Headroom) -> Iterator[Element]:
+    by_node = sorted((found.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
+    rows = [(node, count) for node, count in by_node if count]
+    if rows:
+        yield section("Where", "where", table("By node", ("node", "more pods"), rows, len(rows)))
+
+
+def _notes(found: Headroom) -> Iterator[Element]:
+    if found.notes:
+        lines = [element("li", told(note)) for note in found.notes]
+        yield section("Also", "also-title", element("ul", *lines, class_="plain"))

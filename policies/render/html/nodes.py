@@ -1,0 +1,93 @@
+"""Parts that pages share: the nodes as cells, and who pushes out whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.render.html.charts import MOST_PAIRS, flow
+from policies.render.html.elements import chart, element, section, table
+from policies.render.html.node_data import MOST_NODES
+from policies.whatif.comparison import pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from xml.etree.ElementTree import Element
+
+    from policies.whatif.comparison import Push
+
+
+def nodes(drawn: dict[str, object]) -> Element:
+    """Controls and an empty list, which the script fills."""
+    search = element("input", id="search", type="search", autocomplete="off", placeholder="node, zone or workload")
+    tools = element(
+        "div",
+        element("label", "Search", search, class_="field"),
+        element(
+            "fieldset",
+            element("legend", "Height"),
+            element("label", element("input", type="radio", name="what", value="0", checked=True), "cpu"),
+            element("label", element("input", type="radio", name="what", value="1"), "memory"),
+        ),
+        element(
+            "div",
+            element("label", "Moment", for_="moment"),
+            element("button", "▶", id="play", type="button", aria_label="play"),
+            element("input", id="moment", type="range", min=0, value=0, step=1),
+            element("output", "before", id="moment-told", for_="moment"),
+            class_="field time",
+        ),
+        class_="tools",
+        id="tools",
+        hidden=True,
+    )
+    legend = element("ul", id="legend", class_="legend", aria_label="what the colours mean")
+    status = element("p", id="found", class_="dim", role="status")
+    cells = element("div", id="nodes", role="listbox", aria_label="nodes", aria_describedby="nodes-hint", tabindex=0)
+    empty = element("p", "A node's pods are told here.", class_="dim")
+    details = element("div", empty, id="details", role="group", aria_live="polite")
+    details.set("aria-label", "the node that is looked at")
+    hint = element(
+        "p",
+        "Each node is filled from below with what its pods request, the highest priority at the bottom; hatched is what"
+        " will be pushed out. Arrow keys go from node to node.",
+        id="nodes-hint",
+        class_="dim",
+    )
+    missing = drawn["notDrawn"]
+    more = f"{missing} more nodes, on which less changes, are not drawn: {MOST_NODES} are." if missing else ""
+    return section(
+        "Nodes",
+        "nodes-title",
+        hint,
+        element("noscript", element("p", "The picture of the nodes needs JavaScript; the tables do not.")),
+        tools,
+        legend,
+        status,
+        element("div", cells, details, class_="map"),
+        element("p", more, class_="dim") if more else None,
+    )
+
+
+def pushed(pushes: Sequence[Push]) -> Iterator[Element]:
+    """Who pushes out whom, as a drawing and as a table."""
+    if not pushes:
+        yield section("Who pushes out whom", "pushes-title", element("p", "Nobody is pushed out."))
+        return
+    found = pairs(pushes)
+    more = f"The {MOST_PAIRS} largest of {len(found)} pairs." if len(found) > MOST_PAIRS else None
+    rows = (
+        (by, by_priority, whom, priority, len(each), _named(each)) for (by, by_priority, whom, priority), each in found
+    )
+    heads = ("by", "its priority", "pushed out", "priority", "pods", "which")
+    yield section(
+        "Who pushes out whom",
+        "pushes-title",
+        chart("Who pushes out whom, drawn", flow(pushes)),
+        element("p", more, class_="dim") if more else None,
+        table("Who pushes out whom", heads, rows, len(found)),
+    )
+
+
+def _named(pushes: Sequence[Push]) -> str:
+    names = [push.victim.rpartition("/")[2] for push in pushes[:6]]
+    return ", ".join(names) + (f" and {len(pushes) - 6} more" if len(pushes) > 6 else "")

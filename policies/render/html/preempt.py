@@ -1,0 +1,98 @@
+"""The page of `forewarn preempt`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import plural
+from policies.render.html.elements import data, document, element, section, table, tile, told
+from policies.render.html.node_data import node_data
+from policies.render.html.nodes import nodes, pushed
+from policies.whatif.comparison import Push
+from policies.whatif.node_bands import NodeBands
+from policies.whatif.placed import AT, Placed, maker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.pod import Pod
+    from policies.replicas import Placement
+    from policies.scheduling.schedule_one import Prediction
+
+_SAID: Final = {"fits": "fits", "preempts": "pushes others out", "pending": "stays pending"}
+_MOST_LINES: Final = 500
+
+
+def page(placements: Sequence[Placement], cluster: ClusterSnapshot, lines: Iterable[str]) -> str:
+    """The whole file. `lines`: what the command says in text."""
+    every = [(placement, prediction) for placement in placements for prediction in placement.predictions]
+    pushes = list(_pushes(every, cluster))
+    going = {victim.identity for _, prediction in every for victim in prediction.victims}
+    drawn = node_data(NodeBands(Placed(cluster, _coming(every), going), pushes), pushes, between=False)
+    names = [placement.name for placement in placements]
+    title = names[0] if len(names) == 1 else plural(len(names), "object")
+    counts = Counter(prediction.outcome for _, prediction in every)
+    figures = element(
+        "dl",
+        tile("new pods", f"{len(every)}", bad=False),
+        tile("fit", f"{counts['fits']}", bad=False),
+        tile("push others out", f"{counts['preempts']}", bool(counts["preempts"])),
+        tile("stay pending", f"{counts['pending']}", bool(counts["pending"])),
+        tile("pods pushed out", f"{len(going)}", bool(going)),
+        class_="tiles",
+    )
+    header = element(
+        "header",
+        element("p", "forewarn", class_="brand"),
+        element("h1", told(f"Whom it would push out: {title}")),
+        element("p", "As the cluster is now; pods that come are there at once, their victims gone.", class_="lead"),
+        figures,
+    )
+    rows = [
+        (p.pod.key, p.pod.effective_priority, _SAID.get(p.outcome, p.outcome), p.node or "-", len(p.victims))
+        for _, p in every
+    ]
+    heads = ("pod", "priority", "comes to", "node", "victims")
+    said = [
+        element("li", told(line), class_="in" if line.startswith(" ") else "")
+        for line, _ in zip(lines, range(_MOST_LINES), strict=False)
+    ]
+    main = element(
+        "main",
+        header,
+        nodes(drawn),
+        *pushed(pushes),
+        section("New pods", "pods-title", table("New pods", heads, rows, len(rows))),
+        section("In words", "words-title", element("ul", *said, class_="plain")),
+    )
+    skip = element("a", "to the new pods", href="#pods-title", class_="skip")
+    return document(f"preempt: {title}", [skip, main, data("nodes-data", drawn)])
+
+
+def _coming(every: Iterable[tuple[Placement, Prediction]]) -> Iterator[tuple[Pod, str, str]]:
+    for placement, prediction in every:
+        if prediction.node:
+            yield prediction.pod, prediction.node, f"{placement.name.rpartition(' ')[2]} (new)"
+
+
+def _pushes(every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnapshot) -> Iterator[Push]:
+    for placement, prediction in every:
+        pod = prediction.pod
+        for victim in prediction.victims:
+            yield Push(
+                t=AT,
+                level=1,
+                node=prediction.node,
+                by=pod.key,
+                by_workload=placement.name.rpartition(" ")[2],
+                by_namespace=pod.namespace,
+                by_class=pod.priority_class_name,
+                by_priority=pod.effective_priority,
+                victim=victim.key,
+                workload=maker(cluster, victim),
+                namespace=victim.namespace,
+                priority_class=victim.priority_class_name,
+                priority=victim.effective_priority,
+            )

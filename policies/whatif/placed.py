@@ -1,0 +1,64 @@
+"""Pods that are placed as a picture has them: what is on the nodes before, and after."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from policies.simulation.api_server import controller_of
+from policies.whatif.occupancy import BEFORE, CORDONED, HERE, NodeChange, Stay
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.node import Node
+    from policies.objects.pod import Pod
+
+AT: Final = 1.0
+"""When victims end and new pods come, in seconds: there is but one moment."""
+
+
+class Placed:
+    """The nodes of a cluster, with the pods that are there, those that go, and those that come (Occupancy's fields)."""
+
+    def __init__(
+        self, cluster: ClusterSnapshot, coming: Iterable[tuple[Pod, str, str]], going: Collection[str] = ()
+    ) -> None:
+        """`coming`: (pod, node, what made it); `going`: identities of pods that end."""
+        infos = cluster.scheduling.node_infos
+        self.nodes: Mapping[str, Node] = {info.node.name: info.node for info in infos}
+        self.node_changes: Sequence[NodeChange] = [
+            NodeChange(BEFORE, node.name, CORDONED if node.unschedulable else HERE) for node in self.nodes.values()
+        ]
+        there = (pod for info in infos for pod in info.pods)
+        self.stays: Sequence[Stay] = [
+            *(_stay(p, p.node_name, maker(cluster, p), BEFORE, AT if p.identity in going else inf) for p in there),
+            *(_stay(pod, node, made_by, AT, inf) for pod, node, made_by in coming),
+        ]
+
+
+def maker(cluster: ClusterSnapshot, pod: Pod) -> str:
+    """What made a pod in the end, as `shop/web`; the pod itself where nothing did."""
+    owner = controller_of(pod)
+    if owner is None:
+        return pod.key
+    kind, namespace, name = owner
+    workload = cluster.workload(kind, namespace, name)
+    return f"{namespace}/{workload.controller[1] if workload and any(workload.controller) else name}"
+
+
+def _stay(pod: Pod, node: str, group: str, start: float, end: float) -> Stay:
+    asks = pod.occupies.resource
+    return Stay(
+        pod=pod.key,
+        node=node,
+        group=group,
+        namespace=pod.namespace,
+        priority=pod.effective_priority,
+        priority_class=pod.priority_class_name,
+        milli_cpu=asks.milli_cpu,
+        memory=asks.memory,
+        start=start,
+        end=end,
+    )

@@ -1,0 +1,129 @@
+"""The pages in headless Chromium: drawn at three widths, in time, and with nothing that axe has against them."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cli import main
+from policies.render.html.elements import data, document, element
+from policies.render.html.nodes import nodes
+from tests.policies.test_html import SHOWN, large, page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+)
+WIDTHS = (500, 820, 1440)
+"""Pixels; Chromium's windows are no narrower than 500."""
+DARK = "--blink-settings=preferredColorScheme=0"
+PAGES = {
+    "whatif": ("whatif", "zone", "a", "--cluster", SHOWN),
+    "class": ("whatif", "class", "batch", "--value", "200000", "--cluster", SHOWN),
+    "headroom": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN),
+    "preempt": ("preempt", "-f", "docs/headroom/cache.yaml", "--replicas", "9", "--cluster", SHOWN),
+}
+LOOK = """
+requestAnimationFrame(() => setTimeout(() => {
+  const told = {painted: performance.now(), wide: document.documentElement.scrollWidth, window: innerWidth};
+  const tell = () => {
+    const place = document.createElement("pre");
+    place.id = "told";
+    place.textContent = JSON.stringify(told);
+    document.body.append(place);
+  };
+  if (!window.axe) return tell();
+  axe.run(document).then((found) => {
+    const of = (rule) => rule.id + ": " + rule.nodes.map((node) => node.target.join(" ")).join(", ");
+    told.passed = found.passes.length;
+    told.against = found.violations.map(of);
+    tell();
+  });
+}));
+"""
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+
+def dumped(path: Path, *flags: str) -> str:
+    """The document of a page once it is drawn."""
+    assert CHROMIUM is not None
+    own = f"--user-data-dir={path.parent / 'profile'}"
+    done = subprocess.run(
+        [CHROMIUM, *QUIET, own, *flags, "--dump-dom", f"file://{path}"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=True,
+    )
+    return done.stdout
+
+
+@cache
+def axe() -> str:
+    return files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
+
+
+def looked_at(text: str, where: Path, *flags: str, with_axe: bool = True) -> dict[str, Any]:
+    """What the browser tells of a page; its own policy would let no script in that asks."""
+    scripts = f"<script>{axe()}</script>" if with_axe else ""
+    body, _, end = re.sub(r"<meta[^>]*Content-Security-Policy[^>]*>", "", text).rpartition("</body>")
+    (where / "page.html").write_text(f"{body}{scripts}<script>{LOOK}</script></body>{end}")
+    for _ in range(4):  # on a busy machine its virtual time may be over before axe is
+        found = re.search(r'<pre id="told">(.*?)</pre>', dumped(where / "page.html", *flags), re.DOTALL)
+        if found:
+            told: dict[str, Any] = json.loads(html.unescape(found[1]))
+            return told
+    raise AssertionError("the browser tells nothing")
+
+
+def test_a_browser_draws_it_by_its_own_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "page.html").write_text(page(capsys, "zone", "a", "--cluster", SHOWN))
+    shown = dumped(tmp_path / "page.html", "--virtual-time-budget=2000")
+    assert "data-drawn=" in shown
+    assert len(re.findall('role="option"', shown)) == 4
+    assert 'aria-label="b-1: 88 % of cpu requested, pods that will be pushed out"' in shown
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_has_nothing_against_it_at_three_widths_in_light_and_dark(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*PAGES[name], "-o", "html"]) == 0
+    text = capsys.readouterr().out
+    for width, *more in (*((width,) for width in WIDTHS), (WIDTHS[1], DARK)):
+        flags = (f"--window-size={width},1000", "--virtual-time-budget=20000", *more)
+        told = looked_at(text, tmp_path, *map(str, flags))
+        assert told["against"] == [], (width, more)
+        assert told["passed"] > 20
+        assert told["wide"] <= told["window"] == width, "only what is in a box of its own scrolls to the side"
+
+
+def test_what_axe_is_there_for_it_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = page(capsys, "zone", "a", "--cluster", SHOWN)
+    broken = text.replace('aria-label="play"', "").replace("▶", "").replace('lang="en"', "")
+    told = looked_at(broken, tmp_path, "--virtual-time-budget=20000")
+    assert {finding.partition(":")[0] for finding in told["against"]} >= {"button-name", "html-has-lang"}
+
+
+def test_five_thousand_nodes_are_drawn_within_a_second(tmp_path: Path) -> None:
+    drawn = large(5000, 150_000)
+    text = document("large", [element("main", element("h1", "large"), nodes(drawn)), data("nodes-data", drawn)])
+    assert len(text.encode()) < 2_000_000
+    painted = [looked_at(text, tmp_path, "--window-size=1440,1000", with_axe=False)["painted"] for _ in range(3)]
+    assert min(painted) < 1000
