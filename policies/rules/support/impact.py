@@ -552,17 +552,17 @@ class Predicted:
             context.expired,
             pods_defaulted=past_limit_ranger,
             aftermath=self._aftermath,
-            quotas_of=self._quotas_after,
+            quotas_of=partial(_quotas_after, context),
         )
 
-    def _quotas_after(self, subject: ReviewedObject, namespace: str) -> Sequence[ResourceQuota]:
-        """A namespace's quotas once this subject's pods have come."""
-        context = self._context
-        if not context.defines_quotas and not (context.cluster and context.cluster.quotas_of(namespace)):
-            return ()
-        from policies.rules.support.quota_use import quota_use_of
 
-        return quota_use_of(context).after(subject, namespace)
+def _quotas_after(context: Context, subject: ReviewedObject, namespace: str) -> Sequence[ResourceQuota]:
+    """A namespace's quotas once this subject's pods have come. No method, which would hold whoever holds it."""
+    if not context.defines_quotas and not (context.cluster and context.cluster.quotas_of(namespace)):
+        return ()
+    from policies.rules.support.quota_use import quota_use_of
+
+    return quota_use_of(context).after(subject, namespace)
 
 
 def predicted_of(context: Context) -> Predicted:
