@@ -108,7 +108,7 @@ def test_kubeconfig_is_where_the_cluster_is_looked_for(tmp_path: Path, capsys: p
     ("words", "found"),
     [
         (["headroom", "--context", "p"], ["production"]),
-        (["headroom", "--output", ""], ["text", "json", "markdown"]),
+        (["headroom", "--output", ""], ["text", "json", "markdown", "html"]),
         (["preempt", "--fail-on", "p"], ["preemption", "pending"]),
         (["-n", "a", "headroom", "--at"], ["--at-least"]),
         (["headroom", "--kubec"], ["--kubeconfig"]),
