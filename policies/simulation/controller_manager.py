@@ -33,10 +33,11 @@ from policies.objects.pod import Owner
 from policies.simulation.api_server import BUDGET, Change, controller_of, termination_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from policies.controllers.actions import Action
     from policies.controllers.view import Key, PodState
+    from policies.objects.pod import Pod
     from policies.simulation.api_server import ApiServer
     from policies.simulation.clock import Clock
     from policies.simulation.controller_view import ControllerView
@@ -308,6 +309,9 @@ class ControllerManager:
         except InvalidObject as error:
             self.unreadable[key] = str(error)
             return
+        yield from self._carry_out(key, actions)
+
+    def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
         for action in actions:
             if self._grows_only and isinstance(action, DeletePod) and key[0] in _SIZED:
                 continue
@@ -359,10 +363,15 @@ class ControllerManager:
     # Pods
 
     def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
-        pod, key = action.pod, action.owner
+        pod = action.pod
         if not pod.name:
             pod = replace(pod, name=self._name(action))
         yield self._latencies.write("create", pod.key)
+        self._store(pod, action)
+
+    def _store(self, pod: Pod, action: CreatePod) -> None:
+        """The pod is there, where its workload is there still."""
+        key = action.owner
         state = self._api.workloads.get(key)
         if state is None:
             return

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache, admitted, key_of
+from policies.controllers.replica_set import deletion_cost
 from policies.controllers.view import PodState
 from policies.findings import plural
 from policies.kinds import POD_TEMPLATE_PATHS
@@ -61,11 +62,10 @@ class DumpCache(Cache):
 def _times(obj: ApiObject) -> dict[str, Any]:
     created = timestamp(obj, "metadata", "creationTimestamp") or timestamp(obj, "status", "startTime") or 0
     restarts = [int32(status, "restartCount") or 0 for status in items(obj, "status", "containerStatuses")]
-    cost = (at(obj, "metadata", "annotations") or {}).get(_COST, "0")
     return {
         "created": float(created),
         "restarts": (max(restarts, default=0), 0),
-        "deletion_cost": int(cost) if str(cost).lstrip("-").isdigit() and len(str(cost)) < 11 else 0,
+        "deletion_cost": deletion_cost(at(obj, "metadata", "annotations", _COST)),
     }
 
 
@@ -84,6 +84,7 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, qui
         epoch=epoch,
         base=cluster.objects,
         admission=lambda obj: admitted(obj, cluster),
+        asks_webhooks=True,
     )
 
 

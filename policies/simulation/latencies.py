@@ -13,23 +13,27 @@ WRITE: Final = 1e-3
 CYCLE: Final = 1e-4
 """Seconds that a scheduling cycle takes, likewise."""
 _JITTER: Final = 12.0
+_ASKED: Final = 6.0
+"""How many times as long a pod may take to be made, where webhooks are asked about it: some 5 to 30 ms each."""
 
 
 class Latencies:
-    """Seconds by what is done. `random`: the dice of a run with jitter; None: fixed latencies."""
+    """Seconds by what is done. `random`: the dice of a run with jitter; None: fixed latencies. `asks_webhooks`: with
+    dice, pods may take longer to be made than other writes, in one run more than in another."""
 
-    def __init__(self, random: Random | None = None) -> None:
+    def __init__(self, random: Random | None = None, *, asks_webhooks: bool = False) -> None:
         self._random = random
+        self._creating = 1.0 if random is None or not asks_webhooks else random.uniform(1.0, _ASKED)
 
     def write(self, verb: str, name: str) -> float:
         """Of a write to the API server."""
-        return self._of(WRITE, verb, name)
+        return self._of(WRITE, verb, name, self._creating if verb == "create" else 1.0)
 
     def cycle(self, name: str) -> float:
         """Of a scheduling cycle."""
         return self._of(CYCLE, "cycle", name)
 
-    def _of(self, seconds: float, verb: str, name: str) -> float:
+    def _of(self, seconds: float, verb: str, name: str, times: float = 1.0) -> float:
         share = crc32(f"{verb} {name}".encode()) % 997 / 9970
-        jitter = 0.0 if self._random is None else self._random.random() * _JITTER
+        jitter = 0.0 if self._random is None else self._random.random() * _JITTER * times
         return seconds * (1 + share + jitter)

@@ -46,7 +46,8 @@ class World(NamedTuple):
     but failed attempts after which it ends. `epoch`: time 0 in seconds since 1970.
 
     `base`: what does not change: storage, services, namespaces. `admission`: a new pod's object as a pod.
-    `grows_only`: ReplicaSets and StatefulSets delete no pods, as in the world of the recordings.
+    `grows_only`: ReplicaSets and StatefulSets delete no pods, as in the world of the recordings. `asks_webhooks`: there
+    may be webhooks that are asked about each new pod, as in a cluster.
     """
 
     nodes: Sequence[Node]
@@ -59,6 +60,7 @@ class World(NamedTuple):
     base: ClusterObjects | None = None
     admission: Callable[[ApiObject], Pod] = Pod.from_api
     grows_only: bool = False
+    asks_webhooks: bool = False
 
 
 def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:

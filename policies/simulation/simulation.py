@@ -11,6 +11,7 @@ from policies.simulation.arriving import arrive
 from policies.simulation.clock import Clock
 from policies.simulation.controller_manager import ControllerManager
 from policies.simulation.controller_view import ControllerView
+from policies.simulation.controller_workers import ControllerWorkers
 from policies.simulation.latencies import Latencies
 from policies.simulation.scheduler import QUEUE_STARTS, Scheduler
 from policies.simulation.scheduler_cache import SchedulerCache
@@ -45,10 +46,14 @@ class Simulation:
         self.clock = Clock(QUEUE_STARTS)
         self.timeline = Timeline(self.clock)
         self.api = ApiServer(self.clock, self.timeline, world.epoch)
-        self._latencies = latencies = Latencies(random)
+        self._latencies = latencies = Latencies(random, asks_webhooks=world.asks_webhooks)
         view = ControllerView(self.api, world.admission, random.random if random else None)
         self.cache = SchedulerCache(world.base)
-        self.controllers = ControllerManager(self.clock, self.api, view, latencies, grows_only=world.grows_only)
+        self.controllers: ControllerManager = (
+            ControllerManager(self.clock, self.api, view, latencies, grows_only=True)
+            if world.grows_only
+            else ControllerWorkers(self.clock, self.api, view, latencies)
+        )
         tie = random.choice if random else None
         self.scheduler = Scheduler(
             self.clock, self.api, self.cache, latencies, partial(_choose, random), tie, semantics_of(world)

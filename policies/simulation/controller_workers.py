@@ -1,0 +1,143 @@
+"""kube-controller-manager at work: the workers of each controller beside those of the others.
+
+Source: kubernetes `cmd/kube-controller-manager/app` (how many workers), client-go `util/workqueue` (an object is with
+one worker at a time; changes that come meanwhile are one more look), `pkg/controller/replicaset` (`slowStartBatch`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from policies.controllers.actions import CreatePod, CreateWorkload, DeletePod, SetStatus
+from policies.controllers.daemon_set import DaemonSetStatus
+from policies.controllers.resource_quota import slow_start_batches
+from policies.controllers.stateful_set import StatefulSetStatus
+from policies.simulation.api_server import BUDGET, Change
+from policies.simulation.controller_manager import DAEMON_SET, JOB, Collect, ControllerManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from policies.controllers.actions import Action
+    from policies.controllers.view import Key
+    from policies.simulation.api_server import ApiServer
+    from policies.simulation.clock import Clock
+    from policies.simulation.controller_manager import Due
+    from policies.simulation.controller_view import ControllerView
+    from policies.simulation.latencies import Latencies
+
+_STATEFUL_SET: Final = "apps/StatefulSet"
+_WORKERS: Final = {BUDGET: 1, DAEMON_SET: 2}
+_USUAL_WORKERS: Final = 5
+_AT_ONCE: Final = ("apps/ReplicaSet", "/ReplicationController", DAEMON_SET, JOB)
+"""Kinds whose pods are made in batches, and deleted all at once."""
+
+
+class ControllerWorkers(ControllerManager):
+    """A queue and some workers for each kind; who collects pods works beside them."""
+
+    def __init__(self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies) -> None:
+        self._queues: dict[str, deque[Key]] = {}
+        self._busy = Counter[str]()
+        """Workers by kind."""
+        self._queued: set[Key] = set()
+        self._worked_on: set[Key] = set()
+        self._unnamed = 0
+        super().__init__(clock, api, view, latencies)
+
+    def arrive(self, change: Callable[[], None]) -> None:
+        """Somebody changes something; everybody hears of it at once."""
+        change()
+        for _ in self._all_budgets():
+            pass
+
+    def _put(self, *due: Due) -> None:
+        for each in due:
+            steps = self._deal_with(each)
+            if isinstance(each, Collect) or (isinstance(each, Change) and each.kind == "Workload" and each.new is None):
+                self._clock.spawn(steps)
+            else:
+                for _ in steps:  # what is to be done is put into queues, which takes no time
+                    pass
+
+    def _put_timer(self, due: Due) -> None:
+        self._put(due)
+
+    def _sync(self, key: Key) -> Generator[float | None, None, None]:
+        """It comes into its queue, where it is not there yet."""
+        kind, queue = key[0], self._queues.setdefault(key[0], deque())
+        if key not in self._queued:
+            self._queued.add(key)
+            queue.append(key)
+            if key not in self._worked_on and self._busy[kind] < _WORKERS.get(kind, _USUAL_WORKERS):
+                self._busy[kind] += 1
+                self._clock.spawn(self._work(kind, queue))
+        yield from ()
+
+    def _work(self, kind: str, queue: deque[Key]) -> Generator[float | None, None, None]:
+        """A worker, until nobody waits but who is with another one."""
+        while (key := next((key for key in queue if key not in self._worked_on), None)) is not None:
+            queue.remove(key)
+            self._queued.discard(key)
+            self._worked_on.add(key)
+            yield from super()._sync(key)
+            self._worked_on.discard(key)
+        self._busy[kind] -= 1
+
+    def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+        if self._is_revised(key, actions):
+            yield self._latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
+        for batch in self._batches(key, actions):
+            if len(batch) == 1:
+                yield from self._apply(batch[0])
+            else:
+                yield from self._together(batch)
+
+    def _is_revised(self, key: Key, actions: Sequence[Action]) -> bool:
+        """Whether a template has changed, of a set that keeps its revisions as objects."""
+        state = self._api.workloads.get(key)
+        new = next((action.status for action in actions if isinstance(action, SetStatus)), None)
+        old = None if state is None else state.status
+        if isinstance(old, StatefulSetStatus) and isinstance(new, StatefulSetStatus):
+            return old.update != new.update
+        return isinstance(old, DaemonSetStatus) and isinstance(new, DaemonSetStatus) and old.revision != new.revision
+
+    def _batches(self, key: Key, actions: Sequence[Action]) -> Iterator[Sequence[Action]]:
+        """What is written at once. A StatefulSet that goes in order has no more than one new pod at a time."""
+        for what, group in groupby(actions, type):
+            alike = list(group)
+            if what is CreatePod and key[0] in (*_AT_ONCE, _STATEFUL_SET):
+                for size in slow_start_batches(len(alike)):
+                    yield alike[:size]
+                    alike = alike[size:]
+            elif what is DeletePod and key[0] in _AT_ONCE:
+                yield alike
+            else:
+                yield from ([action] for action in alike)
+
+    def _together(self, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+        """By as many goroutines; goes on when all are through."""
+        for task in [self._clock.spawn(self._apply(action)) for action in actions]:
+            while not task.done:
+                task.then_wake = self._clock.running
+                yield None
+
+    def _apply(self, action: Action) -> Generator[float | None, None, None]:
+        if isinstance(action, SetStatus) and action.key[0] != BUDGET:
+            yield self._latencies.write("update", f"{action.key[1]}/{action.key[2]}")
+        yield from super()._apply(action)
+        if isinstance(action, CreateWorkload) and action.owner is not None:
+            # The Deployment's revision. Source: `getNewReplicaSet`, `SetDeploymentRevision`.
+            yield self._latencies.write("update", f"{action.owner[1]}/{action.owner[2]}")
+
+    def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
+        """The API server draws a name when it stores the pod."""
+        if action.pod.name:
+            yield from super()._create(action)
+            return
+        self._unnamed += 1
+        yield self._latencies.write("create", f"{action.owner[1]}/{self._unnamed}")
+        self._store(replace(action.pod, name=self._name(action)), action)

@@ -1,0 +1,85 @@
+"""Controllers that work beside each other, as kube-controller-manager's do."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from policies.simulation.dump import DumpCache, world_of
+from policies.simulation.latencies import Latencies
+from policies.simulation.scenario import Arrival
+from policies.simulation.simulation import Simulation
+from tests.builders import Made, make_node, make_pod
+
+Obj = dict[str, Any]
+
+
+def replica_set(name: str, replicas: int, **spec: Any) -> Obj:
+    made = Made("apps/v1", "ReplicaSet", name, "default").spec(replicas=replicas, **spec)
+    template = {"metadata": {"labels": {"app": name}}, "spec": make_pod("").request(cpu="100m").obj["spec"]}
+    return made.spec(selector={"matchLabels": {"app": name}}, template=template).obj
+
+
+def running(name: str, number: int, node: str) -> Obj:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
+    pod = make_pod(f"{name}-{number}").request(cpu="100m").labels(app=name).on(node, started=number)
+    return pod.metadata(ownerReferences=[owner]).status(conditions=[{"type": "Ready", "status": "True"}]).obj
+
+
+def events(objects: list[Obj], arrivals: list[Arrival], until: float = 600.0) -> list[tuple[float, str, str]]:
+    cache = DumpCache()
+    for obj in objects:
+        cache.add(obj)
+    simulation = Simulation(world_of(cache, arrivals, until=until))
+    simulation.run()
+    return [(round(event.t, 3), event.event, event.pod) for event in simulation.timeline.events]
+
+
+def test_pods_are_made_in_batches() -> None:
+    """One, two, four: each batch when the one before it is through."""
+    told = events([make_node("n1").obj], [Arrival(0.0, "create", replica_set("web", 7))], until=5.0)
+    made = [time for time, what, _ in told if what == "created"]
+    assert [round(time * 1000) for time in made] == [1, 2, 2, 3, 3, 3, 3]
+
+
+def test_two_workloads_do_not_wait_for_each_other() -> None:
+    arrivals = [Arrival(0.0, "create", replica_set(name, 3)) for name in ("a", "b")]
+    made = [pod.split("/")[1] for _, what, pod in events([make_node("n1").obj], arrivals, 5.0) if what == "created"]
+    assert made.index("b-1") < made.index("a-3"), "b arrives a millisecond later"
+
+
+def test_what_is_collected_is_made_anew_while_others_are_still_collected() -> None:
+    nodes = [make_node(name).obj for name in ("n1", "n2")]
+    there = [replica_set("web", 6), *(running("web", number, "n1") for number in range(6))]
+    lost = Arrival(0.0, "lost", nodes[0])
+    told = [(what, pod) for _, what, pod in events([*nodes, *there], [lost]) if what in ("gone", "created")]
+    assert [what for what, _ in told].count("gone") == 6
+    assert told.index(("created", "default/web-7")) < 3, "the collector's second pod takes two writes more"
+
+
+def test_pods_that_are_not_wanted_any_more_go_together() -> None:
+    there = [replica_set("web", 6), *(running("web", number, "n1") for number in range(6))]
+    told = events([make_node("n1").obj, *there], [Arrival(0.0, "update", replica_set("web", 1))], 5.0)
+    assert [round(time * 1000) for time, what, _ in told if what == "deleted"] == [1] * 5
+
+
+def test_with_dice_pods_may_take_longer_to_be_made_than_other_writes() -> None:
+    """In some runs the most: a webhook that is slow is slow about every pod."""
+
+    def slowest(verb: str, *, asks_webhooks: bool) -> float:
+        runs = (Latencies(Random(seed), asks_webhooks=asks_webhooks) for seed in range(50))
+        return max(latencies.write(verb, str(number)) for latencies in runs for number in range(10))
+
+    assert slowest("create", asks_webhooks=True) > 0.05
+    assert slowest("create", asks_webhooks=False) < 0.0132
+    assert slowest("delete", asks_webhooks=True) < 0.0132
+    assert Latencies(asks_webhooks=True).write("create", "a") < 0.0012
+
+
+def test_an_annotation_that_is_no_cost_of_deletion_costs_nothing() -> None:
+    """`²` is a digit to Python, and no number."""
+    there = [replica_set("web", 1), *(running("web", number, "n1") for number in range(2))]
+    for value in ("²", "--5", "1_0", "9" * 5000, 7):
+        there[1]["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": value}
+        told = events([make_node("n1").obj, *there], [], 5.0)
+        assert [what for _, what, _ in told] == ["deleted"]
