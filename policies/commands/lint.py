@@ -19,6 +19,7 @@ from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 from policies.evaluator import Phase, count_open, evaluate
 from policies.findings import Finding, plural
+from policies.kinds import DEFAULT_NAMESPACE
 from policies.objects.reviewed_object import ChangeSet
 from policies.sources import SourceError, find_files
 from policies.terminal import complain, say
@@ -97,7 +98,7 @@ def _judge(options: argparse.Namespace, config: Config, release: Release) -> _Ju
     given = read_input(
         options.paths,
         config,
-        options.namespace or "default",
+        options.namespace or DEFAULT_NAMESPACE,
         options.context,
         options.stdin_filename,
         as_git=not options.no_gitignore,
@@ -105,7 +106,7 @@ def _judge(options: argparse.Namespace, config: Config, release: Release) -> _Ju
     if options.render:
         from policies.commands.lint_render import render
 
-        render(given, options.paths, config, options.namespace or "default", as_git=not options.no_gitignore)
+        render(given, options.paths, config, options.namespace or DEFAULT_NAMESPACE, as_git=not options.no_gitignore)
     grouping = given.grouping(config, one=options.one_apply, limits_stay=options.namespace is None)
     found, unjudged = findings_on(grouping, given, cluster, config)
     findings, suppressed = unsuppressed(found, given, config, with_cluster=cluster is not None)

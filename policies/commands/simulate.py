@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, need_cluster
 from policies.commands.release import add_release_options, release_of, settle
-from policies.kinds import POD_TEMPLATE_PATHS
+from policies.kinds import LIMIT_RANGE, NAMESPACE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.objects.fields import group_kind, mapping
 from policies.semantics import DEFAULT, RECORDED_MINOR
 from policies.sources import SourceError, find_files, load_cluster, read_file
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 BUDGET: Final = "policy/PodDisruptionBudget"
-AT_ONCE: Final = ("scheduling.k8s.io/PriorityClass", "/Namespace", "/LimitRange")
+AT_ONCE: Final = (PRIORITY_CLASS, NAMESPACE, LIMIT_RANGE)
 """What counts from time 0 on, whenever it comes: admission asks for it."""
 MOST_RUNS: Final = 1000
 DEFAULT_UNTIL: Final = 3600.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from policies.kinds import LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS
 from policies.objects.fields import group_kind, text
 from policies.simulation.drain import drain
 from policies.simulation.scenario import read_node, read_workload
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from policies.simulation.latencies import Latencies
     from policies.simulation.scenario import Arrival
 
-_PASSED_OVER: Final = ("/Namespace", "/LimitRange", "scheduling.k8s.io/PriorityClass")
+_PASSED_OVER: Final = (NAMESPACE, LIMIT_RANGE, PRIORITY_CLASS)
 """Kinds that are there from the beginning, wherever they come."""
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from policies.cli import COMMANDS, TRACEBACK
 from policies.cli import main as forewarn
 from policies.commands.completion import options_of
+from policies.kinds import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -112,8 +113,8 @@ def _namespace(flags: Mapping[str, str]) -> str:
     for entry in config.get("contexts", ()):
         if isinstance(entry, dict) and entry.get("name") == context:
             named = entry.get("context")
-            return str((named.get("namespace") if isinstance(named, dict) else "") or "default")
-    return "default"
+            return str((named.get("namespace") if isinstance(named, dict) else "") or DEFAULT_NAMESPACE)
+    return DEFAULT_NAMESPACE
 
 
 def kubeconfig() -> Mapping[str, Any]:

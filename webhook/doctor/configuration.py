@@ -10,7 +10,7 @@ from policies.config import Config, ConfigError
 from policies.config.load import read_config
 from policies.evaluator import Phase, evaluate
 from policies.findings import Action, Severity, listed, plural
-from policies.kinds import BY_GROUP_KIND, KINDS
+from policies.kinds import BY_GROUP_KIND, KINDS, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.objects.fields import InvalidObject, at
 from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION
 from policies.objects.priority_class import SYSTEM_CLASSES, SYSTEM_PRIORITY_CLASS_PREFIX
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from webhook.doctor.report import Line
 
 AREA: Final = Area("configured")
-_READ: Final = ("scheduling.k8s.io/PriorityClass", "/Namespace", "/ResourceQuota")
+_READ: Final = (PRIORITY_CLASS, NAMESPACE, RESOURCE_QUOTA)
 _ABOUT: Final = {Target.PRIORITY_CLASS, Target.NAMESPACE, Target.RESOURCE_QUOTA}
 _RULES: Final = frozenset(
     rule.ID
