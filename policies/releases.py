@@ -172,12 +172,22 @@ def semantics_of(minor: int, gates: Mapping[str, bool]) -> Semantics:
     return Semantics(minor).with_gates(**given)
 
 
+def is_known(name: str, minor: int) -> bool:
+    """Whether a release has one of the gates that predictions go by."""
+    return FEATURE_GATES[name][0][0] <= minor
+
+
+def is_locked(name: str, minor: int) -> bool:
+    """Whether a release no longer lets a gate be set."""
+    return minor >= LOCKED.get(name, minor + 1)
+
+
 def _check(name: str, on: bool, minor: int) -> None:
     """What the components say to a gate that they do not know, or no longer let be set."""
     first = FEATURE_GATES[name][0][0]
-    if first > minor:
+    if not is_known(name, minor):
         raise BadGates(f"{name} came with Kubernetes 1.{first}: 1.{minor} does not know it")
-    if minor >= LOCKED.get(name, minor + 1) and Semantics(minor).enabled(name) != on:
+    if is_locked(name, minor) and Semantics(minor).enabled(name) != on:
         raise BadGates(
             f"cannot set feature gate {name} to {str(on).lower()}, feature is locked to {str(not on).lower()}"
         )

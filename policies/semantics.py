@@ -193,6 +193,11 @@ class Semantics:
         return self.minor >= 37
 
     @property
+    def label_keys_have_words_of_their_own(self) -> bool:
+        """Whether a label key that is none is told as a label key; before it was "a qualified name", in characters."""
+        return self.minor >= 35
+
+    @property
     def counting(self) -> tuple[bool, bool]:
         """Both of these: a `policies.objects.resources.Counting`."""
         return self.pod_level_status_counts, self.resizes_are_compared_by_pod

@@ -7,7 +7,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from policies.releases import CHANGES, CHECKED_WITH, LOCKED, NEWEST
+from policies.releases import CHANGES, CHECKED_WITH, NEWEST, is_known, is_locked
 from policies.semantics import FEATURE_GATES, KNOWN_MINORS, Semantics
 from policies.terminal import columns
 
@@ -40,8 +40,7 @@ def _entry(minor: int) -> dict[str, object]:
 
 def _gates(minor: int) -> dict[str, bool]:
     """The gates that change predictions and that this release knows, as they are by default."""
-    known = (name for name, ages in sorted(FEATURE_GATES.items()) if ages[0][0] <= minor)
-    return {name: Semantics(minor).enabled(name) for name in known}
+    return {name: Semantics(minor).enabled(name) for name in sorted(FEATURE_GATES) if is_known(name, minor)}
 
 
 def _lines(minor: int) -> Iterator[str]:
@@ -50,12 +49,8 @@ def _lines(minor: int) -> Iterator[str]:
     for change in CHANGES:
         if change.minor == minor:
             yield f"  {change.where}: {change.what}"
-    gates = (f"{name}={str(on).lower()}{_locked(name, minor)}" for name, on in _gates(minor).items())
+    gates = (f"{name}={str(on).lower()}{'!' if is_locked(name, minor) else ''}" for name, on in _gates(minor).items())
     yield f"  gates: {' '.join(gates)}"
-
-
-def _locked(name: str, minor: int) -> str:
-    return "!" if minor >= LOCKED.get(name, minor + 1) else ""
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -46,6 +48,22 @@ def test_gates_are_in_order_of_their_minors() -> None:
 def test_an_unknown_gate_is_a_mistake_of_ours() -> None:
     with pytest.raises(KeyError):
         DEFAULT.enabled("NoSuchGate")
+
+
+ASKING = {"policies/semantics.py", "policies/releases.py", "policies/kube_apiserver/validation/strict.py"}
+"""Who compares minors: the semantics, what a release is, and the tables of fields, each of which has its minors."""
+
+
+def test_nothing_else_compares_minors() -> None:
+    found = set()
+    for path in (*Path("policies").rglob("*.py"), *Path("webhook").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and any(
+                isinstance(o, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for o in node.ops
+            ):
+                names = {getattr(side, "id", getattr(side, "attr", "")) for side in (node.left, *node.comparators)}
+                found |= {str(path)} if "minor" in names else set()
+    assert found == ASKING
 
 
 def test_semantics_travel_with_the_snapshot() -> None:

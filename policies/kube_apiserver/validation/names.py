@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from policies.semantics import Semantics
+
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -75,7 +77,7 @@ def worded(text: str, minor: int | None) -> str:
 
     Until 1.34 label keys had `util/validation`'s words.
     """
-    if minor is None or minor > _LAST_OF_QUALIFIED_NAMES:
+    if minor is None or Semantics(minor).label_keys_have_words_of_their_own:
         return text
     if text.endswith(f"a valid label key {_TWO_PARTS}"):
         return f"{text.removesuffix(f'a valid label key {_TWO_PARTS}')}a qualified name {_TWO_PARTS}"
@@ -116,5 +118,4 @@ def _form(words: str, form: str, *examples: str) -> str:
 _TWO_PARTS: Final = _form(_KEY_WORDS, _KEY, *_KEY_EXAMPLES) + (
     " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 )
-_LAST_OF_QUALIFIED_NAMES: Final = 34
 _LENGTH: Final = re.compile(r"must be no more than [0-9]+ bytes\Z").search
