@@ -88,14 +88,16 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     name = class_to_be(template, subject.effective_namespace, context) if template else ""
     if template is None or name not in _SYSTEM or subject.ref.namespace == "kube-system":
         return
+    limited, is_gke = context.options.limited_resources, _is_gke(context)
+    if not limited and not is_gke:
+        return
     from policies.rules.support.quota_use import uncovered_of
 
     quotas_known = context.cluster is not None or context.defines_quotas
-    limited = context.options.limited_resources
     by_configuration = bool(limited) and bool(uncovered_of(subject, context, limited))
     if by_configuration and quotas_known:
         return  # limited-class-without-quota
-    by_gke = _is_gke(context) and bool(uncovered_of(subject, context, _GKE))
+    by_gke = is_gke and bool(uncovered_of(subject, context, _GKE))
     if by_configuration or by_gke:
         who = "limitedResources let" if by_configuration else "GKE lets"
         what = "its pods" if template.is_template else "it"
