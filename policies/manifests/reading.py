@@ -12,7 +12,7 @@ from policies.manifests.json.source import JsonSource, Spans
 from policies.manifests.json.text import JsonReader, NotJson
 from policies.manifests.object_finder import NO_KIND, ObjectFinder
 from policies.manifests.yaml.construct import Construction
-from policies.manifests.yaml.grammar import check, check_as_kubectl
+from policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar
 from policies.manifests.yaml.lenient import leniently
 from policies.manifests.yaml.nodes import compose
 from policies.manifests.yaml.quick import UNUSUAL, quick_value
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 MAX_FILE: Final = 64 * 1024 * 1024
 """No file of manifests is longer; reading one that is would take more memory than a linter should."""
+
+_WORTH: Final = 2_000
+"""Bytes of a document from which on it pays to parse it in disguise first."""
 
 BROKEN: Final = frozenset(("parse-error", "template-braces"))
 """Rules that say of a document that it could not be read."""
@@ -99,22 +102,26 @@ class _FileReader:
 
     def _document(self, document: Document) -> None:
         data, finder = document.data, self._finder
-        check_as_kubectl(document)
         type_meta = sniff.type_meta(data)
-        if type_meta and not finder.wants(*type_meta) and sniff.only_grammar_matters(data):
-            check(document)
-            finder.skip(type_meta[1])
+        is_unwanted = not finder.wants(*type_meta) if type_meta else sniff.is_untyped(data)
+        if is_unwanted and self._is_only_grammar(document):
+            finder.skip(type_meta[1] if type_meta else NO_KIND)
             return
-        if type_meta is None and sniff.is_untyped(data) and sniff.only_grammar_matters(data):
-            check(document)
-            finder.skip(NO_KIND)
-            return
+        check_as_kubectl(document)
         value = quick_value(document)
         if value is UNUSUAL:
             self._careful(document)
         elif value is not None:
             tree = Tree(document, ordinary=True)
             self._diagnostics += finder.take(value, lambda prefix: YamlSource(tree, prefix))
+
+    def _is_only_grammar(self, document: Document) -> bool:
+        """Whether the document was looked at enough by its grammar. Raises Fault where that is broken."""
+        data = document.data
+        if not sniff.laxer_than_kubectl(data) and sniff.only_grammar_matters(data):
+            check(document)
+            return True
+        return len(data) > _WORTH and is_plainly_grammar(document)
 
     def _careful(self, document: Document) -> None:
         """Read a document by its nodes, with remarks on those inside of wanted objects."""

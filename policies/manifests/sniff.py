@@ -22,16 +22,24 @@ _FIRST_LINE: Final = re.compile(
 _ALIAS: Final = re.compile(rb"\*(?<=[ \t\n:,\[{-].)\S")
 _TAG: Final = re.compile(rb"!(?<=[ \t\n:,\[{-].)\S")
 _BRACES: Final = re.compile(rb"\{\{")
-_ESCAPED_SLASH: Final = re.compile(rb"\\/")
 _AFTER_BRACKET: Final = re.compile(rb"\][ \t]*+:")
 _AFTER_BRACE: Final = re.compile(rb"\}[ \t]*+:")
 _QUESTION: Final = re.compile(rb"\?[ \t\r\n]")
 _NOT_JSON: Final = re.compile(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
-_TILDE: Final = re.compile(rb"~[ \t]*+:\s")
-_NULL: Final = re.compile(rb"ull(?<=[nN].{3})[ \t]*+:\s")
-_NULL_IN_CAPITALS: Final = re.compile(rb"ULL(?<=N.{3})[ \t]*+:\s")
+_TILDE: Final = re.compile(rb"~(?:[ \t]*+:\s|\s*+[,}])")
+_NULL: Final = re.compile(rb"ull(?<=[nN].{3})(?:[ \t]*+:\s|\s*+[,}])")
+_NULL_IN_CAPITALS: Final = re.compile(rb"ULL(?<=N.{3})(?:[ \t]*+:\s|\s*+[,}])")
 _EMPTY_KEY: Final = re.compile(rb":(?<=[ \t\n{,?-]:)\s")
-_ANCHORED_EMPTY_KEY: Final = re.compile(rb"&[\w-]++[ \t]*+:\s")
+_DOUBTFUL: Final = re.compile(rb"!(?<=[\s:?,\[{-].)|\*(?<=[\s:?,\[{-].)|\{\{|<<|\\/|\?[ \t]|\?")
+_DISGUISES: Final = {
+    b"!": b"@", b"*": b"@", b"{{": b"@@", b"<<": b"@<", b"\\/": b"\\@", b"? ": b"@[", b"?\t": b"@[", b"?": b"[",
+}  # fmt: skip
+_BARE_QUESTION: Final = re.compile(rb"\?(?<=[\s:?-].)(?![ \t])")
+_ANCHOR_AND_QUESTION: Final = re.compile(rb"&[\w-]*+\?")
+_ANCHORED_EMPTY_KEY: Final = re.compile(rb"&[\w-]++[ \t]*+(?:~|[nN]ull|NULL)?(?:[ \t]*+:\s|\s*+[,}])")
+_LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
+_ODD_BREAKS: Final = tuple(map(re.compile, (rb"\xc2\x85", rb"\xe2\x80\xa8", rb"\xe2\x80\xa9")))
+"""What ends a line to libyaml, besides line feeds: nobody writes it, and no pattern here knows it."""
 _OPENING: Final = re.compile(rb"[\[{](?:(?<=[ \t\n,\[{].)|(?<=\A.))")
 _IN_FLOW: Final = re.compile(rb"[\[\]{}\"'#?]")
 _SPACE: Final = b" \t"
@@ -39,16 +47,17 @@ _NEAR: Final = 200
 """So far back it is looked; what has more blanks before it is read with care."""
 _MANY: Final = 4000
 _SUSPECT: Final = re.compile(
-    rb"<<|\{\{|\*(?<=[ \t\n:,\[{-].)\S|!(?<=[ \t\n:,\[{-].)\S|\][ \t]*+:|\}[ \t]*+:|\?[ \t\r\n]|~[ \t]*+:\s"
+    rb"<<|\{\{|\*(?<=[ \t\n:,\[{-].)\S|!(?<=[ \t\n:,\[{-].)\S|\][ \t]*+:|\}[ \t]*+:|\?[ \t\r\n]"
+    rb"|~[ \t]*+:\s|~\s*+[,}]"
 )
 """What is looked at more closely, in one pass: each alternative begins with a character that is rare."""
 _OPENS_BLOCK: Final = re.compile(rb"(?::|^ *-)[ ]+[|>][-+]?[ \t]*\r?\Z")
 _OPENS_QUOTES: Final = re.compile(rb"[ -]*[^\s'\"#:,\[{][^'\"#:]*:[ ]+(['\"])")
 _STILL_QUOTED: Final = {b"'": re.compile(rb"(?:[^']|'')*+"), b'"': re.compile(rb'(?s:[^"\\]|\\.)*+')}
 _LONG_FLOW: Final = 2_000
-_LINES_BACK: Final = 200
 _BYTES_BACK: Final = 20_000
-"""Lines and bytes that are looked at above what may stand in text."""
+_A_LINE: Final = 100
+"""Bytes that are looked at above what may stand in text, of a short document, and what a line counts besides."""
 _LONG: Final = 1 << 20
 _DEEP: Final = b" " * 200
 _DEEP_LIST: Final = b"- - - -"
@@ -100,11 +109,20 @@ def is_untyped(data: bytes) -> bool:
 
 def laxer_than_kubectl(data: bytes) -> bool:
     """Whether libyaml may take what kubectl's older copy refuses; `grammar.check_as_kubectl` looks closer then."""
-    if b"\\/" in data and _any(_ESCAPED_SLASH, data, _anywhere):
-        return True
+    return b"\\/" in data or has_doubtful_questions(data)
+
+
+def slashes_in_disguise(data: bytes) -> bytes:
+    """A text that the parser refuses where this one has the escape `\\/`: it has `\\@`, which is none, instead."""
+    return data.replace(b"\\/", b"\\@")
+
+
+def has_doubtful_questions(data: bytes) -> bool:
+    """Whether a question mark may stand inside of brackets or braces, and in no quotes."""
     if b"?" not in data or (b"[" not in data and b"{" not in data):
         return False
     end = looked = 0
+    texts = _Texts(data)
     for opening in _OPENING.finditer(data, 0, data.rindex(b"?")):
         start = opening.start()
         if start < end or not _stands(_may_open_flow, data, start):
@@ -112,7 +130,7 @@ def laxer_than_kubectl(data: bytes) -> bool:
         looked += 1
         end = _end_of_flow(data, start)
         if end < 0:
-            end = _end_of_text(data, start) if looked < _MANY else 0
+            end = texts.end(start) if looked < _MANY else 0
             if not end:
                 return True
     return False
@@ -141,13 +159,43 @@ def only_grammar_matters(data: bytes) -> bool:
     """
     if data[:1] in (b"*", b"!", b"&") or (_SUSPECT.search(data) and _is_suspect(data)):
         return False
+    return _has_plain_keys(data)
+
+
+def texts_to_prove_it(data: bytes) -> tuple[bytes, ...]:
+    """Texts of which the parser takes all only if `only_grammar_matters`, and kubectl is no stricter; none: no such.
+
+    The first is the document in disguise. Each character that may begin what matters is an `@` in it, which begins
+    nothing and is no escape, and is itself in text: where that is taken, all of them stand in text. A `?` is a bracket,
+    too, which ends a word inside of brackets or braces, and nothing elsewhere; and as it may end such a word itself, as
+    braces do, the document is to be taken as it is, too.
+    """
+    if data[:1] in b"*!&?<{[" or _BARE_QUESTION.search(data) or _ANCHOR_AND_QUESTION.search(data):
+        return ()
+    if _any(_AFTER_BRACKET, data, _anywhere) or _any(_AFTER_BRACE, data, _anywhere) or not _has_plain_keys(data):
+        return ()
+    if b"~" in data and _any(_TILDE, data, _begins_entry):
+        return ()
+    return (_DOUBTFUL.sub(_disguised, data), data)
+
+
+def _disguised(match: re.Match[bytes]) -> bytes:
+    found = match[0]
+    may_begin = found == b"?" and match.string[match.start() - 1] in b",[{"
+    return b"@" if may_begin else _DISGUISES[found]
+
+
+def _has_plain_keys(data: bytes) -> bool:
+    """Whether no key is empty or null, nothing is infinite, and brackets are few."""
     return not (
         data.count(b"[") + data.count(b"{") > _MANY
         or _NOT_JSON.search(data)
-        or (b"ull" in data and _any(_NULL, data, _null_begins_entry))
-        or (b"ULL" in data and _any(_NULL_IN_CAPITALS, data, _null_begins_entry))
+        or _any(_NULL, data, _null_begins_entry)
+        or _any(_NULL_IN_CAPITALS, data, _null_begins_entry)
         or _any(_EMPTY_KEY, data, _begins_entry)
         or (b"&" in data and _any(_ANCHORED_EMPTY_KEY, data, _may_be_node))
+        or (b"\r" in data and _LONE_RETURN.search(data))
+        or (not data.isascii() and any(odd.search(data) for odd in _ODD_BREAKS))
     )
 
 
@@ -168,12 +216,13 @@ def _is_suspect(data: bytes) -> bool:
 def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes], bool]) -> bool:
     """Whether any match is what it may be, by what stands before it; of very many it is taken for granted."""
     end = looked = 0
+    texts = _Texts(data)
     for match in pattern.finditer(data):
         start = match.start()
         if start < end or not _stands(is_it, data, start):
             continue
         looked += 1
-        end = _end_of_text(data, start) if looked < _MANY else 0
+        end = texts.end(start) if looked < _MANY else 0
         if not end:
             return True
     return False
@@ -185,34 +234,40 @@ def _stands(is_it: Callable[[bytes], bool], data: bytes, at: int) -> bool:
     return is_it(before) or (not before and at > 0)
 
 
-def _end_of_text(data: bytes, at: int) -> int:
-    """Where the text ends that a place is surely in, behind `|` or `>` or in quotes; 0 where it may be in none.
+class _Texts:
+    """Where the texts of a document end, looked for backwards: in all no further than it is long a few times."""
 
-    Of the lines above it, each less indented, one opens it.
-    """
-    start = data.rfind(b"\n", 0, at) + 1
-    if at - start > _BYTES_BACK:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._left = 2 * len(data) + _BYTES_BACK
+
+    def end(self, at: int) -> int:
+        """Where the text ends that a place is surely in, behind `|` or `>` or in quotes; 0 where it may be in none.
+
+        Of the lines above it, each less indented, one opens it.
+        """
+        data = self._data
+        start = data.rfind(b"\n", 0, at) + 1
+        above = data[start:at]
+        self._left -= len(above)
+        indent = len(above) - len(above.lstrip(b" "))
+        while start and indent and self._left > 0:
+            end, start = start - 1, data.rfind(b"\n", 0, start - 1) + 1
+            line = data[start:end]
+            self._left -= len(line) + _A_LINE
+            text = line.lstrip(b" ")
+            if len(line) - len(text) >= indent or not text.strip():
+                continue
+            key = len(line) - len(line.lstrip(b" -"))
+            if key < indent:
+                if b"#" not in line and _OPENS_BLOCK.search(line):
+                    return _block(key).match(data, end + 1).end()  # type: ignore[union-attr]  # it matches nothing, too
+                if quote := _OPENS_QUOTES.match(line):
+                    self._left -= at - start
+                    if _STILL_QUOTED[quote[1]].fullmatch(data, start + quote.end(), at):
+                        return at + 1
+            indent = len(line) - len(text)
         return 0
-    above = data[start:at]
-    indent = len(above) - len(above.lstrip(b" "))
-    for _ in range(_LINES_BACK):
-        if not start or not indent or at - start > _BYTES_BACK:
-            return 0
-        end, start = start - 1, data.rfind(b"\n", 0, start - 1) + 1
-        line = data[start:end]
-        text = line.lstrip(b" ")
-        if not text.strip() or len(line) - len(text) >= indent:
-            continue
-        key = len(line) - len(line.lstrip(b" -"))
-        if key < indent:
-            if b"#" not in line and _OPENS_BLOCK.search(line):
-                return _block(key).match(data, end + 1).end()  # type: ignore[union-attr]  # it matches nothing, too
-            if (quote := _OPENS_QUOTES.match(line)) and _STILL_QUOTED[quote[1]].fullmatch(
-                data, start + quote.end(), at
-            ):
-                return at + 1
-        indent = len(line) - len(text)
-    return 0
 
 
 @lru_cache(maxsize=100)
@@ -223,12 +278,17 @@ def _block(key: int) -> re.Pattern[bytes]:
 
 def _may_be_node(before: bytes) -> bool:
     """Whether an alias or a tag may stand behind this text, an anchor between them or not."""
-    return not before or before[-1:] in b"\n:,[{-" or b"&" in before.rsplit(None, 1)[-1]
+    return not before or before[-1:] in b"\n:,[{-" or b"&" in _last_word(before)
 
 
 def _may_open_flow(before: bytes) -> bool:
     """Whether a collection in brackets or braces may begin behind this text, an anchor or tag between them or not."""
-    return not before or before[-1:] in b"\n:,[{-?" or before.rsplit(None, 1)[-1][:1] in b"&!"
+    return not before or before[-1:] in b"\n:,[{-?" or _last_word(before)[:1] in b"&!"
+
+
+def _last_word(before: bytes) -> bytes:
+    """What stands behind the last blank; an anchor, to be careful, where all is blank."""
+    return (before.rsplit(None, 1) or (b"&",))[-1]
 
 
 def _anywhere(_: bytes) -> bool:

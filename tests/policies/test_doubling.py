@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.config import Config
@@ -18,7 +18,7 @@ from policies.manifests import read
 from policies.manifests.documents import Document, Fault
 from policies.manifests.sniff import laxer_than_kubectl, only_grammar_matters
 from policies.manifests.yaml.construct import Construction
-from policies.manifests.yaml.grammar import check, check_as_kubectl
+from policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar
 from policies.manifests.yaml.nodes import compose
 from policies.objects.reviewed_object import ChangeSet
 
@@ -40,6 +40,13 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "many comments for us": lambda n: "# forewarn: ignore[a] b\n" * (n // 24) + "apiVersion: v1\nkind: Pod\n",
     "many comments above values": lambda n: "a: 1\n" + "  # forewarn: ignore[a] b\n" * (n // 26) + "b: 2\n",
     "blanks in a comment for us": lambda n: f"a: 1 # forewarn: ignore[a] b{' ' * n}c\n",
+    "many words in single quotes": lambda n: UNWANTED.replace("|", "") + "   b: 'x !y *z ? \\/ {{ << a'\n" * (n // 30),
+    "many lines above a brace": lambda n: (
+        f"{UNWANTED}{chr(10).join('   a' for _ in range(n // 5))}\n   {{{{ a }}}}: b\n"
+    ),
+    "many braces below each other": lambda n: UNWANTED + "    a: }:\n" * (n // 10) + "  }:\n" * (n // 10),
+    "many tildes": lambda n: UNWANTED + "   ~ \n" * (n // 5),
+    "many nulls in brackets": lambda n: f"{UNWANTED.replace('|', '')}  [{'null, ' * (n // 6)}]\n",
     "many separators": lambda n: "a: b\n---\n" * (n // 9),
 }
 
@@ -125,6 +132,67 @@ def test_what_looks_like_an_anchor_in_text_is_none(text: str) -> None:
     assert only_grammar_matters(text.encode())
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: {~}\n",
+        "a: {b: 1, null}\n",
+        "a: {NULL, b}\n",
+        "a:\n  &b null: c\n",
+        "a:\n  &b ~: c\n",
+        "a: {&b }\n",
+        "a: 1\rnull: 2\n",
+    ],
+)
+def test_a_null_is_no_key_wherever_it_stands(text: str) -> None:
+    (fault,) = read(f"apiVersion: v1\nkind: ConfigMap\n{text}", "a.yaml", WANTED).diagnostics
+    assert "cannot be a key" in fault.message
+
+
+CEL = """apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: a}
+spec:
+  description: a b*c !d, and
+    *e of `!f` << {{ g }} in [http://a?b]
+  rule: 'self.all(x, !has(x.key) ? x.operator == ''Exists'' : x.a in
+    [''b?'', ''c''])'
+  other: self.all(x, !has(x.operator) || x.operator in
+    ['Equal', 'Exists'] ? a - {{b}})
+  pattern: ^a\\/[b?]*$
+  path: .status.addresses[*].value
+  text: "? *a !b &c << \\\\/ {{ d }}"
+  block: |
+    {{ a }}: *b
+    ? "!c \\/ <<"
+"""
+
+
+@pytest.mark.parametrize(
+    ("was", "is_now"),
+    [
+        ("", ""),
+        ("path: .", "path: *a"),
+        ("path: .", "path: !a ."),
+        ("path: .", "path: {{ a }}."),
+        ("  path: .", "  ? a\n  path: ."),
+        ("  path: .", "  <<: {}\n  path: ."),
+        ("path: .status.addresses[*].value", "path: [a, b?c]"),
+        ("path: .status.addresses[*].value", "path: [a ? b]"),
+        ("path: .status.addresses[*].value", "path: [a, &b?c]"),
+        ("path: .status.addresses[*].value", "path: {a: b, c? }"),
+        ("path: .status.addresses[*].value", "path: {[a]: b}"),
+        ('  text: "?', '  text: "\\/?'),
+        ("  block: |", "  block:"),
+    ],
+)
+def test_words_that_look_dangerous_are_proved_to_be_text(was: str, is_now: str) -> None:
+    """What real CRDs have in their prose and rules; and where it is none, that is seen."""
+    text = CEL.replace(was, is_now)
+    assert (text == CEL) == (not was)
+    assert is_plainly_grammar(Document(text.encode(), "a.yaml")) == (not was)
+
+
 PIECES = [*"\n\n  \t-:,?*!&[]{}~\"'#|a", "null", "NULL", "- ", "? ", ": ", "\n  ", "<<", "a: ", ".inf"]
 pieces = st.lists(st.sampled_from(PIECES), max_size=14)
 
@@ -142,6 +210,24 @@ def test_what_is_taken_for_ordinary_is(parts: list[str]) -> None:
         Construction(root)
     if not laxer_than_kubectl(document.data):
         assert not _refused_by_a_closer_look(document)
+
+
+MORE_PIECES = [
+    *PIECES, *"@<`%\\/=\r\x85\u2028", "\n  ", "{{", "}}", "\\/", "!x ", "*a", " ? ", "b?", "'b ", " c'", ' "d',
+    'e" ', "[a, ", ", b]", "{a: ", "b}", "|\n    ", "\n    x", ": |\n  ", "a!b", "k: ", "\nk: ", "&a ", ">-\n   ",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(MORE_PIECES), max_size=20))
+def test_what_is_proved_to_be_only_grammar_is(parts: list[str]) -> None:
+    """Exactly: a text that is parsed in disguise has nothing that only reading it would tell."""
+    document = Document(("".join(parts) + "\n").encode(), "a.yaml")
+    assume("\n---" not in document.text and document.text[:3] != "---")  # the file is cut there before
+    assume(is_plainly_grammar(document))
+    root, unread = compose(document)
+    assert unread is None
+    Construction(root)
+    assert not _refused_by_a_closer_look(document)
 
 
 def _refused_by_a_closer_look(document: Document) -> bool:

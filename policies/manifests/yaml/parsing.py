@@ -23,11 +23,12 @@ _IN_OTHER_WORDS: Final = {
 
 def parser(document: Document) -> Any:
     """An event parser over the text of a document."""
-    events = _parser(document.data)
+    events = parser_of(document.data)
     return Unmasking(events, document.masks) if document.masks else events
 
 
-def _parser(data: bytes) -> Any:
+def parser_of(data: bytes) -> Any:
+    """An event parser over a text."""
     try:
         from yaml.cyaml import CParser  # type: ignore[attr-defined]
     except ImportError:

@@ -305,7 +305,7 @@ def test_what_stands_in_text_is_not_grammar(text: str, matters: bool) -> None:
         ("a: |\n  x: ['b?']\n", False),
         ("a: |\n  x: ['b?']\nc: ['d?']\n", True),
         ("a: 'b\\/c'\n", True),
-        ("a: |\n  b\\/c\n", False),
+        ("a: |\n  b\\/c\n", True),
     ],
 )
 def test_what_libyaml_may_take_that_kubectl_does_not_is_looked_at(text: str, laxer: bool) -> None:
