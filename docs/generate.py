@@ -111,6 +111,32 @@ _ALLOWED = {
     "minProperties": 2,
     "properties": {"classes": {**_PATTERNS, "description": "PriorityClasses; shell patterns too"}, **_CONDITIONS},
 }
+_PODS = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        name: {"type": "string", "description": told}
+        for name, told in (
+            ("namespace", "a shell pattern"),
+            ("class", "a shell pattern; empty: of no class"),
+            ("workload", "namespace/name, a shell pattern"),
+        )
+    },
+}
+_PROMISE = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name", "expect"],
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 200},
+        "expect": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["nonePushedOut"],
+            "properties": {"nonePushedOut": _PODS, "by": _PODS},
+        },
+    },
+}
 _PATHS = {"oneOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]}
 _LIMITED = {
     "type": "object",
@@ -167,6 +193,12 @@ def schema() -> dict[str, Any]:
                 "description": "what needs a quota that covers it, as in kube-apiserver's ResourceQuotaConfiguration",
             },
             "allowedClasses": {"type": "array", "items": _ALLOWED, "description": "who may use which classes"},
+            "promises": {
+                "type": "array",
+                "description": "who is never pushed out by whom, as in the expectations of forewarn test",
+                "items": _PROMISE,
+                "maxItems": 100,
+            },
             "annotate": {"enum": [a.value for a in Annotate]},
             "exemptions": {"type": "array", "items": _EXEMPTION},
             "disclose": {

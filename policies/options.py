@@ -11,7 +11,7 @@ from policies.kinds import POD_TEMPLATE_PATHS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.selectors import LabelSelector
+    from policies.selectors import LabelSelector, PodPattern
 
 
 class ScopeSelector(NamedTuple):
@@ -48,6 +48,15 @@ class AllowedClasses(NamedTuple):
     def asks_who(self) -> bool:
         """Whether it depends on the user."""
         return bool(self.users or self.groups)
+
+
+class Promise(NamedTuple):
+    """No pod of `pushed_out` is pushed out by one of `by`. `number`: its place in the configuration, from 1 on."""
+
+    name: str
+    number: int
+    pushed_out: PodPattern
+    by: PodPattern
 
 
 class NamedGroup(NamedTuple):
@@ -96,6 +105,7 @@ class Options(NamedTuple):
     placeholder_pods: LabelSelector | None = None
     limited_resources: tuple[LimitedResource, ...] = ()
     allowed_classes: tuple[AllowedClasses, ...] = ()
+    promises: tuple[Promise, ...] = ()
     break_glass: BreakGlass = BreakGlass()
     known_classes: tuple[str, ...] = ()
     closed: bool = False

@@ -24,6 +24,19 @@ def one_of(patterns: Iterable[str], name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+class PodPattern(NamedTuple):
+    """Pods by shell patterns: of their namespace, class (empty: of none) and workload (`namespace/name`); None: any."""
+
+    namespace: str | None = None
+    priority_class: str | None = None
+    workload: str | None = None
+
+    def matches(self, namespace: str, priority_class: str, workload: str) -> bool:
+        """Whether a pod of these is meant."""
+        given = (self.namespace, namespace), (self.priority_class, priority_class), (self.workload, workload)
+        return all(pattern is None or fnmatchcase(value, pattern) for pattern, value in given)
+
+
 class InvalidSelector(ValueError):
     """The selector cannot be read; the message names what is wrong with it."""
 

@@ -36,6 +36,7 @@ _NEED_A_CLUSTER: Final = frozenset(
         "preempts-running-pods",
         "fits-nowhere",
         "rollout-preempts-itself",
+        "breaks-promise",
         "default-not-retroactive",
         "priority-drift",
         "unknown-priority-class",

@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 
     from policies.findings import Finding
 
-BEYOND_THE_API_SERVER = {"final-priority-mismatch", "limited-class-without-quota", "class-not-allowed"}
+BEYOND_THE_API_SERVER = {
+    "final-priority-mismatch",
+    "limited-class-without-quota",
+    "class-not-allowed",
+    "breaks-promise",  # where the configuration says deny
+}
 AT_BOTH_DOORS = {rule.ID for rule in RULES if rule.ACTION is not None and rule.SEVERITY is not None}
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -75,6 +80,19 @@ allowedClasses:
 
 def _without_none(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
+
+
+PROMISING = read_config(
+    """\
+actions: {breaks-promise: deny}
+promises:
+- name: the team stays
+  expect: {nonePushedOut: {namespace: team}, by: {class: system-*}}
+- name: nobody goes
+  expect: {nonePushedOut: {}}
+""",
+    "config",
+)
 
 
 @st.composite
@@ -158,7 +176,8 @@ def _clusters(draw: st.DrawFn) -> list[dict[str, Any]]:
         pod | {"spec": pod["spec"] | {"priority": 10}, "status": {}} for pod in draw(st.lists(_pods(), max_size=2))
     ]
     quotas = draw(st.lists(_quotas(stored=True), max_size=3))
-    return [*classes, *stored, *quotas, *draw(st.lists(_workloads(), max_size=1))]
+    full = [FULL_NODE, ON_IT] if draw(st.booleans()) else []
+    return [*classes, *stored, *quotas, *full, *draw(st.lists(_workloads(), max_size=1))]
 
 
 def _snapshot(objects: list[dict[str, Any]]) -> ClusterSnapshot:
@@ -274,7 +293,39 @@ PINNED: dict[str, Any] = {
     "spec": {"containers": [{"name": "c", "image": "i"}], "priority": 7},
 }
 OBJECTS = st.one_of(_classes(), _pods(), _workloads(), _namespaces(), _quotas())
-CONFIGS = st.sampled_from([DEFAULT, LIMITED])
+CONFIGS = st.sampled_from([DEFAULT, LIMITED, PROMISING])
+FULL_NODE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n"},
+    "status": {"allocatable": {"cpu": "1", "memory": "8Gi", "pods": "10"}},
+}
+ON_IT: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "victim", "namespace": "team"},
+    "spec": {
+        "nodeName": "n",
+        "priority": 0,
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+    },
+    "status": {"phase": "Running"},
+}
+PUSHING: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "w", "namespace": "kube-system"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "w"}},
+        "template": {
+            "metadata": {"labels": {"app": "w"}},
+            "spec": {
+                "priorityClassName": "system-node-critical",
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+            },
+        },
+    },
+}
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -287,6 +338,8 @@ CONFIGS = st.sampled_from([DEFAULT, LIMITED])
 @example(obj=GOLD, cluster=[GOLD, OF_ANOTHER_NUMBER], config=DEFAULT)
 @example(obj=GOLD | {"value": 10}, cluster=[GOLD, OF_ANOTHER_NUMBER], config=DEFAULT)
 @example(obj=GOLD, cluster=[OF_ANOTHER_NUMBER], config=DEFAULT)
+@example(obj=PUSHING, cluster=[FULL_NODE, ON_IT], config=PROMISING)
+@example(obj=PUSHING, cluster=[FULL_NODE, ON_IT, PUSHING], config=PROMISING)
 @example(obj=PINNED, cluster=[PINNED], config=DEFAULT)
 @example(obj=PINNED | {"metadata": {"name": "p", "labels": {"a": "b"}}}, cluster=[PINNED], config=DEFAULT)
 def test_linter_review_and_running_webhook_say_the_same(

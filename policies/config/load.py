@@ -13,9 +13,9 @@ from policies.config.model import Annotate, Config, Exemption, RepeatedWarnings
 from policies.disclosure import Disclose
 from policies.findings import Action, Severity
 from policies.kinds import BY_GROUP_KIND
-from policies.options import AllowedClasses, BreakGlass, Ignored, LimitedResource, NamedGroup
+from policies.options import AllowedClasses, BreakGlass, Ignored, LimitedResource, NamedGroup, Promise
 from policies.rules import RULES
-from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
+from policies.selectors import InvalidSelector, LabelSelector, PodPattern, parse_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -189,6 +189,45 @@ def _allowed_classes(entry: ConfigNode) -> AllowedClasses:
     return AllowedClasses(classes, **given)
 
 
+def _promises(entry: ConfigNode) -> tuple[Promise, ...]:
+    found = tuple(_promise(element, number) for number, element in enumerate(entry.elements(), 1))
+    if len(found) > _MOST_PROMISES:
+        raise entry.fault(f"more than {_MOST_PROMISES}: each is looked at with every pod")
+    return found
+
+
+def _promise(entry: ConfigNode, number: int) -> Promise:
+    """The part of what `forewarn test` takes that one prediction tells."""
+    given = dict(entry.items(("name", "when", "expect")))
+    if "when" in given:
+        raise given["when"].fault("is for `forewarn test`: here it is whatever is applied")
+    for key in ("name", "expect"):
+        if key not in given:
+            raise entry.fault(f"{key} is missing")
+    name = given["name"].text()
+    if not 0 < len(name) <= _LONGEST_NAME:
+        raise given["name"].fault(f"must have between 1 and {_LONGEST_NAME} characters")
+    told = dict(given["expect"].items((*_JUDGED, *_SIMULATED)))
+    for key in _SIMULATED:
+        if key in told:
+            raise told[key].fault("takes more than a prediction: leave it to `forewarn test`")
+    if "nonePushedOut" not in told:
+        raise given["expect"].fault("nonePushedOut is missing")
+    by = _pods(told["by"]) if "by" in told else PodPattern()
+    return Promise(name, number, _pods(told["nonePushedOut"]), by)
+
+
+_MOST_PROMISES: Final = 100
+_LONGEST_NAME: Final = 200
+_JUDGED: Final = ("nonePushedOut", "by")
+_SIMULATED: Final = ("run", "within", "nonePending", "fit")
+
+
+def _pods(entry: ConfigNode) -> PodPattern:
+    given = {key: value.text() for key, value in entry.items(("namespace", "class", "workload"))}
+    return PodPattern(given.get("namespace"), given.get("class"), given.get("workload"))
+
+
 def _conditions(entry: ConfigNode, own: str) -> dict[str, Any]:
     """Namespaces and people that an entry is about; its `own` key is left unread."""
     given: dict[str, Any] = {}
@@ -255,6 +294,7 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "priorityClassPaths": _name_paths,
     "limitedResources": _option("limited_resources", _limited),
     "allowedClasses": _option("allowed_classes", _allowed),
+    "promises": _option("promises", _promises),
     "annotate": _annotate,
     "exemptions": _exemptions,
     "disclose": _disclose,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.objects.fields import json_type
+from policies.selectors import PodPattern
 from policies.simulation.events_file import seconds
 
 if TYPE_CHECKING:
@@ -22,19 +22,6 @@ _WHEN: Final = {
     "delete": (),
 }
 _SELECTOR: Final = ("namespace", "class", "workload")
-
-
-class Selector(NamedTuple):
-    """Pods by shell patterns: of their namespace, class (empty: of none) and workload (`namespace/name`); None: any."""
-
-    namespace: str | None = None
-    priority_class: str | None = None
-    workload: str | None = None
-
-    def matches(self, namespace: str, priority_class: str, workload: str) -> bool:
-        """Whether a pod of these is meant."""
-        given = (self.namespace, namespace), (self.priority_class, priority_class), (self.workload, workload)
-        return all(pattern is None or fnmatchcase(value, pattern) for pattern, value in given)
 
 
 class When(NamedTuple):
@@ -62,11 +49,11 @@ class Expectation(NamedTuple):
     name: str
     line: int
     when: When = When()
-    run: Selector | None = None
+    run: PodPattern | None = None
     within: float | None = None
-    pending: Selector | None = None
-    pushed_out: Selector | None = None
-    by: Selector = Selector()
+    pending: PodPattern | None = None
+    pushed_out: PodPattern | None = None
+    by: PodPattern = PodPattern()
     fit: Fit | None = None
 
 
@@ -112,7 +99,7 @@ def _checked(found: Expectation) -> Expectation:
         raise ValueError("expect must have one of run, nonePending, nonePushedOut, fit")
     if found.within is not None and found.run is None:
         raise ValueError("within goes with run")
-    if found.by != Selector() and found.pushed_out is None:
+    if found.by != PodPattern() and found.pushed_out is None:
         raise ValueError("by goes with nonePushedOut")
     if found.fit is not None and found.when.operation:
         raise ValueError("fit is about the cluster as it is: it goes without when")
@@ -145,9 +132,9 @@ def _fit(value: Any) -> Fit:
     return Fit(_text(fields.get("file"), "file"), _count(fields, "replicas"), preempting)
 
 
-def _selector(value: Any, what: str) -> Selector:
+def _selector(value: Any, what: str) -> PodPattern:
     fields = _object(value, what, _SELECTOR)
-    return Selector(*(None if name not in fields else _text(fields[name], name, empty=True) for name in _SELECTOR))
+    return PodPattern(*(None if name not in fields else _text(fields[name], name, empty=True) for name in _SELECTOR))
 
 
 def _object(value: Any, what: str, known: tuple[str, ...]) -> Mapping[str, Any]:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from policies.cluster import ClusterSnapshot
-    from policies.expectations.document import Expectation, Selector, When
+    from policies.expectations.document import Expectation, When
     from policies.objects.fields import ApiObject
+    from policies.selectors import PodPattern
     from policies.simulation.scenario import Arrival, World
     from policies.whatif.comparison import Answer, Bound, Push, Standing
     from policies.whatif.questions import Question
@@ -124,11 +125,11 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
         yield from _pushed_out(expectation, answer)
 
 
-def _is_meant(selector: Selector, pod: Standing | Bound | Push) -> bool:
+def _is_meant(selector: PodPattern, pod: Standing | Bound | Push) -> bool:
     return selector.matches(pod.namespace, pod.priority_class, pod.workload)
 
 
-def _not_running(selector: Selector, within: float | None, answer: Answer) -> Iterator[str]:
+def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
     for standing in answer.standings:
         if standing.lost and _is_meant(selector, standing):
             why = f": {standing.message}" if standing.message else ""

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.cli import main
-from policies.expectations.document import Selector, read_expectations
+from policies.expectations.document import read_expectations
+from policies.selectors import PodPattern
 from policies.sources import load_cluster
 
 CLUSTER = ("--cluster", "docs/whatif/cluster.yaml")
@@ -190,6 +191,6 @@ def test_anything_may_be_written(value: Any) -> None:
 
 
 def test_a_selector_of_no_class_is_not_one_of_any() -> None:
-    assert Selector(priority_class="").matches("a", "", "a/b")
-    assert not Selector(priority_class="").matches("a", "gold", "a/b")
-    assert Selector().matches("a", "gold", "a/b")
+    assert PodPattern(priority_class="").matches("a", "", "a/b")
+    assert not PodPattern(priority_class="").matches("a", "gold", "a/b")
+    assert PodPattern().matches("a", "gold", "a/b")

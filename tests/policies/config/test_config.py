@@ -42,6 +42,11 @@ allowedClasses:
   namespaceSelector: {matchLabels: {tier: production}}
   users: [ann]
   groups: [sre]
+promises:
+- name: the shop stays
+  expect:
+    nonePushedOut: {namespace: shop, class: ""}
+    by: {workload: "batch/*"}
 annotate: workloads
 exemptions:
 - reason: the platform team's own
@@ -156,6 +161,28 @@ def test_a_denial_becomes_a_warning_on_a_template_unless_configured() -> None:
             "f:2:3: allowedClasses[0]: allows them to everybody: name namespaces, a namespaceSelector, users or groups",
             id="allowed to everybody",
         ),
+        pytest.param("promises:\n- expect: {nonePushedOut: {}}", "f:2:3: promises[0]: name is missing", id="no name"),
+        pytest.param("promises:\n- name: a", "f:2:3: promises[0]: expect is missing", id="no promise"),
+        pytest.param(
+            "promises:\n- name: a\n  when: {lost: {zone: a}}\n  expect: {nonePushedOut: {}}",
+            "f:3:9: promises[0].when: is for `forewarn test`: here it is whatever is applied",
+            id="a promise for an event",
+        ),
+        pytest.param(
+            "promises:\n- name: a\n  expect: {run: {}}",
+            "f:3:17: promises[0].expect.run: takes more than a prediction: leave it to `forewarn test`",
+            id="a promise that takes a simulation",
+        ),
+        pytest.param(
+            "promises:\n- name: a\n  expect: {by: {}}",
+            "f:3:11: promises[0].expect: nonePushedOut is missing",
+            id="a promise of nothing",
+        ),
+        pytest.param(
+            "promises:\n- name: a\n  expect: {nonePushedOut: {ns: a}}",
+            'f:3:28: promises[0].expect.nonePushedOut: unknown key "ns"; there are class, namespace, workload',
+            id="a promise to nobody",
+        ),
         pytest.param("a: [", "f:2:1: did not find expected node content", id="syntax"),
         pytest.param("a: 1\n---\nb: 2", "f:3:1: one document is all there may be", id="two documents"),
     ],
@@ -249,6 +276,10 @@ BROKEN = (
     "allowedClasses: [{classes: [gold]}]",
     "allowedClasses: [{classes: [], users: [a]}]",
     "allowedClasses: [{users: [a]}]",
+    "promises: [{name: a}]",
+    "promises: [{name: a, expect: {nonePending: {}}}]",
+    "promises: [{name: a, expect: {nonePushedOut: {ns: a}}}]",
+    "promises: [{name: '', expect: {nonePushedOut: {}}}]",
     "breakGlass: {maxDuration: 1w}",
     "breakGlass: {users: [a]}",
 )

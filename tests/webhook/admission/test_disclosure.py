@@ -17,9 +17,10 @@ from policies.disclosure import Audience, Disclose
 from policies.findings import Action
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import at
-from policies.options import AllowedClasses, LimitedResource, ScopeSelector
+from policies.options import AllowedClasses, LimitedResource, Promise, ScopeSelector
 from policies.rules import RULES
 from policies.rules.support.impact import described, on_nodes
+from policies.selectors import PodPattern
 from tests.webhook.builders import NOW, cluster, endpoint, namespace, pod, priority_class, review
 from tests.webhook.running import Running, running
 from webhook.admission.decision import Decision, Hook, Time, decide, in_full
@@ -141,8 +142,11 @@ def worlds(draw: Callable[..., Any]) -> World:
     limited = (LimitedResource("pods", match_scopes=(scope,)),) if draw(st.booleans()) else ()
     allowed = (AllowedClasses(tuple(names[:2]), namespaces=(spaces[1],)),) if draw(st.booleans()) else ()
     config = Config(disclose=hidden, actions=draw(st.sampled_from([{}, _all(Action.WARN), _all(Action.DENY)])))
+    spared = draw(st.sampled_from([PodPattern(), PodPattern(spaces[1]), PodPattern(None, names[0])]))
+    promises = (Promise(f"{spaces[1]} before {names[0]}", 1, spared, PodPattern()),)
     paths = {**POD_TEMPLATE_PATHS, "argoproj.io/Rollout": ("spec", "template")}
     options = config.options._replace(limited_resources=limited, allowed_classes=allowed, pod_template_paths=paths)
+    options = options._replace(promises=promises if draw(st.booleans()) else ())
     config = config._replace(options=options)
     asked = draw(requests(names))
     secrets = {made for made in token.made if made not in json.dumps(asked)} - {default}

@@ -426,6 +426,25 @@ def _(_: Running) -> None:
     assert decided(Hook.VALIDATE, review(denied), state=state, expired=lambda: False).verdict is Verdict.DENIED
 
 
+@row("promise-not-judged")
+def _(_: Running) -> None:
+    asked, state, config = review(_asking("1")), cluster(NODE, _running()), _doing("deny", "breaks-promise")
+    assert denied_by(decided(Hook.VALIDATE, asked, state=state, config=config)) == {"breaks-promise"}
+    late = decided(Hook.VALIDATE, asked, state=state, config=config, expired=True)
+    assert late.response.allowed
+    assert "promise not judged" in late.response.audit["breaks-promise"]
+
+
+@row("promise-and-fewer")
+def _(_: Running) -> None:
+    fewer, state, config = _asking("1"), cluster(NODE, _running()), _doing("deny", "breaks-promise")
+    stored = {**fewer, "spec": {**fewer["spec"], "replicas": 3}}
+    assert denied_by(decided(Hook.VALIDATE, review(stored, "UPDATE", oldObject=fewer), state=state, config=config))
+    taken = decided(Hook.VALIDATE, review(fewer, "UPDATE", oldObject=stored), state=state, config=config)
+    assert taken.response.allowed
+    assert "breaks promise 1" in taken.response.audit["breaks-promise"]
+
+
 @row("bad-timeout")
 def _(served: Running) -> None:
     for text in ("", "soon", "-1s", "10", "0s", "1s?"):
@@ -906,6 +925,7 @@ WARNS_WHILE_LATE = {
     "class-still-in-use": (review(None, "DELETE", oldObject=priority_class("gold", 1000)), (deployment("gold"),)),
     "priority-drift": (review(priority_class("gold", 1000)), (pod("gold", 7),)),
     "preempts-running-pods": (review(_asking("1")), (NODE, _running())),
+    "breaks-promise": (review(_asking("1")), (NODE, _running())),
     "fits-nowhere": (review(_asking("2")), (NODE,)),
     "rollout-preempts-itself": (review(_asking("1")), (NODE, _running(labels={"app": "web"}))),
     "quota-exceeded": (review(pod("gold", 1000)), (_quota("gold"),)),
@@ -923,6 +943,10 @@ OPTIONS = {
     "limited-class-without-quota": """
 limitedResources:
 - {resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [gold]}]}
+""",
+    "breaks-promise": """
+promises:
+- {name: nobody goes, expect: {nonePushedOut: {}}}
 """,
     "class-not-allowed": """
 allowedClasses:

@@ -1,0 +1,193 @@
+"""Promises of the configuration: which pods break them, what becomes of these, and what nobody is denied."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cli import main
+from policies.config import Config, read_config
+from policies.disclosure import Disclose
+from policies.options import Promise
+from policies.rules.pod import breaks_promise
+from policies.selectors import PodPattern
+from tests.webhook.admission.test_impact_annotation import NODE, _with_cpu
+from tests.webhook.builders import cluster, decided, deployment, pod, review
+from webhook.admission.decision import Decision, Hook
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Obj = dict[str, Any]
+ASKING = _with_cpu(pod("gold", 1000), "1")
+MADE = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "nightly-6d5f", "controller": True}
+SET: Obj = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {
+        "name": "nightly-6d5f",
+        "namespace": "batch",
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "nightly", "controller": True}],
+    },
+    "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"spec": pod()["spec"]}},
+}
+
+
+def running(**metadata: Any) -> Obj:
+    """A pod of namespace batch and class batch-low that has all of the node's cpu."""
+    found = _with_cpu(pod("batch-low", -5, **{"name": "victim", "namespace": "batch", **metadata}), "1")
+    found["spec"] |= {"nodeName": "node-1", "preemptionPolicy": "Never"}
+    return found
+
+
+STATE = cluster(NODE, SET, running(ownerReferences=[MADE]))
+
+
+def promising(pushed_out: str, by: str = "{}", action: str = "deny") -> Config:
+    expect = f"{{nonePushedOut: {pushed_out}, by: {by}}}"
+    text = f"actions: {{breaks-promise: {action}}}\npromises:\n- name: n\n  expect: {{nonePushedOut: {{class: x}}}}\n"
+    return read_config(f"{text}- name: the nights are quiet\n  expect: {expect}\n", "c")
+
+
+def answered(given: Obj, config: Config, **how: Any) -> Decision:
+    return decided(Hook.VALIDATE, given, state=how.pop("state", STATE), config=config, **how)
+
+
+def breaks(decision: Decision) -> list[str]:
+    return [finding.action.value for finding in decision.findings if finding.rule == breaks_promise.ID]
+
+
+@pytest.mark.parametrize(
+    ("pushed_out", "by", "broken"),
+    [
+        ("{}", "{}", True),
+        ("{namespace: batch}", "{namespace: team}", True),
+        ("{namespace: 'b*'}", "{class: gold}", True),
+        ("{namespace: shop}", "{}", False),
+        ("{class: batch-low}", "{}", True),
+        ("{class: ''}", "{}", False),
+        ("{workload: batch/nightly}", "{}", True),
+        ("{workload: batch/nightly-6d5f}", "{}", False),
+        ("{workload: batch/victim}", "{}", False),
+        ("{}", "{namespace: shop}", False),
+        ("{}", "{class: ''}", False),
+        ("{}", "{class: gold, workload: team/p}", True),
+        ("{}", "{workload: team/q}", False),
+    ],
+)
+def test_whom_it_is_about(pushed_out: str, by: str, broken: bool) -> None:
+    assert breaks(answered(review(ASKING), promising(pushed_out, by))) == (["deny"] if broken else [])
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet", "Job"])
+def test_pods_of_a_workload_are_its_own(kind: str) -> None:
+    group = "batch/v1" if kind == "Job" else "apps/v1"
+    asking = _with_cpu(deployment(), "1") | {"apiVersion": group, "kind": kind}
+    assert breaks(answered(review(asking), promising("{}", "{workload: team/web}"))) == ["deny"]
+    if kind == "ReplicaSet":
+        owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop", "controller": True}
+        asking["metadata"] = {**asking["metadata"], "ownerReferences": [owner]}
+        assert breaks(answered(review(asking), promising("{}", "{workload: team/shop}"))) == ["deny"]
+
+
+def test_a_promise_that_is_broken_is_told_and_denied_as_it_is_configured() -> None:
+    denied = answered(review(ASKING), promising("{namespace: batch}"))
+    assert (denied.response.allowed, denied.response.code) == (False, 403)
+    warned = answered(review(ASKING), promising("{namespace: batch}", action="warn"))
+    assert warned.response.allowed
+    (warning,) = [text for text in warned.response.warnings if "breaks-promise" in text]
+    assert warning.startswith("p (priority 1000): breaks promise 2; its pod would preempt 1 pod.")
+    by_default = promising("{}")._replace(actions={})
+    assert breaks(answered(review(ASKING), by_default)) == ["warn"]
+    assert breaks(answered(review(_with_cpu(deployment(), "1")), promising("{}"))) == ["deny"], "workloads too"
+    assert breaks(answered(review(ASKING), Config())) == []
+
+
+def test_what_fits_breaks_nothing() -> None:
+    assert breaks(answered(review(_with_cpu(pod("gold", 1000), "0")), promising("{}"))) == []
+
+
+@pytest.mark.parametrize("disclose", Disclose)
+def test_its_name_and_those_of_victims_are_for_who_may_read_them(disclose: Disclose) -> None:
+    config = promising("{}")._replace(disclose=disclose)
+    decision = answered(review(ASKING), config)
+    message, audit = decision.response.message, decision.response.audit
+    names = ("the nights are quiet", "batch/victim", "node-1")
+    for name in names:
+        assert (name in message) is (disclose is Disclose.NAMES), message
+    assert "breaks promise 2; its pod would preempt 1 pod" in message
+    if disclose is not Disclose.NAMES:
+        assert 'It is called "the nights are quiet".' in audit["breaks-promise"]
+        masters = {"username": "root", "groups": ["system:masters"]}
+        assert all(name in answered(review(ASKING, userInfo=masters), config).response.message for name in names)
+
+
+def test_an_update_is_denied_only_for_the_pods_that_it_asks_for_anew() -> None:
+    stored = _with_cpu(deployment(), "1")
+    labelled, three = copy.deepcopy(stored), copy.deepcopy(stored)
+    labelled["metadata"]["labels"] = {"a": "b"}
+    three["spec"]["replicas"] = 3
+    config = promising("{}")
+    assert breaks(answered(review(labelled, "UPDATE", oldObject=stored), config)) == []
+    assert breaks(answered(review(stored, "UPDATE", oldObject=three), config)) == ["audit"], "what is missing still"
+    assert breaks(answered(review(three, "UPDATE", oldObject=stored), config)) == ["deny"]
+    other = copy.deepcopy(stored)
+    other["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    assert breaks(answered(review(other, "UPDATE", oldObject=three), config)) == ["deny"]
+
+
+def test_scaling_breaks_a_promise_too() -> None:
+    stored = _with_cpu(deployment(), "1")
+    stored["spec"]["replicas"] = 0
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "namespace": "team"}}
+    given = review(scale | {"spec": {"replicas": 1}}, "UPDATE", subResource="scale", name="web", namespace="team")
+    state = cluster(NODE, running(), stored)
+    assert breaks(answered(given, promising("{}"), state=state)) == ["deny"]
+
+
+def test_a_pod_that_was_not_predicted_is_denied_to_nobody() -> None:
+    decision = answered(review(ASKING), promising("{}"), expired=True)
+    assert (decision.response.allowed, breaks(decision)) == (True, ["audit"])
+    assert (
+        "0 of 1 new pod predicted in the time there was: 2 promises not judged"
+        in decision.response.audit["breaks-promise"]
+    )
+
+
+def test_without_cluster_state_nothing_is_judged() -> None:
+    assert breaks(answered(review(ASKING), promising("{}"), state=None)) == []
+
+
+def test_a_default_class_that_would_break_one_is_given_all_the_same() -> None:
+    """What is predicted is asked of the pod as it comes, not for each class that it could have."""
+    decision = decided(Hook.MUTATE, review(pod(namespace="batch")), state=STATE, config=promising("{}"))
+    assert [operation.value for operation in decision.response.patch if "Class" in str(operation.path[-1])] == [
+        "batch-low"
+    ]
+
+
+def test_thousands_of_victims_are_gone_through_in_the_time_there_is() -> None:
+    promises = tuple(Promise(f"p{n}", n, PodPattern(f"shop-{n}*"), PodPattern()) for n in range(100))
+    many = {**NODE, "status": {"allocatable": {"cpu": "3000", "memory": "900Gi", "pods": "5000"}}}
+    victims = [running(name=f"v{number}", namespace=f"team-{number}") for number in range(3000)]
+    asking = _with_cpu(pod("gold", 1000), "2999")
+    config = Config(options=Config().options._replace(promises=promises))
+    calls = iter(range(100_000_000))
+    decision = answered(review(asking), config, state=cluster(many, *victims), expired=lambda: next(calls) > 200)
+    assert decision.response.allowed
+
+
+def test_the_linter_says_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pod.json").write_text(json.dumps(pod("gold") | {"spec": {**ASKING["spec"], "priority": None}}))
+    items = [NODE, running(), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}]
+    gold = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 1000}
+    (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items, gold]}))
+    (tmp_path / "c.yaml").write_text("promises: [{name: quiet, expect: {nonePushedOut: {namespace: batch}}}]")
+    files = (str(tmp_path / "pod.json"), "--cluster", str(tmp_path / "cluster.json"), "-c", str(tmp_path / "c.yaml"))
+    assert main(["lint", *files]) == 1
+    out = capsys.readouterr().out
+    told = "breaks promise 1; its pod would preempt 1 pod on node-1"
+    assert f'error: Pod team/p: p (priority 1000): {told}. It is called "quiet".' in out
