@@ -128,16 +128,14 @@ def has_doubtful_questions(data: bytes) -> bool:
         if start < end or not _stands(_may_open_flow, data, start):
             continue
         looked += 1
-        end = _end_of_flow(data, start)
-        if end < 0:
-            end = texts.end(start) if looked < _MANY else 0
-            if not end:
-                return True
+        end = _end_of_flow(data, start) or (texts.end(start) if looked < _MANY else 0)
+        if not end:
+            return True
     return False
 
 
 def _end_of_flow(data: bytes, start: int) -> int:
-    """Where brackets that open here are closed; -1 where a question mark, quote or comment, or too much, is there."""
+    """Where brackets that open here are closed; 0 where a question mark, quote or comment, or too much, is there."""
     depth = 0
     for mark in _IN_FLOW.finditer(data, start, start + _LONG_FLOW):
         sign = mark[0]
@@ -148,8 +146,8 @@ def _end_of_flow(data: bytes, start: int) -> int:
             if depth == 0:
                 return mark.end()
         else:
-            return -1
-    return -1
+            return 0
+    return 0
 
 
 def only_grammar_matters(data: bytes) -> bool:
@@ -229,9 +227,8 @@ def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes], bool]
 
 
 def _stands(is_it: Callable[[bytes], bool], data: bytes, at: int) -> bool:
-    """Whether a place is what it may be, by what stands before it."""
-    before = data[max(at - _NEAR, 0) : at].rstrip(_SPACE)
-    return is_it(before) or (not before and at > 0)
+    """Whether a place is what it may be, by what stands before it; where that is nothing near, it may be anything."""
+    return is_it(data[max(at - _NEAR, 0) : at].rstrip(_SPACE))
 
 
 class _Texts:
@@ -265,7 +262,7 @@ class _Texts:
                 if quote := _OPENS_QUOTES.match(line):
                     self._left -= at - start
                     if _STILL_QUOTED[quote[1]].fullmatch(data, start + quote.end(), at):
-                        return at + 1
+                        return at
             indent = len(line) - len(text)
         return 0
 

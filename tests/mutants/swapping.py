@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import _lru_cache_wrapper
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -155,9 +156,12 @@ class Forks:
                 if event == "call" and id(frame.f_code) not in seen:
                     seen[id(frame.f_code)] = frame.f_code
 
+            cached = [one for one in gc.get_objects() if type(one) is _lru_cache_wrapper]
             found: dict[Function, list[int]] = {}
             for number in range(len(session.items)):
                 seen.clear()
+                for one in cached:  # what an earlier test has asked would not be asked anew
+                    one.cache_clear()
                 threading.setprofile(note)
                 sys.setprofile(note)
                 _run(session, [number])

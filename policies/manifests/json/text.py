@@ -29,7 +29,7 @@ def _integer(digits: str) -> int | float:
 
 
 def _no_constant(name: str) -> Any:
-    raise json.JSONDecodeError(f"{name} is no value", "", 0)
+    raise json.JSONDecodeError(f"no number is written {name}", "", 0)
 
 
 def problem_of(error: json.JSONDecodeError) -> str:

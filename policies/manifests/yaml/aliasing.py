@@ -55,7 +55,7 @@ def _allowed(steps: int) -> float:
         return 0.99
     if steps >= _HIGH:
         return 0.10
-    return 0.99 - 0.89 * (steps - _LOW) / (_HIGH - _LOW)
+    return 0.99 - 0.89 * ((steps - _LOW) / (_HIGH - _LOW))
 
 
 def _has_alias(root: Node) -> bool:

@@ -102,7 +102,7 @@ def span(document: Document, node: Node) -> Location:
     """Where a node stands, without its anchor and tag."""
     node = followed(node)
     match = _PROPERTIES.match(document.text, node.start)
-    start = match.end() if match and match.end() < max(node.end, node.start + 1) else node.start
+    start = match.end() if match and match.end() < node.end else node.start
     return document.location(start, node.end)
 
 

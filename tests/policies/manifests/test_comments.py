@@ -43,6 +43,7 @@ def test_a_comment_is_about_its_line_or_the_next_that_says_something(
         ("a: 1\n--- # next\n# forewarn: t\nb: 2\nc: 3\n---\nd: 4", [("t", 3, 4, 5)]),
         ("# forewarn: t\n---\na: 1\nb: 2\n---\nc: 3", [("t", 1, 3, 4)]),
         ("# forewarn: t", [("t", 1, 2, 2)]),
+        ("# forewarn: t\na: 1\n# forewarn: u\nb: 2", [("t", 1, 2, 4), ("u", 3, 4, 4)]),
         ("---\na: 1\n# forewarn: t\nb: 2\nc: 3", [("t", 3, 4, 4)]),
     ],
 )

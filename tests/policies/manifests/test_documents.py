@@ -10,10 +10,11 @@ from unittest.mock import patch
 import pytest
 
 from policies.manifests import read
-from policies.manifests.documents import Document, split
+from policies.manifests.documents import Document, Fault, split
 from policies.manifests.kustomization import read_kustomization
 from policies.manifests.object_finder import NO_KIND, filled_in, is_almost_a_class
 from policies.manifests.reading import MAX_FILE, _is_json
+from policies.manifests.values import values
 
 WANTED = frozenset(("/Pod", "scheduling.k8s.io/PriorityClass"))
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
@@ -21,10 +22,10 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
 
 def test_a_separator_may_stand_behind_an_empty_line() -> None:
     pieces = list(split(b"\n---\na: b\n---\n---\nc: d", "f.yaml"))
-    assert [(piece.data, piece.line) for piece in pieces if isinstance(piece, Document)] == [
-        (b"\n", 0),
-        (b"a: b\n", 2),
-        (b"---\nc: d\n", 4),
+    assert [(piece.data, piece.line, piece.column) for piece in pieces if isinstance(piece, Document)] == [
+        (b"\n", 0, 0),
+        (b"a: b\n", 2, 0),
+        (b"---\nc: d\n", 4, 0),
     ]
 
 
@@ -50,10 +51,53 @@ def test_a_place_is_told_in_lines_and_columns() -> None:
 
 @pytest.mark.parametrize(
     ("data", "file", "is_one"),
-    [(b"{", "f.yaml", True), (b"[", "f.yaml", False), (b" [", "f.json", True), (b"a", "f.json", False)],
+    [
+        (b"{", "f.yaml", True),
+        (b"[", "f.yaml", False),
+        (b" [", "f.json", True),
+        (b"a", "f.json", False),
+        (b" " * 4095 + b"{", "f.json", True),
+        (b" " * 4096 + b"{", "f.json", False),
+    ],
 )
 def test_what_kubectl_tries_as_json_is_tried(data: bytes, file: str, is_one: bool) -> None:
     assert _is_json(data, file) is is_one
+
+
+LIST = "apiVersion: v1\nkind: PodList\nitems:\n- a: 1\n- b: 2\n  c: 3\nmetadata: {}\n"
+ITEMS = [{"apiVersion": "v1", "kind": "Pod", "a": 1}, {"apiVersion": "v1", "kind": "Pod", "b": 2, "c": 3}]
+WHOLE = {"apiVersion": "v1", "kind": "PodList", "items": [{"a": 1}, {"b": 2, "c": 3}], "metadata": {}}
+ALIASED = "kind: List\nitems:\n- &x {a: 1}\n- *x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "long", "found"),
+    [
+        (LIST, len(LIST) - 1, [(ITEMS[0], 4), (ITEMS[1], 5)]),
+        (LIST, len(LIST), [(WHOLE, 1)]),
+        (f"\n{LIST}", 10, [(ITEMS[0], 5), (ITEMS[1], 6)]),
+        (f"a: 1\n---\n---\n{LIST}", 10, [({"a": 1}, 1), (ITEMS[0], 7), (ITEMS[1], 8)]),
+        ("a: 1\n---\nb: 2\n", 99, [({"a": 1}, 1), ({"b": 2}, 3)]),
+        ("items:\n- a: 1\nb: 2\n", 1, [({"items": [{"a": 1}], "b": 2}, 1)]),
+        ("a: 1\nb: 2\n", 1, [({"a": 1, "b": 2}, 1)]),
+        (ALIASED, 1, [({"a": 1}, 3), ({"kind": "List", "items": [{"a": 1}, {"a": 1}]}, 1)]),
+    ],
+)
+def test_a_long_list_comes_item_by_item(text: str, long: int, found: list[tuple[object, int]]) -> None:
+    with patch("policies.manifests.values._LONG", long):
+        assert [tuple(value) for value in values(text.encode(), "f.yaml")] == found
+
+
+@pytest.mark.parametrize(("size", "items"), [(1 << 20, 1), ((1 << 20) + 1, 2)])
+def test_a_list_is_long_from_a_mebibyte_on(size: int, items: int) -> None:
+    text = "kind: List\nitems:\n- a: 1\n- b: "
+    assert len(list(values(f"{text}{'c' * (size - len(text) - 1)}\n".encode(), "f.yaml"))) == items
+
+
+def test_a_fault_of_values_is_told_by_its_line() -> None:
+    with pytest.raises(Fault) as fault:
+        list(values(b"a: 1\n---\nb: 1\nc: [\n", "f.yaml"))
+    assert fault.value.start in (4, 5)
 
 
 def test_a_file_may_be_so_long_and_no_longer() -> None:
@@ -61,6 +105,10 @@ def test_a_file_may_be_so_long_and_no_longer() -> None:
     with patch("policies.manifests.reading.MAX_FILE", 6):
         assert not read("a: bc\n", "f.yaml", WANTED).diagnostics
         assert read("a: bcd\n", "f.yaml", WANTED).diagnostics
+    with patch("policies.manifests.reading.MAX_FILE", 2 << 20):
+        (found,) = read("a" * (3 << 20), "f.yaml", WANTED).diagnostics
+    assert found.message == "the file has 3 MiB: more than 2 MiB are not read"
+    assert tuple(found.location) == ("f.yaml", 1, 1, 81)
 
 
 @pytest.mark.parametrize(("text", "kind"), [("a: b\n", NO_KIND), ("apiVersion: v1\nkind: ConfigMap\n", "ConfigMap")])

@@ -43,9 +43,15 @@ def test_what_kubectl_refuses_is_refused(text: str) -> None:
         value(text)
 
 
-@pytest.mark.parametrize("space", ["\u00a0", "\u0085", "\u3000", " \u2003\t"])
+@pytest.mark.parametrize("space", ["\u00a0", "\u0085", "\u3000", " \u2003\t", "\u2000", "\u200a"])
 def test_a_separator_may_have_any_blank_behind_it(space: str) -> None:
     assert value(f"a: 1\n---{space}\nb: 2\n") == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize("sign", ["\u200b", "\u1fff", "a"])
+def test_what_is_no_blank_to_go_is_text_behind_a_separator(sign: str) -> None:
+    with pytest.raises(Fault, match="only a comment may follow"):
+        value(f"a: 1\n---{sign}\nb: 2\n")
 
 
 def test_bytes_of_json_that_are_no_text_are_replaced() -> None:
@@ -68,6 +74,14 @@ def test_a_text_that_holds_the_masks_has_others_and_one_with_all_of_them_is_refu
     assert value(f"a: [b:, {_PRIVATE[0]}]\n") == [{"a": ["b:", _PRIVATE[0]]}]
     with pytest.raises(Fault):
         value(f"a: [b:, '{''.join(_PRIVATE)}']\n")
+
+
+def test_two_characters_of_64_have_to_be_left_for_masks() -> None:
+    taken = "".join(map(chr, range(0xE001, 0xE03F)))
+    assert value(f"a: [b:, '{taken}']\n") == [{"a": ["b:", taken]}]
+    for last in "\ue000\ue03f":
+        with pytest.raises(Fault):
+            value(f"a: [b:, '{taken}{last}']\n")
 
 
 def test_many_of_them_cost_no_more_than_one() -> None:

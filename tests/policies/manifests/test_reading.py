@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.manifests import Reading, read
-from policies.manifests.documents import Document, Fault
+from policies.manifests.documents import Document, Fault, split
 from policies.manifests.json.text import JsonReader
 from policies.manifests.sniff import is_untyped, laxer_than_kubectl, only_grammar_matters, type_meta
 from policies.manifests.yaml.construct import Construction
@@ -232,18 +232,19 @@ def test_a_kind_that_goes_on_in_the_next_line_is_read(rest: str) -> None:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8))
 def test_looking_at_the_kind_first_changes_nothing(pieces: list[str]) -> None:
-    document = Document("".join(pieces).encode(), "f.yaml")
-    found = type_meta(document.data)
-    if found is None:
-        return
-    try:
-        value: Any = Construction(compose(document)[0]).value
-    except Fault:
-        if only_grammar_matters(document.data):
-            with pytest.raises(Fault):
-                check(document)
-        return
-    assert (value["apiVersion"], value["kind"]) == found
+    for document in split("".join(pieces).encode(), "f.yaml"):
+        assert isinstance(document, Document)
+        found = type_meta(document.data)
+        if found is None:
+            continue
+        try:
+            value: Any = Construction(compose(document)[0]).value
+        except Fault:
+            if only_grammar_matters(document.data):
+                with pytest.raises(Fault):
+                    check(document)
+            continue
+        assert (value["apiVersion"], value["kind"]) == found
 
 
 @given(st.lists(st.sampled_from([*PIECES, "a: b\n", "  c: 'd\n", "    {{ e }}\n", "f: [1]\n"]), max_size=8))

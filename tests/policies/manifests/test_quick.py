@@ -1,0 +1,178 @@
+"""The ways that are quick answer for ordinary documents, and leave others to the careful one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import pytest
+
+from policies.manifests import read
+from policies.manifests.documents import Document, Fault
+from policies.manifests.yaml.construct import Construction
+from policies.manifests.yaml.grammar import check_as_kubectl
+from policies.manifests.yaml.nodes import compose
+from policies.manifests.yaml.quick import UNUSUAL, quick_value
+from policies.manifests.yaml.seek import seek
+from policies.manifests.yaml.source import Tree, YamlSource, node_at
+
+if TYPE_CHECKING:
+    from policies.findings import Path
+
+
+def document(text: str) -> Document:
+    return Document(text.encode(), "f.yaml")
+
+
+ORDINARY: list[tuple[str, Any]] = [
+    ("a: b\nc: 1\n", {"a": "b", "c": 1}),
+    ("a: [b, [c], {d: e, f: []}]\ng: {}\n", {"a": ["b", ["c"], {"d": "e", "f": []}], "g": {}}),
+    ("- a\n- 'yes'\n- {b: c}\n- d\n", ["a", "yes", {"b": "c"}, "d"]),
+    ("nice: 1\n1.5: no one\n", {"nice": 1, "1.5": "no one"}),
+    ("text\n", "text"),
+    ("a:\n", {"a": None}),
+    (f"a: {'b' * 100_000}\n", {"a": "b" * 100_000}),
+    (f"a: {'1' * 63}\nb: {'1' * 64}\n", {"a": float("1" * 63), "b": float("1" * 64)}),
+    ("[" * 256 + "]" * 256 + "\n", None),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), ORDINARY)
+def test_an_ordinary_document_is_read_quickly(text: str, value: Any) -> None:
+    found = quick_value(document(text))
+    assert found is not UNUSUAL
+    assert found == Construction(compose(document(text))[0]).value
+    assert value is None or found == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# a\n",
+        "a: &b c\n",
+        "&a b: c\n",
+        "a: &b {c: d}\n",
+        "a: &b [c]\n",
+        "a: !b c\n",
+        "a: !!str 1\n",
+        "a: *b\n",
+        "a: 1\na: 2\n",
+        "<<: {a: b}\n",
+        "? [a]\n: b\n",
+        "? {a: b}\n: c\n",
+        "a: yes\n",
+        "yes: a\n",
+        "a: 010\n",
+        "~: a\n",
+        "a: .inf\n",
+        "a: [\n",
+        "a: b\n...\nc: d\n",
+        f"a: {'b' * 100_001}\n",
+        "[" * 257 + "]" * 257 + "\n",
+    ],
+)
+def test_what_needs_care_is_not(text: str) -> None:
+    assert quick_value(document(text)) is UNUSUAL
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "found"),
+    [
+        ("a: [b, {c: d}, e]\n", ("a", 0), "b"),
+        ("a: [b, {c: d}, e]\n", ("a", 1, "c"), "d"),
+        ("a: [b, {c: d}, e]\n", ("a", 2), "e"),
+        ("a: [b, {c: d}, e]\n", ("a", 3), None),
+        ("a: [b, {c: d}, e]\n", ("a", 4), None),
+        ("a: [b, {c: d}, e]\n", ("a", 1), None),
+        ("a: [b, {c: d}, e]\n", ("a", "b"), None),
+        ("a: [b, {c: d}, e]\n", (0,), None),
+        ("a: [b, {c: d}, e]\n", ("a", 0, "b"), None),
+        ("a: [b, {c: d}, e]\n", ("a", 0, 0), None),
+        ("a: {b: c}\nb: d\n", ("b",), "d"),
+        ("a: {b: c}\nb: d\n", ("c",), None),
+        ("a: {b: [[c], d]}\ne: f\n", ("e",), "f"),
+        ("a: {b: [[c], d]}\ne: f\n", ("a", "b", 1), "d"),
+        ("1e3: a\n'1e3': b\n", ("1000",), "a"),
+        ("1e3: a\n'1e3': b\n", ("1e3",), "b"),
+        ("a:\nb: c\n", ("a",), None),
+        ("a\n", (), "a"),
+    ],
+)
+def test_one_scalar_is_found_without_the_others(text: str, path: Path, found: str | None) -> None:
+    scalar = seek(document(text), path)
+    assert (scalar.text if scalar else None) == found
+    if scalar:
+        assert text[scalar.start : scalar.end] == found
+        assert scalar.plain
+
+
+def test_the_first_four_places_of_a_document_are_found_without_its_nodes() -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
+    (pod,) = read(text, "f.yaml", {"/Pod"}).subjects
+    with patch("policies.manifests.yaml.source.compose", wraps=compose) as composed:
+        lines = [pod.locate(("kind",)).line for _ in range(4)]
+        assert not composed.called
+        lines.append(pod.locate(("kind",)).line)
+        assert composed.called
+    assert lines == [2] * 5
+
+
+def test_a_scalar_in_quotes_is_told_from_one_without() -> None:
+    found = seek(document("a: 'b'\n"), ("a",))
+    assert found is not None
+    assert (found.text, found.plain, found.start, found.end) == ("b", False, 3, 6)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_there"), [((1,), True), ((2,), False), (("a",), False), ((1, "b"), True), ((1, 0), False)]
+)
+def test_a_path_leads_to_a_node_or_nowhere(path: Path, is_there: bool) -> None:
+    root, _ = compose(document("- a\n- {b: c}\n"))
+    assert root is not None
+    assert (node_at(root, path) is not None) is is_there
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "columns"),
+    [
+        ("[&x ]\n", (0,), (2, 4)),
+        ("[&x]\n", (0,), (2, 4)),
+        ("[&x b]\n", (0,), (5, 6)),
+        ("[!x b]\n", (0,), (5, 6)),
+        ("[! ]\n", (0,), (2, 3)),
+        ("{a: b}\n", ("a",), (5, 6)),
+        ("[\n", (), (1, 2)),
+    ],
+)
+def test_a_node_is_shown_without_anchor_and_tag(text: str, path: Path, columns: tuple[int, int]) -> None:
+    where = YamlSource(Tree(document(text))).locate(path)
+    assert (where.column, where.end_column) == columns
+
+
+@pytest.mark.parametrize(
+    "text", ["a:\n  b: c\nd: e?\nf: ['g?']\n", "a: ['b?', [c]]\nd: e?\n", "k: " + "[" * 256 + "'?'" + "]" * 256 + "\n"]
+)
+def test_what_kubectl_takes_is_no_fault(text: str) -> None:
+    check_as_kubectl(document(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "start"),
+    [
+        ("a: [b, c?]\n", "needs quotes", 8),
+        ("a: [[b], c?]\n", "needs quotes", 10),
+        ("k: " + "[" * 257 + "'?'" + "]" * 257 + "\n", "more than 256 levels", 259),
+    ],
+)
+def test_what_it_does_not_take_is_shown(text: str, says: str, start: int) -> None:
+    with pytest.raises(Fault, match=says) as fault:
+        check_as_kubectl(document(text))
+    assert (fault.value.start, fault.value.end) == (start, start + 1)
+
+
+def test_nodes_are_nested_so_deep_and_no_deeper() -> None:
+    compose(document("[" * 256 + "]" * 256))
+    with pytest.raises(Fault, match="more than 256 levels") as fault:
+        compose(document("a: " + "[" * 256 + "]" * 256))
+    assert (fault.value.start, fault.value.end) == (258, 259)
