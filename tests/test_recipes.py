@@ -25,10 +25,10 @@ BAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {priorityClass: gol
 REFUSED = 'unknown field "spec.priorityClass"'
 
 
-def _recipe(heading: str) -> str:
-    """The indented text behind the paragraph of docs/lint.md that begins so."""
+def _recipe(heading: str, page: str = "lint.md") -> str:
+    """The indented text behind the paragraph of a page of docs/ that begins so."""
     found = re.search(
-        rf"^{heading}:(?: .*)?\n\n((?:(?: {{4}}.*)?\n)+)", (ROOT / "docs/lint.md").read_text(), re.MULTILINE
+        rf"^{heading}:(?: .*)?\n\n((?:(?: {{4}}.*)?\n)+)", (ROOT / "docs" / page).read_text(), re.MULTILINE
     )
     assert found
     return "".join(line[4:] + "\n" for line in found[1].splitlines())
@@ -190,28 +190,53 @@ def test_the_workflow_names_inputs_that_the_action_has(action: dict[str, Any]) -
     assert upload["if"] == "always()", "findings end the step before"
 
 
-HOOK = "repos:\n- {{repo: {repository}, rev: {revision}, hooks: [{{id: {hook}}}]}}\n"
+GIT = "git -c user.name=a -c user.email=a@b -c init.defaultBranch=main -c core.hooksPath=.git/hooks"
+
+
+def _with_hook(recipe: str, checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]) -> dict[str, str]:
+    """A repository that has the recipe's hook, of the checkout: the environment in which to commit there."""
+    own = {"PRE_COMMIT_HOME": str(tree.parent / "home"), "PYTHONPATH": str(libraries)}
+    environment = outside | OFFLINE | own | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    for directory in (checkout, tree):
+        made = _run(f"{GIT} init -q && {GIT} add -f . && {GIT} commit -qm all", directory, environment)
+        assert made.returncode == 0, made.stderr
+    revision = _run("git rev-parse HEAD", checkout, environment).stdout.strip()
+    (repository,) = yaml.safe_load(recipe)
+    config = {"repos": [{**repository, "repo": str(checkout), "rev": revision}]}
+    (tree / ".pre-commit-config.yaml").write_text(yaml.safe_dump(config))
+    command = f"{sys.executable} -m pre_commit install && git add ."
+    assert _run(command, tree, environment).returncode == 0
+    return environment
 
 
 def test_pre_commit(checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]) -> None:
     """A commit in a repository that has the hook, which pre-commit itself installs; again without a network."""
-    git = "git -c user.name=a -c user.email=a@b -c init.defaultBranch=main -c core.hooksPath=.git/hooks"
-    own = {"PRE_COMMIT_HOME": str(tree.parent / "home"), "PYTHONPATH": str(libraries)}
-    environment = outside | OFFLINE | own | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    for directory in (checkout, tree):
-        made = _run(f"{git} init -q && {git} add -f . && {git} commit -qm all", directory, environment)
-        assert made.returncode == 0, made.stderr
-    revision = _run("git rev-parse HEAD", checkout, environment).stdout.strip()
-    ((entry,),) = (repository["hooks"] for repository in yaml.safe_load(_recipe("pre-commit")))
-    (tree / ".pre-commit-config.yaml").write_text(HOOK.format(repository=checkout, revision=revision, hook=entry["id"]))
-    command = f"{sys.executable} -m pre_commit install && git add ."
-    assert _run(command, tree, environment).returncode == 0
+    environment, git = _with_hook(_recipe("pre-commit"), checkout, libraries, tree, outside), GIT
     (tree / "bad.yaml").write_text(BAD)
     refused = _run(f"git add bad.yaml && {git} commit -m bad", tree, environment)
     assert refused.returncode == 1
     assert "./bad.yaml:4:8: error: " in refused.stderr + refused.stdout
     (tree / "bad.yaml").write_text(BAD.replace("priorityClass: gold", "nodeName: node"))
     taken = _run(f"git add bad.yaml && {git} commit -m good", tree, environment)
+    assert (taken.returncode, "Passed" in taken.stderr + taken.stdout) == (0, True), taken.stderr
+
+
+PROMISE = "- {{name: nobody waits, expect: {{nonePending: {{namespace: {namespace}}}}}, when: {{lost: {{zone: a}}}}}}\n"
+
+
+def test_promises_before_a_commit(checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]) -> None:
+    """The same of the hook for promises, with the arguments of its recipe."""
+    shutil.copy(ROOT / "docs/whatif/cluster.yaml", tree / "cluster.yaml")
+    (tree / "promises").mkdir()
+    (tree / "promises/shop.yaml").write_text(PROMISE.format(namespace="shop"))
+    recipe = _recipe("pre-commit", "test.md").replace("cluster.json.gz", "cluster.yaml")
+    environment = _with_hook(recipe, checkout, libraries, tree, outside)
+    (tree / "promises/reports.yaml").write_text(PROMISE.format(namespace="reports"))
+    refused = _run(f"git add promises && {GIT} commit -m broken", tree, environment)
+    assert refused.returncode == 1
+    assert "FAILED  nobody waits" in refused.stderr + refused.stdout
+    (tree / "promises/reports.yaml").write_text(PROMISE.format(namespace="rep"))
+    taken = _run(f"git add promises && {GIT} commit -m kept", tree, environment)
     assert (taken.returncode, "Passed" in taken.stderr + taken.stdout) == (0, True), taken.stderr
 
 
