@@ -62,12 +62,12 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     if not names:
         raise InvalidObject(f"the cluster has no {_KINDS[options.what]}: there is nothing to ask")
     part = shard.part_of(names) if shard else names
-    sweep = swept(options.what, cache, part, options.until)
+    sweep = swept(options.what, cache, part, options.until)._replace(notes=list(not_simulated(cache.snapshot())))
     if isinstance(cache, DigestedCache) and shard is not None:
         told = marked(as_dict(sweep), shard, len(names), cache.digest, asked_of(options.what, options, cache))
         options.output.write(json.dumps(told) + "\n")
         return OK  # whether anything has happened is asked of the whole
-    write_sweep(sweep, options.output, options.color, list(not_simulated(cache.snapshot())))
+    write_sweep(sweep, options.output, options.color)
     return status_of(sweep, options.fail_on)
 
 
@@ -140,7 +140,7 @@ def _of_classes(cache: DumpCache, names: Sequence[str], until: float) -> Iterato
     return mapped(names, deleted)
 
 
-def write_sweep(sweep: Sweep, output: Output, color: str, notes: Sequence[str] = ()) -> None:
+def write_sweep(sweep: Sweep, output: Output, color: str) -> None:
     """Raises SourceError."""
     from policies.render import sweep as rendering
     from policies.whatif.sweep import as_dict
@@ -152,10 +152,10 @@ def write_sweep(sweep: Sweep, output: Output, color: str, notes: Sequence[str] =
     elif output.form == "html":
         from policies.render.html import sweep as pages
 
-        output.write(pages.page(sweep, notes))
+        output.write(pages.page(sweep))
     else:
         colored = not output.file and wants_color(color, sys.stdout)
-        lines = [*rendering.render(sweep, painter(colored)), *(f"  note: {note}" for note in notes)]
+        lines = rendering.render(sweep, painter(colored))
         output.write("".join(clean(line, colored) + "\n" for line in lines))
 
 

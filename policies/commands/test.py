@@ -79,7 +79,8 @@ def _judged(
         raise SourceError(options.paths[0], "no expectations in it")
     cluster = _Cluster(options, release, digested=shard is not None)
     part = shard.part_of(given) if shard else given
-    cluster.world([])
+    if any(each.fit is None for _, each in part):
+        cluster.world([])  # once for all of them
     digest, asked = cluster.digest(), _asked(options, given, cluster.read()) if shard else {}
     found = mapped(part, lambda each: _result(options, *each, cluster))
     results = [from_dict(each) for each in progress(found, len(part), "expectations", sys.stderr)]

@@ -75,6 +75,7 @@ def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[
     if harmless:
         others = f"{harmless} others" if found else plural(harmless, "question")
         yield paint(f"  {others if harmless > 1 or not found else '1 other'}: {_NOTHING}", "good")
+    yield from (f"  note: {note}" for note in sweep.notes)
 
 
 def _table(
@@ -107,4 +108,5 @@ def markdown(sweep: Sweep) -> str:
     harmless = len(sweep.rows) - len(found)
     if harmless:
         lines += ["", f"Of {harmless}{' others' if found else ''}, {_NOTHING}."]
+    lines += ["", *(f"- {text_of(note)}" for note in sweep.notes)] if sweep.notes else []
     return "\n".join(lines) + "\n"

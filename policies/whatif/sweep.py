@@ -36,13 +36,14 @@ class Row(NamedTuple):
 
 class Sweep(NamedTuple):
     """The answers, the worst first. `kind`: of EVERY; `running` and `pending`: pods at time 0; `anyway`: what comes of
-    no event at all, where the cluster is not at rest."""
+    no event at all, where the cluster is not at rest; `notes`: what plays no part."""
 
     kind: str
     running: int
     pending: int
     rows: Sequence[Row]
     anyway: Row | None = None
+    notes: Sequence[str] = ()
 
 
 class Tally:
@@ -107,7 +108,8 @@ def as_dict(sweep: Sweep) -> dict[str, Any]:
         "before": {"running": sweep.running, "pending": sweep.pending},
         "rows": [_told(row) for row in sweep.rows],
     }
-    return told if sweep.anyway is None else told | {"withoutIt": _told(sweep.anyway)}
+    told |= {} if sweep.anyway is None else {"withoutIt": _told(sweep.anyway)}
+    return told | ({"notes": list(sweep.notes)} if sweep.notes else {})
 
 
 _FIELDS: Final = {
@@ -132,13 +134,16 @@ def from_dict(told: Mapping[str, Any]) -> Sweep:
         before, anyway = told["before"], told.get("withoutIt")
         if told["version"] != 1 or told["sweep"] not in EVERY:
             raise ValueError("not an answer of this version")
-        rows = [_row(each) for each in told["rows"]]
+        rows, notes = [_row(each) for each in told["rows"]], told.get("notes", [])
+        if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+            raise ValueError("notes are a list of texts")
         return Sweep(
             told["sweep"],
             _whole(before["running"]),
             _whole(before["pending"]),
             rows,
             None if anyway is None else _row(anyway),
+            notes,
         )
     except (KeyError, TypeError, AttributeError) as fault:
         raise ValueError(f"not the answer of a sweep: {type(fault).__name__} {fault}") from None

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from policies.whatif.sweep import Sweep
 
 
-def page(sweep: Sweep, notes: Iterable[str] = ()) -> str:
-    """The whole file; `notes`: what plays no part."""
+def page(sweep: Sweep) -> str:
+    """The whole file."""
     title = f"What if {EVERY[sweep.kind]}"
     lead = ". ".join(part for part in (f"Before: {before(sweep)}", without(sweep)) if part)
     header = element(
@@ -30,7 +30,7 @@ def page(sweep: Sweep, notes: Iterable[str] = ()) -> str:
     rows = table(title, heads_of(sweep), (cells_of(sweep, row) for row in sweep.rows), len(sweep.rows))
     shown = element("section", element("h2", "The worst first", id="rows"), rows, aria_labelledby="rows")
     parts = [header, shown]
-    items = [element("li", told(note)) for note in notes]
+    items = [element("li", told(note)) for note in sweep.notes]
     if items:
         also = element("h2", "Also", id="also")
         parts.append(element("section", also, element("ul", *items, class_="plain"), aria_labelledby="also"))
