@@ -100,6 +100,22 @@ def test_a_browser_draws_it_by_its_own_policy(tmp_path: Path, capsys: pytest.Cap
     assert 'aria-label="b-1: 88 % of cpu requested, pods that will be pushed out"' in shown
 
 
+def test_the_table_of_a_sweep_is_sorted_by_its_heads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first click on a column sorts upwards: by numbers as numbers."""
+    text = page(capsys, "every-node", "--cluster", "webhook/sample/cluster.yaml")
+    path = tmp_path / "page.html"
+    path.write_text(text)
+    heads = re.findall('<button type="button">([^<]*)</button>', dumped(path, "--virtual-time-budget=2000"))
+    assert heads == ["question", "fewer", "pending", "pushed out", "budgets broken", "seconds to settle", "settled"]
+    click = "<script>document.querySelectorAll('thead button')[1].click();</script>"
+    path.write_text(
+        re.sub("script-src '[^']*'", "script-src 'unsafe-inline'", text).replace("</body>", f"{click}</body>")
+    )
+    assert re.findall('<th scope="row">([^<]*)</th>', text)[0] == "node node-b"
+    clicked = dumped(path, "--virtual-time-budget=2000")
+    assert re.findall('<th scope="row">([^<]*)</th>', clicked)[-1] == "node node-b"
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_has_nothing_against_it_at_three_widths_in_light_and_dark(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from xml.etree.ElementTree import Element
 
-    from policies.whatif.sweep import Sweep
+    from policies.whatif.sweep import Row, Sweep
 
 
 def page(sweep: Sweep) -> str:
@@ -27,7 +27,7 @@ def page(sweep: Sweep) -> str:
         element("p", f"{lead}.", class_="lead"),
         element("dl", *_tiles(sweep), class_="tiles"),
     )
-    rows = table(title, heads_of(sweep), (cells_of(sweep, row) for row in sweep.rows), len(sweep.rows))
+    rows = table(title, _heads(sweep), (_cells(sweep, row) for row in sweep.rows), len(sweep.rows))
     shown = element("section", element("h2", "The worst first", id="rows"), rows, aria_labelledby="rows")
     parts = [header, shown]
     items = [element("li", told(note)) for note in sweep.notes]
@@ -35,6 +35,15 @@ def page(sweep: Sweep) -> str:
         also = element("h2", "Also", id="also")
         parts.append(element("section", also, element("ul", *items, class_="plain"), aria_labelledby="also"))
     return document(title, [element("main", *parts)], ("tables.js",))
+
+
+def _heads(sweep: Sweep) -> list[str]:
+    """Seconds are a number, by which a table can be sorted."""
+    return [*heads_of(sweep)[:-1], "seconds to settle", "settled"]
+
+
+def _cells(sweep: Sweep, row: Row) -> list[str | int]:
+    return [*cells_of(sweep, row)[:-1], int(row.settled_at), "yes" if row.settled else "no"]
 
 
 def _tiles(sweep: Sweep) -> Iterable[Element]:
