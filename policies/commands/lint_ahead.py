@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.forks import cores, forked
-from policies.manifests import Reading, read
+from policies.manifests import BROKEN, Reading, read
 from policies.sources import SourceError, read_file
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def read_ahead(files: Sequence[File], wanted: Collection[str], namespace: str) -
     for index in _taken(tickets):
         file = large[index]
         with suppress(SourceError):  # it is told when its turn comes
-            found[file.path] = read(read_file(file), file.name, wanted, namespace=namespace)
+            reading = read(read_file(file), file.name, wanted, namespace=namespace)
+            if not any(diagnostic.rule in BROKEN for diagnostic in reading.diagnostics):
+                found[file.path] = reading  # what is broken is read in its turn: its text says whether it counts
     os.close(tickets)
     for process, pipe in told:
         found |= {large[index].path: reading for index, reading in _readings(pipe)}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -44,6 +45,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("tree")
     write_tree(directory, 60)
     (directory / "broken.yaml").write_text("apiVersion: v1\nkind: ConfigMap\ndata: {a: [}\n")
+    (directory / "prose.yaml").write_text("a: [\n")
+    (directory / "data.json").write_text('{"a" 1}')
+    (directory / "template.yaml").write_text("apiVersion: v1\nkind: Service\n{{ if a }}\n{{ end }}\n")
     (directory / "gone.yaml").symlink_to(directory / "nowhere.yaml")
     (directory / "note.yaml").write_text("apiVersion: v1\nkind: ConfigMap\n# forewarn: ignore[no-such-rule] because\n")
     return directory
@@ -66,6 +70,15 @@ lint_ahead._taken = lambda tickets: taken(tickets) if os.getpid() != here else i
     alone, helped = _lint(1, tree), _lint(2, tree, leave)
     assert helped[:2] == alone[:2]
     assert (alone[2], helped[2] > 20) == (0, True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="helpers are forked on Linux alone")
+def test_what_is_no_manifest_is_left_out_whoever_reads_it(tree: Path) -> None:
+    """Of all files that are read ahead none is left to helpers: what is said must not depend on who was first."""
+    alone, ahead = _lint(1, tree), _lint(2, tree, "lint_ahead.forked = lambda _: None")
+    assert ahead == alone
+    left_out = json.loads(alone[1])["summary"]["leftOut"]
+    assert left_out == {"unreadable file without a kind": 2, "template of other kinds": 1}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="helpers are forked on Linux alone")
