@@ -151,14 +151,14 @@ class _FileReader:
                 if not may_be_yaml or not self._yaml_instead(text, position):
                     self.fault(document, fault)
                 return
-            self._value(value, spans, position, values.repeats)
+            self._value(value, spans, position, values)
             position, count = values.skip(end), count + 1
 
-    def _value(self, value: object, spans: Spans, start: int, repeats: bool) -> None:
+    def _value(self, value: object, spans: Spans, start: int, values: JsonReader) -> None:
         finder = self._finder
         before = len(finder.subjects)
         self._diagnostics += finder.take(value, lambda prefix: JsonSource(spans, start, prefix))
-        if repeats and len(finder.subjects) > before:
+        if len(finder.subjects) > before and values.repeats(start):
             self._diagnostics += diagnostics.of_json(spans, start, finder.subjects[before:])
 
     def _yaml_instead(self, text: str, position: int) -> bool:

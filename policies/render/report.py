@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections import Counter
@@ -48,6 +47,8 @@ def said(finding: Finding) -> str:
 
 def fingerprints(findings: Sequence[Finding]) -> list[str]:
     """One a finding, all different, and the same in the next run: of equal ones the second has a 2."""
+    import hashlib
+
     seen: Counter[tuple[str, ...]] = Counter()
     found = []
     for finding in findings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 from policies.manifests.documents import Fault
@@ -41,18 +42,14 @@ class NotJson(Fault):
     """This is no JSON: kubectl may still read it as YAML."""
 
 
+_DECODE: Final = json.JSONDecoder(parse_float=_number, parse_int=_integer, parse_constant=_no_constant).raw_decode
+
+
 class JsonReader:
-    """Decodes the values of one text, and notes whether any object gives a key twice."""
+    """Decodes the values of one text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.repeats = False
-        self._decode = json.JSONDecoder(
-            object_pairs_hook=self._object,
-            parse_float=_number,
-            parse_int=_integer,
-            parse_constant=_no_constant,
-        ).raw_decode
 
     def skip(self, position: int) -> int:
         """The first character at or behind `position` that is no space."""
@@ -61,9 +58,8 @@ class JsonReader:
 
     def value(self, start: int) -> tuple[Any, int]:
         """The value that begins at a character, and where it ends. Raises NotJson, or Fault where it is refused."""
-        self.repeats = False
         try:
-            value, end = self._decode(self.text, start)
+            value, end = _DECODE(self.text, start)
             if _SURROGATE.search(self.text, start, end):
                 value = _well_formed(value)
         except json.JSONDecodeError as error:
@@ -75,11 +71,19 @@ class JsonReader:
             raise Fault(f"invalid JSON: {error}", start, start + 1) from None
         return value, end
 
-    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(pairs)
-        if len(result) != len(pairs):
-            self.repeats = True
-        return result
+    def repeats(self, start: int) -> bool:
+        """Whether any object of the value that begins there gives a key twice. It takes as long again."""
+        found = False
+
+        def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            nonlocal found
+            result = dict(pairs)
+            found = found or len(result) != len(pairs)
+            return result
+
+        with suppress(RecursionError):  # as deep as can be read, and what notes is one call deeper
+            json.JSONDecoder(object_pairs_hook=note, parse_float=len, parse_int=len).raw_decode(self.text, start)
+        return found
 
 
 def _well_formed(value: Any) -> Any:
