@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,8 @@ from policies.disclosure import Disclose
 from policies.options import Promise
 from policies.rules.pod import breaks_promise
 from policies.selectors import PodPattern
+from tests.builders import make_pod
+from tests.policies.commands.test_whatif_command import random_cluster
 from tests.webhook.admission.test_impact_annotation import NODE, _with_cpu
 from tests.webhook.builders import cluster, decided, deployment, pod, review
 from webhook.admission.decision import Decision, Hook
@@ -155,6 +158,38 @@ def test_a_pod_that_was_not_predicted_is_denied_to_nobody() -> None:
         "0 of 1 new pod predicted in the time there was: 2 promises not judged"
         in decision.response.audit["breaks-promise"]
     )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_linter_and_forewarn_test_agree_on_what_a_pod_itself_pushes_out(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One predicts, the other simulates; by a pod of no workload there is no cascade to tell apart."""
+    random = Random(seed)
+    objects = list(random_cluster(seed))
+    asking = (
+        make_pod("new").priority(random.choice((5, 50, 500, 5000))).request(cpu=f"{random.randint(1, 8) * 500}m").obj
+    )
+    name = random.choice([obj["metadata"]["name"] for obj in objects if obj["kind"] == "ReplicaSet"])
+    spared = random.choice(
+        [{"workload": f"default/{name}"}, {"class": ""}, {"namespace": "default"}, {"namespace": "x"}]
+    )
+    expect = {"nonePushedOut": spared, "by": {"workload": "default/new"}}
+    files = {
+        "cluster": {"apiVersion": "v1", "kind": "List", "items": objects},
+        "pod": asking,
+        "config": {"promises": [{"name": "it", "expect": expect}]},
+        "expectations": [{"name": "it", "when": {"apply": "pod.json"}, "expect": expect}],
+    }
+    for file, value in files.items():
+        (tmp_path / f"{file}.json").write_text(json.dumps(value))
+    cluster_file = ("--cluster", str(tmp_path / "cluster.json"))
+    simulated = main(["test", str(tmp_path / "expectations.json"), *cluster_file])
+    assert simulated in (0, 1)
+    capsys.readouterr()
+    main(["lint", str(tmp_path / "pod.json"), *cluster_file, "-c", str(tmp_path / "config.json"), "-o", "json"])
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [f["rule"] for f in found if f["rule"] == "breaks-promise"] == ["breaks-promise"] * simulated
 
 
 def test_without_cluster_state_nothing_is_judged() -> None:
