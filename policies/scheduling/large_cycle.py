@@ -84,6 +84,14 @@ class Cycle:
             return Found(order[places], len(order))
         return Found(order[places[:most]], int(places[most]))
 
+    def waits(self) -> bool:
+        """Whether victims of an earlier preemption are leaving."""
+        return self.node_fit.waits()
+
+    def best_nodes(self) -> list[str]:
+        """The nodes that may be nominated, by name; none where preemption does not help."""
+        return self.node_fit.answer().best_nodes
+
     def candidate_on(self, name: str) -> Candidate:
         """Who would have to go on a node that may be nominated."""
         return next(self.node_fit.candidates(np.array([self.snapshot.rows[name]])))
@@ -92,12 +100,15 @@ class Cycle:
         """(who rejects it, reasons and of how many nodes). Raises NotValid: there are constraints beside resources."""
         if any(demand.constraint is not None for demand in self.node_fit.demands):
             raise NotValid
-        plugins, reasons, left = self._static()
+        plugins, reasons, left = self.static_rejections()
         lacking = {reason: count for reason, count in self._lacking(left) if count}
         return frozenset(plugins | ({NodeResourcesFit.name} if lacking else set())), reasons + Counter(lacking)
 
-    def _static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
-        """(who rejects nodes whatever runs there, reasons, the nodes that are left); worked out once for a spec."""
+    def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
+        """(who rejects nodes whatever runs there, reasons, the nodes that are left); worked out once for a spec.
+
+        Not to be changed. Raises NotValid.
+        """
         spec, table = self.pod.spec, self.snapshot.objects.nodes
         kept = self.matrix.static_rejections
         known = kept.get(id(spec))
@@ -127,8 +138,7 @@ class Cycle:
     def _lacking(self, left: NDArray[np.bool_]) -> Iterator[tuple[str, int]]:
         known = self.snapshot.columns.resources
         for demand in self.node_fit.demands:
-            reason = "Too many pods" if demand.resource == "pods" else f"Insufficient {demand.resource}"
-            yield reason, int(np.count_nonzero(left & (demand.present > demand.limit)))
+            yield reason_of(demand.resource), int(np.count_nonzero(left & (demand.present > demand.limit)))
         for resource, amount in self.pod.spec.request.scalars.items():
             if amount and resource not in known:
                 yield f"Insufficient {resource}", int(np.count_nonzero(left))
@@ -214,6 +224,11 @@ class Cycle:
         if not most:
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
         return MAX_NODE_SCORE * (most + least - scores) // most
+
+
+def reason_of(resource: str) -> str:
+    """What a node says that has too little of a resource. Source: upstream `fitsRequest`."""
+    return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
 
 
 def _is_to_be_avoided(node: Node) -> bool:

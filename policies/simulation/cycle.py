@@ -15,6 +15,7 @@ from policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from policies.scheduling.framework import Status, unresolvable
 from policies.scheduling.large_cycle import Cycle, Found
 from policies.scheduling.preemption import NEVER, TERMINATING
+from policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized.problem import NotValid
 from policies.simulation.node_tree import NodeTree, top_of_heap, top_place
@@ -68,6 +69,7 @@ class SchedulingAlgorithm:
         self._known: tuple[Snapshot | None, dict[Any, Rejected]] = None, {}
         """What was found of pods that are alike, as long as nothing changes: no place for them, and no help."""
         self._order: tuple[Sequence[str], NDArray[np.intp]] | None = None
+        self._recurring = RecurringCycles()
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         """What a cycle comes to."""
@@ -103,6 +105,12 @@ class SchedulingAlgorithm:
         """All nodes at once, where there are many; None where the plugins must be asked one by one."""
         with snapshot.derived.taken():
             try:
+                again = self._recurring.cycle(snapshot, pod)
+                if again is not None:
+                    if again.fits_on(pod.nominated_node_name):
+                        return Fits(pod.nominated_node_name)
+                    if not again.fits:
+                        return self._nowhere(again)
                 cycle = Cycle(snapshot, pod)
                 if cycle.fits_on(pod.nominated_node_name):
                     return Fits(pod.nominated_node_name)
@@ -133,20 +141,20 @@ class SchedulingAlgorithm:
             return Fits(self._tie([infos[row].name for row in rows[best].tolist()]))
         return Fits(infos[rows[top_place(best.tolist())]].name)
 
-    def _nowhere(self, cycle: Cycle) -> Rejected:
+    def _nowhere(self, cycle: Cycle | RecurringCycle) -> Rejected:
         snapshot, pod = cycle.snapshot, cycle.pod
         plugins, reasons = cycle.rejection()
         message = fit_error(len(snapshot.node_infos), reasons)
         if pod.preemption_policy == PREEMPT_NEVER:
             return Rejected(f"{message} {NO_CLAIMS}, preemption: {NEVER}", plugins)
-        if cycle.node_fit.waits():
+        if cycle.waits():
             return Rejected(f"{message} {NO_CLAIMS}, preemption: {TERMINATING}", plugins)
-        answer = cycle.node_fit.answer()
-        if answer.candidate is None:
+        best = cycle.best_nodes()
+        if not best:
             why = f"0/{len(snapshot.node_infos)} nodes are available: no node is helped by it."
             return Rejected(f"{message} {NO_CLAIMS}, preemption: {why}", plugins, nominated="")
-        node = self._choose(answer.best_nodes)
-        candidate = answer.candidate if node == answer.candidate.node_name else cycle.candidate_on(node)
+        node = self._choose(best)
+        candidate = cycle.candidate_on(node)
         return Rejected(message, plugins, node, candidate, broken=broken_budgets(snapshot, candidate))
 
     def _go_on(self, prediction: Prediction) -> None:

@@ -34,7 +34,7 @@ def anti_affinity(
     if pod.spec.pod_affinity.errors or pod.spec.pod_affinity.required_affinity:
         raise NotValid
     own = tuple(merge(t, snapshot) for t in pod.spec.pod_affinity.required_anti_affinity)
-    known = _kinds_with_anti_affinity(matrix)
+    known = kinds_with_anti_affinity(matrix)
     if not own and not known:
         return
     about = pod.namespace, id(pod.labels), id(pod.spec), id(snapshot.objects.namespaces)
@@ -67,7 +67,7 @@ def anti_affinity(
         yield from found
 
 
-def _kinds_with_anti_affinity(matrix: PodMatrix) -> list[int]:
+def kinds_with_anti_affinity(matrix: PodMatrix) -> list[int]:
     """The kinds of pods that have required anti-affinity."""
     members = matrix.kinds.members
     for number in range(matrix.anti_affinity_known, len(members)):

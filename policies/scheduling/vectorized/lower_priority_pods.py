@@ -52,6 +52,11 @@ class Amounts(NamedTuple):
         """[rank, node] of the first ranks on these nodes; `by_rank` itself for all nodes in their order."""
         return self.by_rank if len(nodes) == len(self.total) else self.by_rank[:ranks, nodes]
 
+    def on_one(self, node: int, ranks: int) -> list[int]:
+        """[rank] of the first ranks on one node."""
+        found: list[int] = self.by_rank[:ranks, node].tolist()
+        return found
+
 
 class AmountsOfFew(NamedTuple):
     """The same where only pods of some nodes count: a table of all would be pages that the kernel clears first, which
@@ -66,6 +71,11 @@ class AmountsOfFew(NamedTuple):
     def on(self, nodes: NDArray[np.intp], ranks: int) -> NDArray[np.int64]:
         """[rank, node] of the first ranks on these nodes."""
         return self.per_kind[self.kind[:ranks, nodes]] * self.counts[nodes]
+
+    def on_one(self, node: int, ranks: int) -> list[int]:
+        """[rank] of the first ranks on one node."""
+        found: list[int] = (self.per_kind[self.kind[:ranks, node]] * self.counts[node]).tolist()
+        return found
 
 
 class Bounds(NamedTuple):
@@ -83,6 +93,8 @@ class LowerPriorityPods:
         nodes = len(matrix.serials)
         self.priority = priority
         self.serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
+        self.version: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        """Another one each time that a node's pods are put in order."""
         self.stale: NDArray[np.bool_] = np.zeros(nodes, np.bool_)
         """Nodes whose pods are in no order, or in one that budgets are known to have changed since: only what depends
         on none holds, `count` and the totals of amounts. Who is asked about is ordered first (`settle`); mostly these
@@ -149,6 +161,7 @@ class LowerPriorityPods:
     def settle(self, nodes: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> None:
         """Order those of these nodes that are stale. Raises CutShort: the nodes up to there are done."""
         stale = self.stale_of(nodes, matrix)
+        self.version[stale] += 1
         if len(stale) > _TOGETHER:
             for start in range(0, len(stale), BLOCK):
                 some = stale[start : start + BLOCK]

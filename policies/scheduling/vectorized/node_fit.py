@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from policies.objects.pod import Pod
     from policies.scheduling.framework import Framework
+    from policies.scheduling.snapshot import Snapshot
 
 
 class VectorizedAnswer(NamedTuple):
@@ -81,13 +82,13 @@ class NodeFit(NodeFitProblem):
         if not self._may_preempt:
             return VectorizedAnswer([], [], None)
         lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
-        rows, nodes = self._clearable(lower, np.flatnonzero(self.open & (lower.count > 0)))
+        rows, nodes = self.clearable()
         if not len(nodes):
             return VectorizedAnswer([], [], None)
         found = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
         names = [infos[row].name for row in found.nodes.tolist()]
-        victims = self._victims(lower, int(found.nodes[0]), np.flatnonzero(found.victims[:, 0]))
-        return VectorizedAnswer([], names, Candidate(names[0], victims, found.violations))
+        ranks = np.flatnonzero(found.victims[:, 0])
+        return VectorizedAnswer([], names, candidate_of(lower, int(found.nodes[0]), ranks, self.snapshot))
 
     def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
         """Who would have to go on each of these nodes, which are open but full; nothing where that does not help."""
@@ -98,12 +99,10 @@ class NodeFit(NodeFitProblem):
         if not len(nodes):
             return
         goes = victims_on(rows, nodes, lower)
-        violations = (goes & lower.violates[: len(goes), nodes]).sum(axis=0)
         work = meter()
         for column, place in enumerate(nodes.tolist()):
             work.charge(10)
-            victims = self._victims(lower, place, np.flatnonzero(goes[:, column]))
-            yield Candidate(self.snapshot.node_infos[place].name, victims, int(violations[column]))
+            yield candidate_of(lower, place, np.flatnonzero(goes[:, column]), self.snapshot)
 
     @property
     def _may_preempt(self) -> bool:
@@ -116,6 +115,11 @@ class NodeFit(NodeFitProblem):
             return False
         lower = potential_victims(self.pod, self.snapshot.node_infos[row])
         return any(other.terminating and other.preempted for other in lower)
+
+    def clearable(self) -> tuple[list[Occupancy], NDArray[np.intp]]:
+        """What takes up room, and the nodes (rows of the columns) that have enough of it without lower pods."""
+        lower = lower_priority_pods_of(self.matrix, self.snapshot, self.pod.effective_priority)
+        return self._clearable(lower, np.flatnonzero(self.open & (lower.count > 0)))
 
     def _clearable(self, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> tuple[list[Occupancy], NDArray[np.intp]]:
         """What takes up room, and those of these nodes that have enough of it once all pods of lower priority are gone.
@@ -148,8 +152,14 @@ class NodeFit(NodeFitProblem):
             rows.append(Occupancy(amounts, demand.present, demand.limit, bounds))
         return rows
 
-    def _victims(self, lower: LowerPriorityPods, row: int, ranks: NDArray[np.intp]) -> tuple[Pod, ...]:
-        """Source: upstream orders victims anew where pods of both groups could have had to go."""
-        victims = lower.pods(row, ranks, self.snapshot.node_infos[row])
-        both = 0 < lower.violating[row] < lower.count[row]
-        return tuple(by_importance(victims, self.snapshot.semantics) if both else victims)
+
+def candidate_of(lower: LowerPriorityPods, row: int, ranks: NDArray[np.intp], snapshot: Snapshot) -> Candidate:
+    """A node (a row of the columns) with the pods of these ranks as its victims.
+
+    Source: upstream orders victims anew where pods of both groups could have had to go.
+    """
+    info = snapshot.node_infos[row]
+    victims = lower.pods(row, ranks, info)
+    violations = int(np.count_nonzero(ranks < lower.violating[row]))
+    both = 0 < lower.violating[row] < lower.count[row]
+    return Candidate(info.name, tuple(by_importance(victims, snapshot.semantics) if both else victims), violations)

@@ -57,7 +57,7 @@ class PodMatrix:
         """Which kinds a disruption budget matches, by namespace and selector; the second keeps the latter alive."""
         self.matching_budgets = MatchingBudgets(self.kinds)
         self.nominations: dict[int, Any] = {}
-        """The nominated pods that were asked for last, as columns (problem.py), by how many parts their table has: that
+        """The nominated pods that were asked for last (nominations.py), by how many parts their table has: that
         of the cluster has many, one after a preemption that is only thought of has one."""
         self.static_rejections: dict[int, tuple[object, object, Any]] = {}
         """id of a spec -> (the spec, the table of nodes, what the plugins that look at nodes alone reject)."""

@@ -9,17 +9,16 @@ domains stand still.
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.cow_table import FrozenTable
-from policies.metering import VECTOR, charge
+from policies.metering import VECTOR
 from policies.scheduling.vectorized.nodes import StaticFilter
+from policies.scheduling.vectorized.nominations import nominations_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable
 
     from numpy.typing import NDArray
 
@@ -89,7 +88,7 @@ class NodeFitProblem:
         if pod.nominated_node_name and any(p.static_filter(pod) for p in framework.late_static_plugins):
             # Whether its node may ever do is asked after whether it does now.
             raise NotValid("the pod is nominated, and the profile asks other plugins first")
-        self._nominated = _nominated(snapshot, pod, matrix)
+        self._nominations = nominations_of(snapshot, matrix)
         self.demands: list[CapacityConstraint] = []
         self.static = self.possible = self._static()
         """Where all plugins pass that look at the node alone."""
@@ -128,15 +127,26 @@ class NodeFitProblem:
             self.possible = self.possible & constraint.possible
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
-        """[node]: what is requested of a resource, with what nominated pods will."""
-        if len(self._nominated[0]):
-            return present + self._of_nominated(self.matrix.kinds.amounts(resource))
-        return present
+        """[node]: what is requested of a resource, with what nominated pods will. Source: `addGENominatedPods`."""
+        if not self._nominations:
+            return present
+        added = self._nominations.amounts(resource, self.pod.effective_priority)
+        if added.max(initial=0) >= MOST:
+            raise NotValid
+        total = present + added
+        own = self._nominations.of(self.pod)
+        if own is not None and own.priority >= self.pod.effective_priority:
+            total[own.row] -= self.matrix.kinds.amounts(resource)[own.kind]
+        return total
 
     def _of_nominated(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
         total = np.zeros(len(self.possible), np.int64)
-        rows, kinds = self._nominated
-        np.add.at(total, rows, per_kind[kinds])
+        if self._nominations:
+            rows, kinds = self._nominations.columns(self.pod.effective_priority)
+            np.add.at(total, rows, per_kind[kinds])
+            own = self._nominations.of(self.pod)
+            if own is not None and own.priority >= self.pod.effective_priority:
+                total[own.row] -= per_kind[own.kind]
         if total.max(initial=0) >= MOST:
             raise NotValid
         return total
@@ -145,99 +155,3 @@ class NodeFitProblem:
     def open(self) -> NDArray[np.bool_]:
         """[node]: whether there is room for the pod, or would be if nobody else were there."""
         return self.possible & self.resolvable
-
-
-class Nominated(NamedTuple):
-    """The nominated pods of one part of a table: `columns` with node, kind and priority of each, and its place in them
-    by identity.
-
-    `by_node`: the same of each of its nodes, beside the pods that it was made of.
-    """
-
-    columns: NDArray[np.int64]
-    places: Mapping[str, int]
-    by_node: Mapping[str, tuple[tuple[Pod, ...], Nominated]]
-
-
-_NOBODY: Final = Nominated(np.zeros((3, 0), np.int64), {}, {})
-
-
-class Nominations(NamedTuple):
-    """The nominated pods of one table of them, and its parts, of which most stay as they are from table to table.
-    `filled`: the parts with pods."""
-
-    table: object
-    nodes: object
-    shards: tuple[Mapping[str, tuple[Pod, ...]], ...]
-    parts: list[Nominated]
-    filled: list[Nominated]
-    columns: NDArray[np.int64]
-
-    def place(self, identity: str) -> int | None:
-        """Where a pod is in the columns; None where it is not nominated."""
-        before = 0
-        for part in self.filled:
-            if identity in part.places:
-                return before + part.places[identity]
-            before += part.columns.shape[1]
-        return None
-
-
-def _nominated(snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> tuple[Sequence[int], NDArray[np.intp]]:
-    """(node, kind) of the pods that are nominated and count. Source: upstream `addGENominatedPods`."""
-    table = snapshot.objects.nominated
-    shards = table.shards if isinstance(table, FrozenTable) else (table,)
-    known: Nominations | None = matrix.nominations.get(len(shards))
-    if known is None or known.table is not table or known.nodes is not snapshot.rows:
-        known = matrix.nominations[len(shards)] = _nominations(snapshot, matrix, shards, known)
-    rows, kinds, priorities = known.columns
-    count = priorities >= pod.effective_priority
-    own = known.place(pod.identity)
-    if own is not None:
-        count[own] = False
-    return rows[count], kinds[count]
-
-
-def _nominations(
-    snapshot: Snapshot,
-    matrix: PodMatrix,
-    shards: tuple[Mapping[str, tuple[Pod, ...]], ...],
-    known: Nominations | None,
-) -> Nominations:
-    """The nominated pods as columns; of parts that are as they were, what is known of them. `known` has as many."""
-    nodes = snapshot.rows
-    same = known is not None and known.nodes is nodes
-    parts: list[Nominated] = []
-    for number, shard in enumerate(shards):
-        before = known.parts[number] if known is not None and same else _NOBODY
-        unchanged = known is not None and same and known.shards[number] is shard
-        parts.append(before if unchanged else _part(snapshot, matrix, shard, before))
-    filled = [part for part in parts if part.places]
-    columns = np.concatenate([part.columns for part in filled or [_NOBODY]], axis=1)
-    return Nominations(snapshot.objects.nominated, nodes, shards, parts, filled, columns)
-
-
-def _part(snapshot: Snapshot, matrix: PodMatrix, shard: Mapping[str, tuple[Pod, ...]], known: Nominated) -> Nominated:
-    """`known`: what was made of this part before; of nodes whose pods are the very same, it holds."""
-    if not shard:
-        return _NOBODY
-    by_node: dict[str, tuple[tuple[Pod, ...], Nominated]] = {}
-    for name, pods in shard.items():
-        if name in snapshot.rows:
-            there = known.by_node.get(name)
-            by_node[name] = (
-                there if there is not None and there[0] is pods else (pods, _of_node(snapshot, name, matrix))
-            )
-    found = [of_node for _, of_node in by_node.values()]
-    columns = np.concatenate([part.columns for part in found] or [_NOBODY.columns], axis=1)
-    identities = chain.from_iterable(part.places for part in found)
-    return Nominated(columns, {identity: place for place, identity in enumerate(identities)}, by_node)
-
-
-def _of_node(snapshot: Snapshot, name: str, matrix: PodMatrix) -> Nominated:
-    pods = snapshot.nominated_pods(name)
-    charge(len(pods))
-    kinds = [matrix.kinds.number(pod) for pod in pods]
-    priorities = [pod.effective_priority for pod in pods]
-    columns = np.array(([snapshot.rows[name]] * len(pods), kinds, priorities), np.int64)
-    return Nominated(columns, {pod.identity: place for place, pod in enumerate(pods)}, {})

@@ -32,6 +32,10 @@ class Occupancy(NamedTuple):
         """[node]: what is taken with every pod of lower priority gone."""
         return self.present - self.amounts.total
 
+    def base_at(self, node: int) -> int:
+        """The same of one node (a row of the columns)."""
+        return int(self.present[node] - self.amounts.total[node])
+
 
 class Found(NamedTuple):
     """The nodes that cost least, in order; which ranks have to go from each; how many of them break a budget, the
@@ -210,3 +214,17 @@ def _best(
     best = oldest == oldest.max()
     left, goes = left[best], goes[:, best]
     return Found(nodes[left], goes, int(violations[left[0]]), int(highest[0]), int(total[0]))
+
+
+def costs_of(
+    nodes: NDArray[np.intp], victims: NDArray[np.bool_], lower: LowerPriorityPods, priorities: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """[criterion, node], each smaller is better: budgets broken, the highest priority, the sum of priorities, how many
+    victims, how long the oldest of the most important ones has run. Source: upstream `pickOneNodeForPreemption`."""
+    ranks = len(victims)
+    kind, violates = lower.kind[:ranks, nodes], lower.violates[:ranks, nodes]
+    priority = np.where(victims, priorities[kind], LOWEST)
+    highest = priority.max(axis=0)
+    total = np.where(victims, priority + 2**31, 0).sum(axis=0)
+    oldest = np.where(victims & (priority == highest), lower.start[:ranks, nodes], _HIGHEST + 1).min(axis=0)
+    return np.array(((victims & violates).sum(axis=0), highest, total, victims.sum(axis=0), -oldest), np.int64)

@@ -1,0 +1,268 @@
+"""Cycles of pods that find no place, again and again: what pods that are alike have in common is worked out once.
+
+A scheduler under pressure mostly tries pods that it has tried before, on a cluster that has changed on a few nodes. So
+what a pod's spec says of the nodes is kept, what a request lacks is shared by all that ask for as much, and what
+preemption costs is looked up but where something has changed. It comes to the same as `Cycle` (tests hold them to each
+other). Source: kubernetes `pkg/scheduler/schedule_one.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.scheduling.large_cycle import Cycle, reason_of
+from policies.scheduling.plugins.inter_pod_affinity_columns import kinds_with_anti_affinity
+from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from policies.scheduling.preemption import Candidate, potential_victims
+from policies.scheduling.vectorized.kept_costs import KeptCosts, ranks_that_go
+from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from policies.scheduling.vectorized.node_fit import candidate_of
+from policies.scheduling.vectorized.nominations import nominations_of
+from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from policies.scheduling.vectorized.problem import MOST, NotValid
+from policies.scheduling.vectorized.victim_selection import Occupancy
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.pod import Pod
+    from policies.objects.pod_spec import PodSpec
+    from policies.scheduling.columns import Columns
+    from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from policies.scheduling.vectorized.nominations import Nominated, Nominations
+    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+
+_KEPT: Final = 4096
+"""Specs that are remembered at most."""
+_KEPT_REQUESTS: Final = 256
+"""Requests, each at one priority: some 400 kB each at 5,000 nodes."""
+
+
+class _Demand(NamedTuple):
+    """Some of a resource. `row`: its place in the columns; `limit`: [node], what may be requested beside it."""
+
+    resource: str
+    row: int
+    limit: NDArray[np.int64]
+
+
+class _Spec(NamedTuple):
+    """What a spec says of the nodes. `open`: [node], with room if nobody else were there; `plugins`, `reasons`: who
+    rejects nodes whatever runs there, and why; `left`: [node], the others."""
+
+    spec: PodSpec
+    request: Hashable
+    demands: list[_Demand]
+    open: NDArray[np.bool_]
+    plugins: frozenset[str]
+    reasons: Counter[str]
+    left: NDArray[np.bool_]
+    nominated: bool
+    """Whether a pod that is nominated is one for columns."""
+
+
+class _Request:
+    """A request at one priority, on the nodes as they are now."""
+
+    def __init__(self, demands: Sequence[_Demand], priority: int) -> None:
+        self._demands, self._priority = demands, priority
+        self._columns: Columns | None = None
+        self._nominated = -1
+        self.present: list[NDArray[np.int64]] = []
+        """[node] of each demand: what is requested there, nominated pods included."""
+        self.lacks: list[NDArray[np.bool_]] = []
+        """[node] of each demand: whether there is too little."""
+        self.full: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.costs: KeptCosts | None = None
+
+    def sync(self, columns: Columns, nominations: Nominations) -> None:
+        """Become those of these nodes. Raises NotValid."""
+        if self._columns is columns and self._nominated == nominations.version:
+            return
+        self._columns = None
+        self.present = [self._present(demand, columns, nominations) for demand in self._demands]
+        self.lacks = [now > demand.limit for now, demand in zip(self.present, self._demands, strict=True)]
+        full = self.lacks[0].copy()
+        for lacks in self.lacks[1:]:
+            full |= lacks
+        self.full, self._columns, self._nominated = full, columns, nominations.version
+
+    def _present(self, demand: _Demand, columns: Columns, nominations: Nominations) -> NDArray[np.int64]:
+        if not nominations:
+            requested: NDArray[np.int64] = columns.requested[demand.row]
+            return requested
+        added = nominations.amounts(demand.resource, self._priority)
+        if added.max(initial=0) >= MOST:
+            raise NotValid
+        present: NDArray[np.int64] = columns.requested[demand.row] + added
+        return present
+
+
+class RecurringCycles:
+    """Of one scheduler of the default profile. Its snapshots differ in nodes, pods, budgets and workloads alone."""
+
+    def __init__(self) -> None:
+        self._nodes: object = None
+        self._specs: dict[int, tuple[PodSpec, _Spec | None]] = {}
+        self._requests: dict[tuple[int, Hashable], _Request] = {}
+        self._measured: Columns | None = None
+        """Whose amounts are known to be no larger than numpy's integers."""
+
+    def cycle(self, snapshot: Snapshot, pod: Pod) -> RecurringCycle | None:
+        """A cycle of a pod; None where `Cycle` or the plugins must be asked. Use it with `snapshot.derived.taken()`."""
+        if self._nodes is not snapshot.objects.nodes:
+            self._nodes = snapshot.objects.nodes
+            self._specs.clear()
+            self._requests.clear()
+        matrix = pod_matrix_of(snapshot)
+        try:
+            spec = self._spec(snapshot, pod)
+            if spec is None or pod.node_name or kinds_with_anti_affinity(matrix):
+                return None
+            if pod.nominated_node_name and not spec.nominated:
+                return None
+            if self._measured is not snapshot.columns:
+                if snapshot.columns.requested.max(initial=0) >= MOST:
+                    return None
+                self._measured = snapshot.columns
+            request = self._request(spec, pod.effective_priority)
+            nominations = nominations_of(snapshot, matrix)
+            request.sync(snapshot.columns, nominations)
+        except NotValid:
+            return None
+        return RecurringCycle(snapshot, pod, matrix, spec, request, nominations)
+
+    def _spec(self, snapshot: Snapshot, pod: Pod) -> _Spec | None:
+        known = self._specs.get(id(pod.spec))
+        if known is None:
+            if len(self._specs) >= _KEPT:
+                self._specs.clear()
+            known = self._specs[id(pod.spec)] = pod.spec, self._read(snapshot, pod)
+        return known[1]
+
+    def _read(self, snapshot: Snapshot, pod: Pod) -> _Spec | None:
+        """None where something other than resources may decide, on these nodes or on others."""
+        spec = pod.spec
+        if spec.host_ports or spec.topology_spread or spec.pod_affinity.present or snapshot.extended_resources:
+            return None
+        try:
+            cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
+            plugins, reasons, left = cycle.static_rejections()
+        except NotValid:
+            return None
+        fit = cycle.node_fit
+        known = snapshot.columns.resources
+        if any(amount and resource not in known for resource, amount in spec.request.scalars.items()):
+            return None
+        if any(demand.constraint is not None for demand in fit.demands):
+            return None
+        demands = [_Demand(demand.resource, known.index(demand.resource), demand.limit) for demand in fit.demands]
+        amounts = spec.request
+        base = amounts.milli_cpu, amounts.memory, amounts.ephemeral_storage
+        request = base, tuple(sorted(amounts.scalars.items()))
+        late = any(plugin.static_filter(pod) for plugin in cycle.framework.late_static_plugins)
+        return _Spec(spec, request, demands, fit.open.copy(), frozenset(plugins), reasons, left, not late)
+
+    def _request(self, spec: _Spec, priority: int) -> _Request:
+        key = priority, spec.request
+        found = self._requests.get(key)
+        if found is None:
+            if len(self._requests) >= _KEPT_REQUESTS:
+                self._requests.clear()
+            found = self._requests[key] = _Request(spec.demands, priority)
+        return found
+
+
+class RecurringCycle:
+    """One pod on one snapshot; of a pod that fits somewhere it says no more than that."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        pod: Pod,
+        matrix: PodMatrix,
+        spec: _Spec,
+        request: _Request,
+        nominations: Nominations,
+    ) -> None:
+        self.snapshot, self.pod = snapshot, pod
+        self._matrix, self._spec, self._request = matrix, spec, request
+        self._present, self._lacks, self._full = request.present, request.lacks, request.full
+        own = nominations.of(pod)
+        if own is not None and own.priority >= pod.effective_priority:
+            self._leave_out(own)
+
+    def _leave_out(self, own: Nominated) -> None:
+        """To itself the pod is not there."""
+        row = own.row
+        self._present = [present.copy() for present in self._present]
+        self._lacks, self._full = [lacks.copy() for lacks in self._lacks], self._full.copy()
+        self._full[row] = False
+        for demand, present, lacks in zip(self._spec.demands, self._present, self._lacks, strict=True):
+            present[row] -= self._matrix.kinds.amounts(demand.resource)[own.kind]
+            lacks[row] = present[row] > demand.limit[row]
+            self._full[row] |= lacks[row]
+
+    def fits_on(self, name: str) -> bool:
+        """Whether a node, which need not exist, can run it."""
+        row = self.snapshot.rows.get(name)
+        return row is not None and bool(self._spec.open[row] and not self._full[row])
+
+    @property
+    def fits(self) -> bool:
+        """Whether any node can run it now."""
+        return bool((self._spec.open & ~self._full).any())
+
+    def rejection(self) -> tuple[frozenset[str], Counter[str]]:
+        """(who rejects it, reasons and of how many nodes)."""
+        reasons, left = self._spec.reasons.copy(), self._spec.left
+        lacking = False
+        for demand, lacks in zip(self._spec.demands, self._lacks, strict=True):
+            count = int(np.count_nonzero(left & lacks))
+            if count:
+                reasons[reason_of(demand.resource)] += count
+                lacking = True
+        return self._spec.plugins | ({NodeResourcesFit.name} if lacking else frozenset()), reasons
+
+    def waits(self) -> bool:
+        """Whether victims of an earlier preemption are leaving. Source: upstream `PodEligibleToPreemptOthers`."""
+        row = self.snapshot.rows.get(self.pod.nominated_node_name)
+        if row is None or not self._spec.open[row]:
+            return False
+        return any(o.terminating and o.preempted for o in potential_victims(self.pod, self.snapshot.node_infos[row]))
+
+    def best_nodes(self) -> list[str]:
+        """The nodes that may be nominated, by name; none where preemption does not help."""
+        matrix, snapshot = self._matrix, self.snapshot
+        lower = lower_priority_pods_of(matrix, snapshot, self.pod.effective_priority)
+        nodes = np.flatnonzero(self._spec.open & (lower.count > 0))
+        for demand, present in zip(self._spec.demands, self._present, strict=True):
+            base = present - lower.total(demand.resource, matrix)
+            nodes = nodes[base[nodes] <= demand.limit[nodes]]
+        if not len(nodes):
+            return []
+        lower.settle(nodes, matrix, snapshot)
+        costs = self._request.costs
+        if costs is None or costs.lower is not lower:
+            costs = self._request.costs = KeptCosts(lower, len(self._spec.demands))
+        best = costs.best(self._occupancy(lower), nodes, matrix)
+        return [snapshot.node_infos[row].name for row in best.nodes.tolist()]
+
+    def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
+        demands = zip(self._spec.demands, self._present, strict=True)
+        return [Occupancy(lower.amounts(d.resource, self._matrix), present, d.limit) for d, present in demands]
+
+    def candidate_on(self, name: str) -> Candidate:
+        """Who would have to go on a node that may be nominated."""
+        snapshot, matrix = self.snapshot, self._matrix
+        row = snapshot.rows[name]
+        lower = lower_priority_pods_of(matrix, snapshot, self.pod.effective_priority)
+        ranks = ranks_that_go(self._occupancy(lower), row, lower)
+        return candidate_of(lower, row, np.array(ranks, np.intp), snapshot)

@@ -1,0 +1,187 @@
+"""Cycles of pods that are tried again and again: what a cycle comes to that knows nothing from before."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from policies.cluster import predict
+from policies.cow_table import Table
+from policies.objects.pod import Pod
+from policies.scheduling.large_cycle import Cycle
+from policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
+from policies.scheduling.snapshot import Snapshot
+from policies.scheduling.vectorized.kept_costs import KeptCosts
+from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from policies.scheduling.vectorized.nominations import Nominations
+from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from policies.simulation import cycle as simulated_cycle
+from policies.simulation.dump import DumpCache, world_of
+from policies.simulation.simulation import Simulation
+from policies.whatif import questions
+from tests.benchmarks.clusters import Size, objects
+from tests.builders import cluster, make_node, make_pod
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+Obj = dict[str, Any]
+
+
+def crowded(seed: str) -> DumpCache:
+    """A small cluster of workloads on full nodes, with budgets; now and then a spec that columns are not for."""
+    rng = random.Random(seed)
+    cache, templates, counts = DumpCache(), dict[tuple[str, str], Obj](), Counter[tuple[str, str]]()
+    for obj in objects(Size(nodes=rng.randint(8, 14), pods_per_node=10, workloads=14, budgets=6), rng.randrange(999)):
+        if obj["kind"] == "Pod":
+            key = obj["metadata"]["namespace"], obj["metadata"]["labels"]["app"]
+            template = templates.setdefault(key, varied(obj["spec"], rng))
+            obj["spec"] = {**template, "nodeName": obj["spec"]["nodeName"]}
+            owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": key[1], "controller": True}
+            obj["metadata"]["ownerReferences"] = [owner]
+            counts[key] += 1
+        elif obj["kind"] == "Node":
+            obj["status"]["allocatable"]["cpu"] = "6"
+        cache.add(obj)
+    for (namespace, app), spec in templates.items():
+        labels = {"app": app}
+        template = {"metadata": {"labels": labels}, "spec": spec}
+        made = {"replicas": counts[namespace, app], "selector": {"matchLabels": labels}, "template": template}
+        metadata = {"name": app, "namespace": namespace}
+        cache.add({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": made})
+    return cache
+
+
+def varied(spec: Obj, rng: random.Random) -> Obj:
+    found = {key: value for key, value in spec.items() if key != "nodeName"}
+    found["terminationGracePeriodSeconds"] = rng.choice((0, 1, 30))
+    kind = rng.randrange(12)
+    if kind == 0:
+        found["nodeSelector"] = {"disk": rng.choice(("ssd", "hdd"))}
+    elif kind == 1:
+        found["tolerations"] = [{"operator": "Exists"}]
+    elif kind == 2:
+        found["preemptionPolicy"] = "Never"
+    elif kind == 3:
+        found["containers"] = [{**found["containers"][0], "ports": [{"containerPort": 80, "hostPort": 8080}]}]
+    return found
+
+
+class Watched(RecurringCycles):
+    """Holds each answer to one that is worked out anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    def cycle(self, snapshot: Snapshot, pod: Pod) -> RecurringCycle | None:
+        found = super().cycle(snapshot, pod)
+        if found is None:
+            self.seen["not valid"] += 1
+            return found
+        fresh = Snapshot.build(snapshot.objects)
+        anew = Cycle(fresh, pod)
+        assert found.fits == bool(anew.feasible.any())
+        assert [found.fits_on(name) for name in fresh.rows] == anew.feasible.tolist()
+        if not found.fits:
+            assert found.rejection() == anew.rejection()
+            assert found.waits() == anew.waits()
+        if found.fits or found.waits() or pod.preemption_policy == "Never":
+            self.seen["fits" if found.fits else "rejected"] += 1
+            return found
+        assert found.best_nodes() == anew.best_nodes()
+        for name in found.best_nodes():
+            assert found.candidate_on(name) == anew.candidate_on(name)
+        self.seen["helped" if found.best_nodes() else "not helped"] += 1
+        self.seen["nominated"] += bool(pod.nominated_node_name)
+        return found
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_it_is_what_a_cycle_anew_comes_to(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
+    cache = crowded(f"{SEED} recurring {number}")
+    question = questions.zone_lost(cache.snapshot(), "abc"[number % 3])
+    simulation = Simulation(world_of(cache, question.arrivals, until=250.0), random.Random(number))
+    watched = simulation.scheduler._algorithm._recurring = Watched()
+    simulation.run()
+    assert watched.seen["helped"] > 5, watched.seen
+    assert watched.seen["not helped"] > 20, watched.seen
+    assert watched.seen["rejected"] > 5, watched.seen
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_simulation_is_the_same_without(seed: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
+    cache = crowded(f"{SEED} recurring the same")
+    question = questions.zone_lost(cache.snapshot(), "b")
+
+    def outcome() -> dict[str, Any]:
+        world = world_of(cache, question.arrivals, until=250.0)
+        simulation = Simulation(world, None if seed is None else random.Random(seed))
+        simulation.run()
+        return simulation.outcome()
+
+    found = outcome()
+    monkeypatch.setattr(RecurringCycles, "cycle", lambda *_: None)
+    assert outcome() == found
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_kept_costs_are_those_of_everybody_anew(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One node after the other, or many at once: the costs of every node are the same."""
+    cache = crowded(f"{SEED} costs {number}")
+    snapshot = cache.snapshot().scheduling
+    few = []
+    for most in (0, 1000):
+        monkeypatch.setattr("policies.scheduling.vectorized.kept_costs._FEW", most)
+        found = []
+        for pod in [pod for info in snapshot.node_infos for pod in info.pods if not pod.spec.host_ports][::3]:
+            asked = Cycle(snapshot, replace(pod, node_name="", uid="new"))
+            matrix = pod_matrix_of(snapshot)
+            lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
+            rows, nodes = asked.node_fit.clearable()
+            nodes = nodes[~asked.feasible[nodes]]
+            if len(nodes):
+                kept = KeptCosts(lower, len(rows))
+                found.append((kept.best(rows, nodes, matrix).nodes.tolist(), kept.costs[:, nodes].tolist()))
+        few.append(found)
+    assert few[0] == few[1]
+    assert few[0]
+
+
+def test_nominations_are_kept_up_as_if_they_were_made_anew() -> None:
+    """Pods are nominated, to other nodes too, and lose their nominations, in any order and many between two looks."""
+    rng = random.Random(f"{SEED} nominations")
+    names = [f"n{number}" for number in range(9)]
+    bare = cluster(*(make_node(name) for name in names)).scheduling
+    matrix, table, places = pod_matrix_of(bare), Table[str, tuple[Pod, ...]](), dict[str, str]()
+    pods = {
+        f"p{n}": predict(cluster(), make_pod(f"p{n}").priority(rng.choice((1, 5))).request(cpu=f"{n}m").obj).pod
+        for n in range(30)
+    }
+    kept = Nominations(matrix)
+    for _ in range(200):
+        for name in rng.sample(sorted(pods), rng.randint(0, 3)):
+            if name in places:
+                left = tuple(pod for pod in table.get(places[name]) or () if pod.name != name)
+                table.put(places[name], left) if left else table.pop(places[name])
+                del places[name]
+            if rng.random() < 0.6:
+                places[name] = node = rng.choice([*names, "gone"])
+                table.put(node, (*(table.get(node) or ()), replace(pods[name], nominated_node_name=node)))
+        snapshot = bare.with_node_infos(replace(bare.objects, nominated=table.freeze()), {})
+        anew = Nominations(matrix)
+        for each in (kept, anew):
+            each.sync(snapshot)
+        for priority in (0, 2, 6):
+            assert kept.amounts("cpu", priority).tolist() == anew.amounts("cpu", priority).tolist()
+            assert sorted(zip(*kept.columns(priority), strict=True)) == sorted(
+                zip(*anew.columns(priority), strict=True)
+            )
+        assert [kept.of(pod) for pod in pods.values()] == [anew.of(pod) for pod in pods.values()]
+        there = sum(node != "gone" for node in places.values())
+        assert (bool(kept), len(kept.columns(0)[0])) == (there > 0, there)
