@@ -28,15 +28,24 @@ class Nominator:
 
     def add(self, pod: Pod, node: str | None = None) -> None:
         """Nominate a pod to a node, or (None) to the one that its status names, if any. One that is bound is not."""
-        self.delete(pod)
         if node is None:
-            node = pod.nominated_node_name
-            if not node:
-                return
-        stored = self._lister(pod.namespace, pod.name)
-        if stored is None or stored.node_name:
+            node = pod.nominated_node_name or None
+        stored = None if node is None else self._lister(pod.namespace, pod.name)
+        if node is None or stored is None or stored.node_name:
+            self.delete(pod)
             return
-        self._keep(replace(pod, nominated_node_name=node))
+        new = pod if pod.nominated_node_name == node else replace(pod, nominated_node_name=node)
+        if self._by_pod.get(pod.identity) == new:
+            self._move_to_the_end(new)
+            return
+        self.delete(pod)
+        self._keep(new)
+
+    def _move_to_the_end(self, pod: Pod) -> None:
+        """It is nominated as it was; nobody need be told."""
+        pods = self._by_node.get(pod.nominated_node_name)
+        if pods is not None:
+            pods[pod.identity] = pods.pop(pod.identity)
 
     def _keep(self, pod: Pod) -> None:
         self._by_pod[pod.identity] = pod
@@ -49,7 +58,8 @@ class Nominator:
         node = None
         if not old.nominated_node_name and not new.nominated_node_name and old.identity in self._by_pod:
             node = self._by_pod[old.identity].nominated_node_name
-        self.delete(old)
+        if old.identity != new.identity:
+            self.delete(old)
         self.add(new, node)
 
     def delete(self, pod: Pod) -> None:

@@ -291,6 +291,22 @@ def test_nobody_is_nominated_who_is_bound_or_gone() -> None:
     assert desk.queue.nominator.pods_for_node("n1") == []
 
 
+def test_who_is_nominated_as_before_is_the_last_of_his_node_and_nobody_is_told() -> None:
+    desk = Desk()
+    nominator, told = desk.queue.nominator, desk.nominated
+    a, b = (desk.add(make_pod(name)) for name in "ab")
+    nominator.add(a, "n1")
+    nominator.add(b, "n1")
+    nominator.add(a, "n1")
+    assert told == [("a", "n1"), ("b", "n1")]
+    assert [pod.name for pod in nominator.pods_for_node("n1")] == ["b", "a"]
+    nominator.add(a, "n2")
+    assert told == [("b", "n1"), ("a", "n2")]
+    nominator.add(a, "")
+    nominator.add(a, "")
+    assert told == [("b", "n1")]
+
+
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 3), st.booleans())))
 def test_a_heap_gives_its_pods_in_order(steps: list[tuple[str, int, bool]]) -> None:
     heap = PodHeap(lambda info: info.timestamp)
