@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 JOB: Final = "batch/Job"
 DAEMON_SET: Final = "apps/DaemonSet"
+DEPLOYMENT: Final = "apps/Deployment"
 _REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
 _SIZED: Final = ("apps/ReplicaSet", "apps/StatefulSet")
 FIRST_COLLECTION: Final = 5.7
@@ -74,6 +75,15 @@ class Arrive(NamedTuple):
     change: Callable[[], list[Change]]
 
 
+class Quiet(NamedTuple):
+    """A Deployment that needs nothing. `inputs`: what its controller went by; `until`: when it looks at the time, in
+    seconds since 1970."""
+
+    inputs: tuple[WorkloadState | None, ...]
+    until: float
+    actions: Sequence[Action]
+
+
 Due = Change | Sync | Collect | Gone | Arrive
 _MANY: Final = 500
 _LOOK: Final = 25e-6
@@ -99,6 +109,7 @@ class ControllerManager:
         self._numbers: dict[Key, int] = {}
         self._quarantine: Mapping[str, float] = {}
         self._collects = False
+        self._quiet: dict[Key, Quiet] = {}
         self._seen = -1
         """The API server's revision when all budgets were last brought up to date."""
         self.terminations: dict[str, float] = {}
@@ -305,7 +316,7 @@ class ControllerManager:
         if key in self.unreadable:
             return
         try:
-            actions = reconcile(self._view, key, self._api.seconds)
+            actions = self._reconcile(key)
         except InvalidObject as error:
             self.unreadable[key] = str(error)
             return
@@ -316,6 +327,26 @@ class ControllerManager:
             if self._grows_only and isinstance(action, DeletePod) and key[0] in _SIZED:
                 continue
             yield from self._apply(action)
+
+    def _reconcile(self, key: Key) -> Sequence[Action]:
+        """What the controller does; of a Deployment that is as it was when it did nothing, nothing again.
+
+        Its controller goes by the Deployment and its ReplicaSets with their statuses alone, but for one that is
+        recreated, and by the time when it gives up.
+        """
+        if key[0] != DEPLOYMENT:
+            return reconcile(self._view, key, self._api.seconds)
+        inputs = self._api.workloads.get(key), *self._api.owned(key)
+        known = self._quiet.get(key)
+        if known is not None and self._api.seconds < known.until and _are_the_same(known.inputs, inputs):
+            return known.actions
+        actions = reconcile(self._view, key, self._api.seconds)
+        if all(isinstance(a, Requeue) for a in actions) and all(s is not None and s.status is not None for s in inputs):
+            until = min((a.at for a in actions if isinstance(a, Requeue)), default=float("inf"))
+            state = inputs[0]
+            if state is not None and text(state.object, "spec", "strategy", "type") != "Recreate":
+                self._quiet[key] = Quiet(inputs, until, actions)
+        return actions
 
     def _apply(self, action: Action) -> Generator[float | None, None, None]:
         if isinstance(action, CreatePod):
@@ -412,6 +443,10 @@ class ControllerManager:
             self._arrange_collection()
         else:
             self._collects = False
+
+
+def _are_the_same(one: Sequence[object], other: Sequence[object]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _who(owner: Key | None) -> str:
