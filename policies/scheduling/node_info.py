@@ -76,6 +76,21 @@ class NodeInfo:
         copy.used_ports = self.used_ports.copy()
         return copy
 
+    def with_pods(self, pods: Sequence[Pod]) -> NodeInfo:
+        """The same node with other pods, in their order: as made anew, from those alone that came and went."""
+        gone = {id(pod): pod for pod in self.pods}
+        came = [pod for pod in pods if gone.pop(id(pod), None) is None]
+        changed = [*came, *gone.values()]
+        if self.pods_with_affinity or any(pod.spec.pod_affinity.present or pod.spec.host_ports for pod in changed):
+            return NodeInfo(self.node, pods, self.semantics)
+        copy = self.clone()
+        copy.pods = list(pods)
+        for pod in came:
+            copy.count(pod, 1)
+        for pod in gone.values():
+            copy.count(pod, -1)
+        return copy
+
     def add_pod(self, pod: Pod) -> None:
         """Upstream `AddPodInfo`."""
         self.pods.append(pod)
@@ -84,7 +99,7 @@ class NodeInfo:
             self.pods_with_affinity.append(pod)
             if affinity.has_required_anti_affinity:
                 self.pods_with_required_anti_affinity.append(pod)
-        self._update(pod, 1)
+        self.count(pod, 1)
         if pod.spec.host_ports:
             self.used_ports.update(pod.spec.host_ports)
 
@@ -96,7 +111,7 @@ class NodeInfo:
             _swap_out(self.pods_with_affinity, pod)
             if affinity.has_required_anti_affinity:
                 _swap_out(self.pods_with_required_anti_affinity, pod)
-        self._update(pod, -1)
+        self.count(pod, -1)
         if pod.spec.host_ports:
             self.used_ports.difference_update(pod.spec.host_ports)
 
@@ -114,7 +129,8 @@ class NodeInfo:
                 _swap_out(present, pod)
             present += [ending[id(pod)] for pod in those]
 
-    def _update(self, pod: Pod, sign: int) -> None:
+    def count(self, pod: Pod, sign: int) -> None:
+        """What a pod occupies comes (1) or goes (-1)."""
         occupies = footprint(pod, self.semantics)
         resource = occupies.resource
         self.milli_cpu += sign * resource.milli_cpu

@@ -86,7 +86,9 @@ class Snapshot:
         rows = base.rows
         if any((name in rows) != (("", name) in objects.nodes) for name in dirty):
             return cls._rebuild(objects, {info.name: info for info in base.node_infos if info.name not in dirty})
-        return base.with_node_infos(objects, {rows[name]: _node_info(objects, name) for name in dirty if name in rows})
+        infos = base.node_infos
+        changed = {rows[name]: _next_info(objects, infos[rows[name]]) for name in dirty if name in rows}
+        return base.with_node_infos(objects, changed)
 
     def with_node_infos(self, objects: ClusterObjects, changed: Mapping[int, NodeInfo]) -> Snapshot:
         """The same nodes, some of them in another state."""
@@ -330,3 +332,11 @@ def _replaced(
 
 def _node_info(objects: ClusterObjects, name: str) -> NodeInfo:
     return NodeInfo(objects.nodes["", name], objects.pods_by_node.get(name, ()), objects.semantics)
+
+
+def _next_info(objects: ClusterObjects, before: NodeInfo) -> NodeInfo:
+    """A node as it is now, of which an older state is known."""
+    node, pods = objects.nodes["", before.name], objects.pods_by_node.get(before.name, ())
+    if node is before.node and objects.semantics == before.semantics:
+        return before.with_pods(pods)
+    return NodeInfo(node, pods, objects.semantics)

@@ -21,7 +21,7 @@ from policies.scheduling.queue.hints import QueueingHints
 from policies.scheduling.queue.nominator import Nominator
 from policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
 from policies.semantics import DEFAULT
-from policies.simulation.api_server import Stored
+from policies.simulation.api_server import BUDGET, Stored
 from policies.simulation.cycle import Rejected, SchedulingAlgorithm
 from policies.simulation.preemption_executor import PreemptionExecutor
 
@@ -173,7 +173,7 @@ class Scheduler:
             self._handle_node(change.old, change.new)
         elif change.new is None:
             self._cache.remove_workload(change.old)
-        else:
+        elif change.kind != "Status" or change.new.key[0] == BUDGET:  # of others plugins read no status
             self._cache.put_workload(change.new)
         self._woken()
 

@@ -38,9 +38,16 @@ class SchedulerCache:
         self.node_tree = NodeTree()
         self._pods: dict[str, Pod] = {}
         self._assumed: set[str] = set()
+        self._snapshot: Snapshot | None = None
+        """That of now, None where something has changed since."""
 
     def snapshot(self) -> Snapshot:
         """The cluster as the next cycle sees it."""
+        if self._snapshot is None:
+            self._snapshot = self._next_snapshot()
+        return self._snapshot
+
+    def _next_snapshot(self) -> Snapshot:
         pods_by_node, nominated = self._pods_by_node.tables(FrozenTable())
         objects = replace(
             self._base,
@@ -83,9 +90,11 @@ class SchedulerCache:
 
     def nominate(self, old: Pod | None, new: Pod | None) -> None:
         """A nomination comes or goes."""
+        self._snapshot = None
         self._pods_by_node.change_pod(old, new)
 
     def _change(self, old: Pod | None, new: Pod | None) -> None:
+        self._snapshot = None
         self._pods_by_node.change_pod(old, new)
         if new is not None:
             self._pods[new.uid] = new
@@ -96,18 +105,21 @@ class SchedulerCache:
 
     def put_node(self, node: Node) -> None:
         """A node comes or changes."""
+        self._snapshot = None
         self._nodes.put(("", node.name), node)
         self.node_tree.put(node)
         self._pods_by_node.change_node(node.name)
 
     def remove_node(self, name: str) -> None:
         """A node goes."""
+        self._snapshot = None
         self._nodes.pop(("", name))
         self.node_tree.remove(name)
         self._pods_by_node.change_node(name)
 
     def put_workload(self, state: WorkloadState) -> None:
         """A workload or a budget comes or changes."""
+        self._snapshot = None
         kind, namespace, name = state.key
         if kind == BUDGET:
             self._budgets.put((namespace, name), _budget(state))
@@ -116,6 +128,7 @@ class SchedulerCache:
 
     def remove_workload(self, state: WorkloadState) -> None:
         """A workload or a budget goes."""
+        self._snapshot = None
         kind, namespace, name = state.key
         if kind == BUDGET:
             self._budgets.pop((namespace, name))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from policies.metering import VECTOR, charge, meter
-from policies.scheduling.preemption import NOW
+from policies.scheduling.preemption import start_time
 from policies.scheduling.vectorized.budgets import MatchingBudgets
 from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
 from policies.scheduling.vectorized.nodes import NodeTables
@@ -47,6 +47,8 @@ class PodMatrix:
         self.kind: NDArray[np.int32] = np.zeros((8, nodes), np.int32)
         self.start: NDArray[np.int64] = np.zeros((8, nodes), np.int64)
         self.serials: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self._pods: list[Sequence[Pod]] = [()] * nodes
+        """The pods of each node, as they are in the tables."""
         self.nodes = NodeTables(nodes)
         self.lower_priority: dict[int, LowerPriorityPods] = {}
         self.matches: dict[Hashable, tuple[PerClass, object]] = {}
@@ -85,9 +87,14 @@ class PodMatrix:
             more = ((0, count + 4 - len(self.kind)), (0, 0))
             self.kind, self.start = np.pad(self.kind, more), np.pad(self.start, more)
         self.nodes.set(row, info.node)
-        self.kind[:, row] = 0
-        self.kind[:count, row] = [number(pod) for pod in pods]
-        self.start[:count, row] = [NOW if pod.start_time is None else pod.start_time for pod in pods]
+        before = self._pods[row]
+        self._pods[row] = pods
+        if len(before) > count:
+            self.kind[count:, row] = 0
+        new = [place for place, (old, pod) in enumerate(zip(before, pods, strict=False)) if old is not pod]
+        new += range(len(before), count)
+        self.kind[new, row] = [number(pods[place]) for place in new]
+        self.start[new, row] = [start_time(pods[place]) for place in new]
 
     def kept(self, key: Hashable, keep: object, of: Callable[[Pod], int]) -> NDArray[np.int64]:
         """[kind]: a number that depends on `key` alone; `keep` is what the key names by identity."""
@@ -118,6 +125,8 @@ class PodMatrix:
 def _check_row(matrix: PodMatrix, row: int, pods: Sequence[Pod]) -> None:
     kinds = matrix.kind[:, row].tolist()
     assert kinds[: len(pods)] == [matrix.kinds.number(pod) for pod in pods], f"pods on node {row}"
+    starts = [start_time(pod) for pod in pods]
+    assert matrix.start[: len(pods), row].tolist() == starts, f"starts of pods on node {row}"
     assert not any(kinds[len(pods) :]), f"places without a pod on node {row}"
 
 
