@@ -8,6 +8,8 @@ from policies.manifests import sniff
 from policies.manifests.sniff import is_untyped, laxer_than_kubectl, named_kinds, only_grammar_matters, type_meta
 
 MANY = 4_000
+LONG = b"z: " + b"a" * 500_000 + b"\n"
+"""The longer a document, the further back it is looked in it."""
 BLANKS = 200
 
 
@@ -141,7 +143,7 @@ def test_a_text_may_be_far_down() -> None:
     ],
 )
 def test_the_end_of_a_text_is_where_its_lines_end(text: bytes, end: int) -> None:
-    assert sniff._end_of_text(text, text.index(b"@")) == end
+    assert sniff._Texts(text).end(text.index(b"@")) == end
 
 
 @pytest.mark.parametrize(
@@ -185,11 +187,10 @@ def test_what_libyaml_may_take_is_seen(text: str, laxer: bool) -> None:
     [
         (b"k: [" + b"[]," * (MANY - 1) + b"]\n", b"k: [" + b"[]," * MANY + b"]\n"),
         (b"k: [" + b"{}," * (MANY - 1) + b"]\n", b"k: [" + b"{}," * MANY + b"]\n"),
-        (b"k: |\n *a\n" * (MANY - 1), b"k: |\n *a\n" * MANY),
-        (b"k: |\n" + b" a\n" * 199 + b" *b\n", b"k: |\n" + b" a\n" * 200 + b" *b\n"),
+        (b"k: |\n *a\n" * (MANY - 1) + LONG, b"k: |\n *a\n" * MANY + LONG),
+        (b"k: |\n *a\n" * 231, b"k: |\n *a\n" * 232),
+        (b"k: |\n" + b" a\n" * 208 + b" *b\n", b"k: |\n" + b" a\n" * 209 + b" *b\n"),
         (b"k: a" + b" " * (BLANKS - 1) + b"*x\n", b"k: a" + b" " * BLANKS + b"*x\n"),
-        (b"k: |\n  " + b"a" * 19_996 + b"- *x\n", b"k: |\n  " + b"a" * 19_997 + b"- *x\n"),
-        (b"k: |\n " + b"a" * 19_995 + b"\n - *x\n", b"k: |\n " + b"a" * 19_996 + b"\n - *x\n"),
     ],
 )
 def test_so_much_is_looked_at_and_of_more_it_is_taken_for_granted(below: bytes, above: bytes) -> None:
@@ -198,5 +199,7 @@ def test_so_much_is_looked_at_and_of_more_it_is_taken_for_granted(below: bytes, 
 
 
 def test_so_many_brackets_are_looked_at() -> None:
-    assert not laxer_than_kubectl(b"k: |\n [a?]\n" * (MANY - 1))
-    assert laxer_than_kubectl(b"k: |\n [a?]\n" * MANY)
+    assert not laxer_than_kubectl(b"k: |\n [a?]\n" * (MANY - 1) + LONG)
+    assert laxer_than_kubectl(b"k: |\n [a?]\n" * MANY + LONG)
+    assert not laxer_than_kubectl(b"k: |\n [a?]\n" * 242)
+    assert laxer_than_kubectl(b"k: |\n [a?]\n" * 243)
