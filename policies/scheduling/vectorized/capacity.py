@@ -1,4 +1,14 @@
-"""Many pods at once: how many like one still fit, and what becomes of one that each node gets."""
+"""Many pods at once: how many like one still fit, and what becomes of one that each node gets.
+
+What allows that is said where it is used, and held by a test in `tests/policies/scheduling/test_many_pods.py`:
+
+- *order* (`capacity_for`): pods that are alike shut no place for each other elsewhere, so as many fit in any order;
+  `test_as_many_fit_as_find_a_place_one_after_the_other_in_whatever_order`.
+- *spread* (`_room_where_spread`): the domain that is full first, at the lowest count, says how far the others go;
+  `test_the_smallest_zone_says_how_many_fit_in_the_others`.
+- *ahead* (`_one_by_one`): evictions on one node change nothing for those on another but what budgets have left;
+  `test_candidates_that_are_worked_out_ahead_are_those_of_one_node_after_the_other`.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,59 @@
+"""No modules import each other in a circle: what is imported at the top of a file, types left out."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+ROOT = Path(__file__).parents[1]
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in (path for top in ("policies", "webhook") for path in (ROOT / top).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(body: list[ast.stmt], known: Container[str]) -> Iterator[str]:
+    """The modules that are imported when these statements are run."""
+    for statement in body:
+        match statement:
+            case ast.ImportFrom(module=str(package), names=names):
+                inner = (f"{package}.{alias.name}" for alias in names)
+                yield from (name if name in known else package for name in inner)
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                yield from imported(statement.orelse, known)
+            case ast.If() | ast.Try():
+                yield from imported([*statement.body, *statement.orelse], known)
+
+
+def graph() -> dict[str, set[str]]:
+    """Module -> those that it imports."""
+    known = modules()
+    return {
+        name: {one for one in imported(ast.parse(path.read_text()).body, known) if one in known}
+        for name, path in known.items()
+    }
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    TopologicalSorter(graph()).prepare()
+
+
+def test_a_circle_would_be_found() -> None:
+    circle = graph()
+    name = next(iter(circle["policies.evaluator"] - {"policies"}))
+    circle[name].add("policies.evaluator")
+    with pytest.raises(CycleError):
+        TopologicalSorter(circle).prepare()
