@@ -47,7 +47,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "broken.yaml").write_text("apiVersion: v1\nkind: ConfigMap\ndata: {a: [}\n")
     (directory / "prose.yaml").write_text("a: [\n")
     (directory / "data.json").write_text('{"a" 1}')
-    (directory / "template.yaml").write_text("apiVersion: v1\nkind: Service\n{{ if a }}\n{{ end }}\n")
+    (directory / "template.yaml").write_text("apiVersion: v1\nkind: Secret\nspec: {{ a }}\n")
     (directory / "gone.yaml").symlink_to(directory / "nowhere.yaml")
     (directory / "note.yaml").write_text("apiVersion: v1\nkind: ConfigMap\n# forewarn: ignore[no-such-rule] because\n")
     return directory
