@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from policies.commands.forks import cores, forked
+from policies.scheduling.bulk import prepare_for_all
 from policies.simulation.simulation import Simulation
 from policies.whatif.comparison import Losses
 
@@ -46,7 +47,7 @@ def counted(
     if not asked:
         return
     simulation = Simulation(world)
-    simulation.cache.snapshot()  # which those after a loss go on from
+    prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
     losses = counting(simulation)
     gc.collect()
     gc.freeze()

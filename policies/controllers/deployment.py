@@ -121,7 +121,9 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 
 
 def _size(view: View, owned: WorkloadState, now: float) -> Size:
-    known = owned.status
+    known, counts = owned.status, view.counts(owned.key)
+    if not isinstance(known, ReplicaSetStatus) and counts is not None and not min_ready_seconds(owned):
+        known = ReplicaSetStatus(counts.active, counts.ready, counts.ready)
     if not isinstance(known, ReplicaSetStatus):
         known = calculate_status(owned, [pod for pod in view.pods_of(owned.key) if pod.active], now)
     return Size(owned, replicas_of(owned), known)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from policies.scheduling.columns import BASE_RESOURCES
 from policies.scheduling.large_cycle import Cycle
 from policies.scheduling.responsible import framework_of, not_predicted
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized import capacity
+from policies.scheduling.vectorized.lower_priority_pods import KEPT, lower_priority_pods_of
 from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer
 from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from policies.scheduling.vectorized.problem import NotValid
@@ -56,6 +59,20 @@ def prepare(snapshot: Snapshot) -> None:
         kinds.priority.values()
         for resource in BASE_RESOURCES:
             kinds.amounts(resource)
+
+
+def prepare_for_all(snapshot: Snapshot) -> None:
+    """Do now what the first preemptions of pods like those on the nodes would wait for."""
+    prepare(snapshot)
+    with snapshot.derived.taken():
+        matrix = pod_matrix_of(snapshot)
+        priorities, pods = np.unique(matrix.kinds.priority.values()[matrix.kind[matrix.kind > 0]], return_counts=True)
+        for _, priority in sorted(zip(pods.tolist(), priorities.tolist(), strict=True))[-KEPT:]:
+            lower = lower_priority_pods_of(matrix, snapshot, priority)
+            lower.settle(np.arange(len(matrix.serials)), matrix, snapshot)
+            for resource in BASE_RESOURCES:
+                if (snapshot.columns.requested[snapshot.columns.resources.index(resource)] > 0).any():
+                    lower.amounts(resource, matrix)
 
 
 def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:

@@ -64,6 +64,11 @@ class Columns:
             columns._set(index, info)
         return columns
 
+    def without(self, rows: NDArray[np.intp]) -> Columns:
+        """Without the nodes in these places. Resources that no node has any longer keep their rows."""
+        left = [np.delete(table, rows, axis=-1) for table in (self.allocatable, self.requested, self.serials)]
+        return Columns(self.resources, *left)
+
     def _set(self, index: int, info: NodeInfo) -> None:
         has = info.node.allocatable
         self.serials[index] = info.serial

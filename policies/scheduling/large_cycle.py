@@ -115,8 +115,22 @@ class Cycle:
         if known is None or known[1] is not table:
             if len(kept) >= _KEPT:
                 kept.clear()
-            known = kept[id(spec)] = spec, table, self._work_out_static()
+            known = kept[id(spec)] = spec, table, self._of_nodes_alone(table)
         found: tuple[set[str], Counter[str], NDArray[np.bool_]] = known[2]
+        return found
+
+    def _of_nodes_alone(self, table: object) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
+        """The same for all specs that say the same of nodes, where they do not choose among them by labels."""
+        spec, kept = self.pod.spec, self.matrix.rejections_of_nodes
+        if spec.node_affinity.node_selector is not None or spec.node_affinity.required is not None:
+            return self._work_out_static()
+        said = spec.tolerations, spec.required_features
+        known = kept.get(said)
+        if known is None or known[0] is not table:
+            if len(kept) >= _KEPT:
+                kept.clear()
+            known = kept[said] = table, self._work_out_static()
+        found: tuple[set[str], Counter[str], NDArray[np.bool_]] = known[1]
         return found
 
     def _work_out_static(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:

@@ -83,12 +83,31 @@ class Snapshot:
         """The snapshot of these objects. `base`: an older one that differs in `dirty` nodes alone (None: in all)."""
         if base is None or dirty is None:
             return cls._rebuild(objects, {})
+        gone = [name for name in dirty if name in base.rows and ("", name) not in objects.nodes]
+        if gone and base.objects.semantics == objects.semantics:
+            base, dirty = base.without_nodes(gone), dirty.difference(gone)
         rows = base.rows
         if any((name in rows) != (("", name) in objects.nodes) for name in dirty):
             return cls._rebuild(objects, {info.name: info for info in base.node_infos if info.name not in dirty})
         infos = base.node_infos
         changed = {rows[name]: _next_info(objects, infos[rows[name]]) for name in dirty if name in rows}
         return base.with_node_infos(objects, changed)
+
+    def without_nodes(self, names: Iterable[str]) -> Snapshot:
+        """Without some of the nodes, and with what is derived of the others: it goes over to the new one.
+
+        Its objects are still those of before.
+        """
+        rows = np.array(sorted(self.rows[name] for name in names), np.intp)
+        gone = set(rows.tolist())
+        left = [info for row, info in enumerate(self.node_infos) if row not in gone]
+        found = Snapshot(self.objects, left, self.columns.without(rows))
+        with self.derived.lock:
+            matrix, self.derived.matrix = self.derived.matrix, None
+            if matrix is not None:
+                matrix.remove(rows)
+                found.derived.matrix = matrix
+        return found
 
     def with_node_infos(self, objects: ClusterObjects, changed: Mapping[int, NodeInfo]) -> Snapshot:
         """The same nodes, some of them in another state."""

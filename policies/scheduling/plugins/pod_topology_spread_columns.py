@@ -82,6 +82,9 @@ def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMa
 def _included(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
     """Source: upstream `matchNodeInclusionPolicies`."""
     spec = pod.spec
+    affinity = spec.node_affinity
+    if affinity.node_selector is None and affinity.required is None and constraint.node_taints_policy != "Honor":
+        return np.ones(len(matrix.serials), np.bool_)
 
     def included(node: Node) -> bool:
         if constraint.node_affinity_policy == "Honor" and not spec.node_affinity.matches(node.labels, node.name):

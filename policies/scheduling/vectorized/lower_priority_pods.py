@@ -135,6 +135,24 @@ class LowerPriorityPods:
         for start in range(0, len(others), BLOCK):
             self._put(others[start : start + BLOCK], matrix)
 
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        """The nodes in these places are gone."""
+        for name in ("serials", "version", "stale", "_noticed", "count", "violating"):
+            setattr(self, name, np.delete(getattr(self, name), rows))
+        for name in ("kind", "start", "place", "violates"):
+            setattr(self, name, np.delete(getattr(self, name), rows, axis=1))
+        self._totals = {resource: np.delete(total, rows) for resource, total in self._totals.items()}
+        self._amounts = {
+            resource: Amounts(
+                np.delete(amounts.by_rank, rows, axis=1), self._totals[resource], np.delete(amounts.violating, rows)
+            )
+            for resource, amounts in self._amounts.items()
+        }
+        self._bounds = {
+            resource: Bounds(np.delete(bounds.largest, rows), np.delete(bounds.above, rows, axis=1))
+            for resource, bounds in self._bounds.items()
+        }
+
     def _put(self, some: NDArray[np.intp], matrix: PodMatrix) -> None:
         """The pods of some nodes, in no order."""
         charge(20 + _PUTTING * len(matrix.kind) * len(some) // VECTOR)

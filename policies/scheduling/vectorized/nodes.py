@@ -54,6 +54,10 @@ class Mask:
         """Another node is in this place."""
         self.values[row] = self._holds(node)
 
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        """The nodes in these places are gone."""
+        self.values = np.delete(self.values, rows)
+
 
 class Topology:
     """For every node the number of its value of a label, -1 where it has none."""
@@ -70,6 +74,10 @@ class Topology:
     def set(self, row: int, node: Node) -> None:
         """Another node is in this place."""
         self.values[row] = self._number(node)
+
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        """The nodes in these places are gone; numbers stay as they are."""
+        self.values = np.delete(self.values, rows)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -119,6 +127,15 @@ class NodeTables:
         if not self.keys.issuperset(node.labels):
             self.keys = self.keys.union(node.labels)
         self.nodes[row] = node
+
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        """The nodes in these places are gone."""
+        gone = set(rows.tolist())
+        self.nodes = [node for row, node in enumerate(self.nodes) if row not in gone]
+        for mask in (*self._concerns.values(), *self._masks.values()):
+            mask.remove(rows)
+        for topology in self._topologies.values():
+            topology.remove(rows)
 
     def cost(self, row: int, node: Node) -> int:
         """Units that `set` costs."""

@@ -63,6 +63,8 @@ class PodMatrix:
         of the cluster has many, one after a preemption that is only thought of has one."""
         self.static_rejections: dict[int, tuple[object, object, Any]] = {}
         """id of a spec -> (the spec, the table of nodes, what the plugins that look at nodes alone reject)."""
+        self.rejections_of_nodes: dict[Hashable, tuple[object, Any]] = {}
+        """What specs say of nodes -> (the table of nodes, the same)."""
         self.anti_affinity_kinds: list[int] = []
         self.anti_affinity_known = 1
         """Up to which kind they are known."""
@@ -95,6 +97,19 @@ class PodMatrix:
         new += range(len(before), count)
         self.kind[new, row] = [number(pods[place]) for place in new]
         self.start[new, row] = [start_time(pods[place]) for place in new]
+
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        """The nodes in these places are gone; what is known of the others stays."""
+        self.kind, self.start = np.delete(self.kind, rows, axis=1), np.delete(self.start, rows, axis=1)
+        self.serials = np.delete(self.serials, rows)
+        gone = set(rows.tolist())
+        self._pods = [pods for row, pods in enumerate(self._pods) if row not in gone]
+        self.nodes.remove(rows)
+        for lower in self.lower_priority.values():
+            lower.remove(rows)
+        self.nominations.clear()
+        self.static_rejections.clear()
+        self.rejections_of_nodes.clear()
 
     def kept(self, key: Hashable, keep: object, of: Callable[[Pod], int]) -> NDArray[np.int64]:
         """[kind]: a number that depends on `key` alone; `keep` is what the key names by identity."""

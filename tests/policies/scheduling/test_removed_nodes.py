@@ -1,0 +1,63 @@
+"""Nodes go: what was worked out of the others goes over to the next snapshot, and is what would be made anew."""
+
+import os
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from policies.cluster import predict
+from policies.scheduling.bulk import prepare_for_all
+from policies.scheduling.schedule_one import Prediction
+from policies.scheduling.snapshot import Snapshot
+from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
+from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
+from tests.builders import Made, cluster, make_budget, make_node, make_pod
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_what_is_known_of_the_other_nodes_stays(number: int) -> None:
+    rng = random.Random(f"{SEED} removed {number}")
+    names = [f"n{n:02}" for n in range(12)]
+    made: list[Made] = [make_node(name).zone(rng.choice("abc")).has(cpu="3", memory="9Gi") for name in names]
+    for n in range(70):
+        old = make_pod(f"old-{n}").priority(rng.choice([1, 2, 3, 50])).request(cpu=f"{rng.choice([200, 500])}m")
+        made.append(old.labels(app=f"a{rng.randint(0, 4)}").on(rng.choice(names)))
+    made += [make_budget(f"b{n}", rng.choice([0, 1, 2]), app=f"a{n}") for n in range(3)]
+    snapshot = cluster(*made).scheduling
+    asked = [
+        predict(cluster(*made), new.obj).pod
+        for new in (
+            make_pod("new").priority(9).request(cpu="1800m"),
+            make_pod("apart").priority(3).request(cpu="700m"),
+        )
+    ]
+    prepare_for_all(snapshot)
+    for pod in asked:
+        Prediction(snapshot, pod).node  # noqa: B018  (which makes tables)
+    matrix = snapshot.derived.matrix
+    while len(names) > 2:
+        gone = rng.sample(names, rng.randint(1, 2))
+        names = [name for name in names if name not in gone]
+        changed = rng.choice(names)
+        nodes = {key: node for key, node in snapshot.objects.nodes.items() if key[1] in names}
+        pods = {name: pods for name, pods in snapshot.objects.pods_by_node.items() if name in names}
+        pods[changed] = pods.get(changed, ())[1:]
+        objects = replace(snapshot.objects, nodes=nodes, pods_by_node=pods)
+        before, snapshot = snapshot, Snapshot.build(objects, snapshot, frozenset((*gone, changed)))
+        assert snapshot.derived.matrix is matrix
+        assert before.derived.matrix is None
+        snapshot.check()
+        anew = Snapshot.build(objects)
+        for pod in asked:
+            found, fresh = Prediction(snapshot, pod), Prediction(anew, pod)
+            assert (found.outcome, found.node, found.victims) == (fresh.outcome, fresh.node, fresh.victims)
+            assert found.best_nodes == fresh.best_nodes
+        lower = lower_priority_pods_of(pod_matrix_of(snapshot), snapshot, 9)
+        assert len(lower.count) == len(names) == len(lower.version)
+        assert np.array_equal(lower.serials, snapshot.columns.serials)
+    assert Prediction(before, asked[0]).outcome  # an older one makes its tables anew
+    before.check()
