@@ -3,7 +3,7 @@
 A mutant that no test notices is printed and makes the run fail, unless `explained.json` says why none can. Mutants are
 made by exchanging a function's code where tests are collected already (`swapping.py`). Those that cannot be made so,
 and those that no test seems to notice, are run in a process forked before anything of ours is imported, with every
-test of the module. One that takes more than `--seconds` counts as noticed.
+test of the module. One that takes more processor time than `--seconds` counts as noticed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import sys
 import time
 from importlib.abc import MetaPathFinder
@@ -86,8 +87,9 @@ def passes(tests: Sequence[str], seconds: float, finder: _Finder | None = None) 
     """Whether these tests pass, with a changed module or as all is."""
     child = os.fork()
     if not child:
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds),) * 2)
         _run(tests, finder)
-    return ended_well(child, seconds)
+    return ended_well(child, 10 * seconds)
 
 
 def _run(tests: Sequence[str], finder: _Finder | None) -> None:
@@ -112,7 +114,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="of the sample")
     parser.add_argument("--most", type=int, default=100, help="mutants in the sample")
     parser.add_argument("--minutes", type=float, default=30, help="no mutant is begun later than that")
-    parser.add_argument("--seconds", type=float, default=120, help="after so long a mutant counts as noticed")
+    parser.add_argument("--seconds", type=float, default=120, help="of processor time; of more a mutant is noticed")
     parser.add_argument("--only", default="", help="modules whose name contains this")
     parser.add_argument("--both", action="store_true", help="every mutant both ways; those that come out differently")
     options = parser.parse_args()
