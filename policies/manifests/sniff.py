@@ -18,6 +18,9 @@ _FIRST_LINE: Final = re.compile(
     rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*([A-Za-z][\w.-]*[ \t]*:(?:[ \t]|\r?\n))"
 )
 
+_FIRST_ITEM: Final = re.compile(rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*-[ \n]")
+_ESCAPED: Final = re.compile(rb"\\[xuU]")
+
 # What follows begins with the character that is rare, and looks back from there: many times faster than the other way.
 _ALIAS: Final = re.compile(rb"\*(?<=[ \t\n:,\[{-].)\S")
 _TAG: Final = re.compile(rb"!(?<=[ \t\n:,\[{-].)\S")
@@ -97,12 +100,16 @@ def named_kinds(data: bytes) -> set[str]:
 def is_untyped(data: bytes) -> bool:
     """Whether a document is surely a mapping, written as `type_meta` has it, without apiVersion and without kind.
 
-    None that may be too long or nested too deep to be read is.
+    Or a list in which no `kind` is. None that may be too long or nested too deep to be read is.
     """
     if len(data) > _LONG:
         return False
     text = b"\n" + data
-    if not _FIRST_LINE.match(text) or _DEEP in text or _DEEP_LIST in text:
+    if _DEEP in text or _DEEP_LIST in text:
+        return False
+    if _FIRST_ITEM.match(text):
+        return b"kind" not in text and not _ESCAPED.search(text) and not _UNUSUAL_ROOT.search(text)
+    if not _FIRST_LINE.match(text):
         return False
     return not _NO_TYPE.search(text) and not _UNUSUAL_ROOT.search(text)
 

@@ -264,7 +264,8 @@ def test_what_has_no_type_comes_to_the_same_without_being_read(pieces: list[str]
         ("# values\n\nreplicas: 1\n", True),
         ("kind: Pod\n", False),
         ("apiVersion : v1\n", False),
-        ("- a\n", False),
+        ("- a\n", True),
+        ("- kind: a\n", False),
         ("items:\n- kind: Pod\n", False),
         ("'kind': Pod\n", False),
         ("text\n", False),
@@ -363,3 +364,33 @@ def test_json_that_is_nested_too_deeply_is_told_at_its_beginning() -> None:
     with pytest.raises(Fault, match="too deeply") as told:
         JsonReader("  " + '{"a":' * 100_000).value(2)
     assert (told.value.start, told.value.end) == (2, 3)
+
+
+LISTS = [
+    "- a: 1\n  b: [c]\n- d\n",
+    "# one\n\n- a\n-\n  - b\n",
+    "---\n- a: {b: 'c'}\n",
+    "- apiVersion: v1\n  metadata: {name: a}\n",
+    '- "\\x6bind": Pod\n  apiVersion: v1\n',
+    "- kind: Pod\n  apiVersion: v1\n",
+    "- kind: Service\n  apiVersion: v1\n",
+    "- a: [\n",
+    "- a\nb: c\n",
+    "- a\n...\nb\n",
+    "- a: *b\n",
+    "- &a b\n- {~}\n",
+    "- a: {b: c?}\n",
+    "-a\n",
+]
+
+
+@pytest.mark.parametrize("text", LISTS)
+def test_lists_are_the_same_whether_they_are_looked_at_or_read(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A root that is a list: mere data, or objects that kubectl does not take so."""
+    looked = read(text, "a.yaml", {"/Pod"})
+    monkeypatch.setattr("policies.manifests.sniff.is_untyped", lambda _: False)
+    assert read(text, "a.yaml", {"/Pod"}) == looked
+
+
+def test_only_lists_without_kinds_are_merely_looked_at() -> None:
+    assert [text for text in LISTS if is_untyped(text.encode())] == [LISTS[i] for i in (0, 1, 2, 3, 7, 8, 10, 11, 12)]
