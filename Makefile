@@ -119,6 +119,10 @@ yaml-oracle: $(VENV)/dev ## ask kubectl's YAML reader and ours about 20,000 muta
 	cd tests/yaml_oracle && CGO_ENABLED=0 go build -o ../../.cache/yaml-oracle .
 	PYTHONPATH=. $(BIN)/python tests/yaml_oracle/compare.py $(if $(SUITE),--suite $(SUITE)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT))
 
+kubelet-oracle: $(VENV)/dev ## ask the kubelet's own functions and ours about 10,000 random nodes (needs Go); SEED=1, COUNT=1000
+	cd tests/kubelet_oracle && CGO_ENABLED=0 go build -o ../../.cache/kubelet-oracle .
+	PYTHONPATH=. $(BIN)/python tests/kubelet_oracle/compare.py $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(RECORD),--record $(RECORD))
+
 field-tables: $(VENV)/dev ## the fields of Kubernetes' kinds, by minor, made of its OpenAPI (needs Go)
 	$(BIN)/python docs/field_tables.py
 
@@ -142,4 +146,4 @@ check: $(VENV)/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign yaml-oracle field-tables format docs check
+.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign yaml-oracle kubelet-oracle field-tables format docs check

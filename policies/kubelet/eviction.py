@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.kubelet.pods import EPHEMERAL_STORAGE, MEMORY
+from policies.quantity import NANO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,8 +26,9 @@ IMAGE_FILESYSTEMS: Final = tuple(_PARTS)
 
 class Place(NamedTuple):
     """A pod's place in the order. `exceeds`: it uses more than it requests; None where that does not count, or nothing
-    is known of it. `used` and `requested`: bytes, inodes or processes; `over`: what its rank within its priority is.
-    `tied`: the kubelet does not tell it from the one before.
+    is known of it. `used` and `requested`: bytes, inodes or processes, a request rounded up; `over`: what its rank
+    within its priority is, in billionths of these, as a request may be a part of a byte. `tied`: the kubelet does not
+    tell it from the one before.
     """
 
     pod: KubeletPod
@@ -61,14 +63,15 @@ def _place(pod: KubeletPod, used: PodStats | None, signal: str, inodes: bool, im
     if used is None:
         return Place(pod, False, None, 0, 0, 0)
     if signal == "pids":
-        return Place(pod, True, None, used.processes, 0, used.processes)
+        return Place(pod, True, None, used.processes, 0, used.processes * NANO)
     if signal == "memory":
-        request = pod.request(MEMORY)
-        return Place(pod, True, used.memory > request, used.memory, request, used.memory - request)
+        over = used.memory * NANO - pod.requests.get(MEMORY, 0)
+        return Place(pod, True, over > 0, used.memory, pod.request(MEMORY), over)
     disk = used.disk(_PARTS[images][signal], pod.volumes)
     amount, request = (disk.inodes, 0) if inodes else (disk.size, pod.request(EPHEMERAL_STORAGE))
     # Upstream takes the request for ephemeral storage from inodes, too.
-    return Place(pod, True, amount > request, amount, request, amount - pod.request(EPHEMERAL_STORAGE))
+    over = amount * NANO - pod.requests.get(EPHEMERAL_STORAGE, 0)
+    return Place(pod, True, amount > 0 if inodes else over > 0, amount, request, over)
 
 
 def _key(place: Place) -> tuple[int, int, int, int]:

@@ -80,7 +80,7 @@ def _requested(obj: ApiObject) -> ResourceList:
 
 
 def _qos(obj: ApiObject) -> str:
-    """Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`."""
+    """Source: pkg/apis/core/v1/helper/qos `ComputePodQOS`; where no request is, a limit is one (`SetDefaults_Pod`)."""
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
     guaranteed = True
@@ -89,11 +89,14 @@ def _qos(obj: ApiObject) -> str:
         holders += [("spec", kind, index) for index in range(len(sequence(obj, "spec", kind)))]
     for holder in holders:
         base = at(obj, *holder)
-        for amounts, kind in ((requests, "requests"), (limits, "limits")):
-            for name, amount in read_resource_list(base, ("resources", kind), obj, holder).items():
+        own = read_resource_list(base, ("resources", "limits"), obj, holder)
+        asked = {**own, **read_resource_list(base, ("resources", "requests"), obj, holder)}
+        if holder == ("spec",):
+            asked = dict(pod_requests(obj).pod_level)
+        for amounts, given in ((requests, asked), (limits, own)):
+            for name, amount in given.items():
                 if name in (CPU, MEMORY) and amount > 0:
                     amounts[name] = amounts.get(name, 0) + amount
-        own = read_resource_list(base, ("resources", "limits"), obj, holder)
         guaranteed = guaranteed and all(own.get(name, 0) > 0 for name in (CPU, MEMORY))
     if not requests and not limits:
         return BEST_EFFORT

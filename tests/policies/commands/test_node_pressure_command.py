@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod
 from policies.kubelet.shutdown import shutdown_groups
 from policies.kubelet.stats import Disk, PodStats, read_pod_stats
 from policies.quantity import NANO
+from tests.kubelet_oracle.compare import disagreements
 
 NODE = ("a-1", "--cluster", "docs/node-pressure/node.yaml")
 STATS = ("--stats", "docs/node-pressure/stats.json")
@@ -318,3 +320,41 @@ def test_statistics_may_hold_anything(value: Any) -> None:
         found = read_pod_stats(value)
         assert found.memory >= 0
         assert found.disk(("root", "logs", "volumes"), ("", "a")).size >= 0
+
+
+# What the kubelet itself says
+
+
+def test_recorded_answers_of_the_kubelets_own_functions() -> None:
+    """`make kubelet-oracle SEED=7 COUNT=60 RECORD=tests/policies/cases/kubelet-nodes.jsonl.gz`."""
+    seen = Counter[str]()
+    with gzip.open("tests/policies/cases/kubelet-nodes.jsonl.gz", "rt") as recorded:
+        for number, line in enumerate(recorded):
+            case = json.loads(line)
+            assert list(disagreements(case["node"], case["want"], seen)) == [], number
+    assert seen["orders"] == 60 * 24
+    assert min(seen.values()) > 10, seen
+
+
+def test_a_request_of_a_part_of_a_byte_counts_exactly() -> None:
+    used = {"a/exceeds": PodStats(memory=2), "a/within": PodStats(memory=1)}
+    pods = [
+        read_pod({"metadata": {"namespace": "a", "name": name}, "spec": {"containers": [container]}})
+        for name in ("within", "exceeds")
+        for container in [{"name": "c", "resources": {"requests": {"memory": "1500m"}}}]
+    ]
+    places = rank(pods, used, "memory")
+    assert [(place.pod.key, place.exceeds) for place in places] == [("a/exceeds", True), ("a/within", False)]
+    assert places[0].requested == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "qos"),
+    [
+        ({"containers": [{"name": "c", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]}, GUARANTEED),
+        ({"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]}, BURSTABLE),
+        ({"containers": [{"name": "c"}], "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}, GUARANTEED),
+    ],
+)
+def test_limits_are_requests_where_none_is_as_the_api_server_has_it(spec: dict[str, Any], qos: str) -> None:
+    assert read_pod({"metadata": {"name": "p"}, "spec": spec}).qos == qos
