@@ -28,6 +28,9 @@ _STAR: Final = ("*", "?", "*/1", "?/1")
 _MOST_YEARS: Final = 5
 """After which a time that never comes is given up."""
 _LONGEST: Final = 256
+_FIRST: Final = datetime(2, 1, 1, tzinfo=UTC).timestamp()
+_LAST: Final = datetime(9990, 1, 1, tzinfo=UTC).timestamp()
+"""Between these no zone's clock leaves the years that Python knows."""
 
 
 class InvalidSchedule(ValueError):
@@ -49,8 +52,12 @@ class CronSchedule(NamedTuple):
     zone: tzinfo = UTC
 
     def next(self, after: float) -> float | None:
-        """The first time after this one, in seconds since 1970; None where none comes within five years."""
-        moment = datetime.fromtimestamp(after, self.zone).replace(second=0, microsecond=0) + timedelta(minutes=1)
+        """The first time after this one, in seconds since 1970; None where none comes within five years, or before the
+        calendar ends, which is here with the year 9999."""
+        if not after < _LAST:
+            return None
+        moment = datetime.fromtimestamp(max(after, _FIRST), self.zone).replace(second=0, microsecond=0)
+        moment += timedelta(minutes=1)
         last = moment.year + _MOST_YEARS
         while moment.year <= last:
             if moment.month not in self.months or not self._is_due_on(moment):

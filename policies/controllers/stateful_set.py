@@ -16,7 +16,7 @@ from policies.controllers.templates import (
 from policies.objects.fields import NOTHING, ApiObject, int32, mapping, text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from policies.controllers.view import Key, PodState, View, WorkloadState
 
@@ -39,12 +39,12 @@ class StatefulSetStatus(NamedTuple):
 
 
 class _Set(NamedTuple):
-    """A StatefulSet in one sync. `replicas`: by ordinal, None where there is no pod."""
+    """A StatefulSet in one sync. `replicas`: (ordinal, its pod, None where there is none), as `_places` has them."""
 
     view: View
     state: WorkloadState
     status: StatefulSetStatus
-    replicas: list[PodState | None]
+    replicas: Sequence[tuple[int, PodState | None]]
     condemned: list[PodState]
     start: int
     now: float
@@ -140,21 +140,37 @@ def _partitioned(
     by_ordinal = {ordinal_of(pod.pod.name, state.key[2]): pod for pod in pods}
     condemned = [pod for number, pod in by_ordinal.items() if number >= 0 and not start <= number < start + count]
     condemned.sort(key=lambda pod: -ordinal_of(pod.pod.name, state.key[2]))
-    last = max((n for n in by_ordinal if start <= n < start + count), default=start - 1)
-    # Nothing grows with a number that somebody wrote: behind the last pod, one that is missing stands for all.
-    most = min(count, last - start + 1 + MOST_AT_ONCE)
-    return _Set(view, state, status, [by_ordinal.get(start + n) for n in range(most)], condemned, start, now)
+    return _Set(view, state, status, _places(by_ordinal, range(start, start + count)), condemned, start, now)
 
 
 MOST_AT_ONCE: Final = 500
-"""Pods that one sync of a Parallel set makes behind the last that is there; upstream bounds its batches alike."""
+"""Pods that one sync of a Parallel set makes; upstream bounds its batches alike."""
+
+
+def _places(by_ordinal: Mapping[int, PodState], ordinals: range) -> list[tuple[int, PodState | None]]:
+    """The ordinals that have a pod and those that lack one. Nothing grows with a number that somebody wrote, be it of
+    replicas or in a pod's name: of those that lack one the first MOST_AT_ONCE, and one more for the rest of each gap.
+    """
+    places: list[tuple[int, PodState | None]] = []
+    left, following = MOST_AT_ONCE, ordinals.start
+    for ordinal in (*sorted(n for n in by_ordinal if n in ordinals), ordinals.stop):
+        gap = range(following, ordinal)
+        missing = gap[: max(left, 1)]
+        left -= len(missing)
+        places += [(number, None) for number in missing]
+        if ordinal < ordinals.stop:
+            places.append((ordinal, by_ordinal[ordinal]))
+        following = ordinal + 1
+    return places
 
 
 def _process(this: _Set) -> list[Action]:
     """What `updateStatefulSet` does once replicas and condemned pods are known."""
     actions: list[Action] = []
-    for place, pod in enumerate(this.replicas):
-        if _process_replica(this, place, pod, actions) and this.monotonic:
+    for ordinal, pod in this.replicas:
+        if pod is None and len(actions) >= MOST_AT_ONCE:
+            continue
+        if _process_replica(this, ordinal, pod, actions) and this.monotonic:
             return actions
     first_unavailable = _first_unavailable(this)
     for pod in this.condemned:
@@ -165,10 +181,10 @@ def _process(this: _Set) -> list[Action]:
     return actions
 
 
-def _process_replica(this: _Set, place: int, pod: PodState | None, actions: list[Action]) -> bool:
+def _process_replica(this: _Set, ordinal: int, pod: PodState | None, actions: list[Action]) -> bool:
     """Whether a set that goes in order stops here. Source: `processReplica`."""
     if pod is None:
-        actions.append(_new_pod(this, this.start + place))
+        actions.append(_new_pod(this, ordinal))
         return True
     if pod.pod.terminal:
         if not pod.terminating:
@@ -195,7 +211,7 @@ def _new_pod(this: _Set, ordinal: int) -> CreatePod:
 
 def _first_unavailable(this: _Set) -> PodState | None:
     """The first pod that is not, in the order of ordinals, then of the condemned."""
-    for pod in (*this.replicas, *reversed(this.condemned)):
+    for pod in (*(pod for _, pod in this.replicas), *reversed(this.condemned)):
         if pod is not None and (pod.terminating or not this.available(pod)):
             return pod
     return None
@@ -213,8 +229,8 @@ def _process_condemned(this: _Set, pod: PodState, first: PodState | None, action
 
 def _update(this: _Set, actions: list[Action]) -> None:
     """The highest ordinal that is not of the update revision goes, when those above it are available."""
-    for pod in reversed(this.replicas[this.partition or 0 :]):
-        if pod is None:  # made in this sync
+    for ordinal, pod in reversed(this.replicas):
+        if pod is None or ordinal < this.start + (this.partition or 0):  # None: made in this sync
             return
         if not _is_of(pod, this.status.update, this.status) and not pod.terminating:
             actions.append(DeletePod(pod.pod.namespace, pod.pod.name, this.state.key))

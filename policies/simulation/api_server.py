@@ -344,6 +344,7 @@ def termination_seconds(state: PodState) -> float:
     template: Mapping[str, Any] = state.template or {}
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     try:
-        return min(float(annotations[TERMINATION_SECONDS]), grace)
+        seconds = float(annotations[TERMINATION_SECONDS])
     except (KeyError, TypeError, ValueError):
         return grace
+    return seconds if 0 <= seconds < grace else grace  # who writes `nan` or less than nothing has said nothing

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MINUTE: Final = 60.0
 QUIET: Final = 660.0
 """Seconds in which nothing happens, after which all has settled: longer than the queue's flush and a Job's back-off."""
+LATEST: Final = 7_030 * 365.25 * 86_400
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -70,9 +71,10 @@ def _times(obj: ApiObject) -> dict[str, Any]:
 
 
 def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, quiet: float = QUIET) -> World:
-    """The world of a dump. Time 0 is a minute after the last time that is in it. Raises InvalidObject."""
+    """The world of a dump. Time 0 is a minute after the last time that is in it, but before the year 9000: beyond it
+    there are no calendars. Raises InvalidObject."""
     cluster = cache.snapshot()
-    epoch = max((state["created"] for state in cache.times.values()), default=0.0) + MINUTE
+    epoch = min(max((state["created"] for state in cache.times.values()), default=0.0) + MINUTE, LATEST)
     workloads, pods = completed(_workloads(cluster), _pods(cluster, cache))
     return World(
         nodes=sorted(map(labelled_with_host, cluster.objects.nodes.values()), key=lambda node: node.name),

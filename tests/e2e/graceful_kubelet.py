@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tests.e2e.api import Refused, identity
+from tests.e2e.api import Refused, identity, path_of
 
 if TYPE_CHECKING:
     from tests.e2e.api import Api, Obj
@@ -91,7 +91,9 @@ class GracefulKubelets(threading.Thread):
             for kind in ("Initialized", "ContainersReady", "Ready", "PodScheduled")
         ]
         status = {"phase": "Running", "startTime": now, "conditions": conditions}
-        self._api.patch(pod, {"status": status}, "status")
+        # Merged by their types: whoever is preempted meanwhile keeps the condition that says so.
+        path = path_of(pod, subresource="status")
+        self._api.do("PATCH", path, {"status": status}, "application/strategic-merge-patch+json")
 
 
 def told_of(pod: Obj) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 from random import Random
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -345,3 +346,40 @@ def test_many_that_a_quota_refuses_are_not_asked_about_one_by_one() -> None:
     with metered(lambda: False, MOST_WORK):
         found = aftermath_of(state, prediction.snapshot_after(), [prediction])
     assert found == Aftermath(replaced=100, refused=100)
+
+
+@pytest.mark.parametrize(
+    ("field", "number"),
+    [("terminationGracePeriodSeconds", 2**63 - 1), ("activeDeadlineSeconds", 2**63 - 1), ("replicas", 2**31 - 1)],
+)
+def test_numbers_that_somebody_wrote_make_nothing_grow(field: str, number: int) -> None:
+    made = one_victim()
+    for one in made[2:]:
+        one.spec(**{field: number})
+    state, new = cluster(*made), make_pod("new").priority(1).request(cpu="2")
+    (warning,) = warned(state, new)
+    assert len(warning) <= 256
+    assert "Its replacement would fit." in warning
+
+
+def test_ten_thousand_budgets_do_not_keep_it_past_its_time() -> None:
+    """Who asks is asked whether time is up while budgets are gone through, and it says so where it is."""
+    made = full_node("n1", pods=100, owner="w")
+    for number, one in enumerate(made[1:]):
+        one.labels(app="web").spec(terminationGracePeriodSeconds=number)
+    for number in range(10_000):
+        budget = Made("policy/v1", "PodDisruptionBudget", f"b{number}", "default")
+        made.append(budget.spec(selector={"matchLabels": {"app": "web"}}, maxUnavailable=1))
+    state, new = cluster(*made), make_pod("new").priority(1).request(cpu="100")
+    prediction = predict(state, new.obj)
+    asked = 0
+
+    def expired() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > 20
+
+    started = process_time()
+    with metered(expired, MOST_WORK), pytest.raises(CutShort):
+        aftermath_of(state, prediction.snapshot_after(), [prediction])
+    assert process_time() - started < 2

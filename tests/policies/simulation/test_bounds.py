@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from policies.commands.simulate import main
-from tests.builders import make_node
+from tests.builders import Made, make_node, make_pod
 
 Obj = dict[str, Any]
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
@@ -153,3 +153,124 @@ def test_workloads_that_control_each_other(run: Run) -> None:
     assert status == 0
     assert "settled after" in out
     assert run(new=[workload("Deployment", "c")], cluster=circle)[0] == 0
+
+
+def owned(kind: str, name: str, number: int, **metadata: Any) -> Obj:
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": True}
+    pod = (
+        make_pod(f"{name}-{number}").labels(app=name).on("n1").status(conditions=[{"type": "Ready", "status": "True"}])
+    )
+    return pod.metadata(ownerReferences=[owner], **metadata).obj
+
+
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+def test_a_stateful_set_whose_pod_has_a_huge_number(run: Run, policy: str) -> None:
+    """A thousand million places between two pods are not gone through, nor held."""
+    many = workload("StatefulSet", "w", 2**31 - 1)
+    many["spec"]["podManagementPolicy"] = policy
+    started = time.process_time()
+    status, out, _ = run(
+        "--until", "1", new=[workload("Deployment", "c", 1)], cluster=[many, owned("StatefulSet", "w", 999_999_999)]
+    )
+    assert status == 0
+    assert "default/w" in out
+    assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize("created", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z"])
+def test_times_at_the_ends_of_the_calendar(run: Run, created: str) -> None:
+    often = cron_job()
+    often["metadata"]["creationTimestamp"] = created
+    pod = owned("ReplicaSet", "web", 0, creationTimestamp=created)
+    status, out, _ = run("--until", "3m", new=[workload("Deployment", "c", 1)], cluster=[often, pod])
+    assert status == 0
+    assert "default/c" in out
+
+
+def test_schedules_of_every_kind_come_to_an_end(run: Run) -> None:
+    for schedule in (
+        "* * * * *",
+        "0 0 30 2 *",
+        "0 0 29 2 *",
+        "0,1 0 1 1 *",
+        "*/1 " * 5000,
+        "@every 1s",
+        "0-59/1,*/1 * * * *",
+    ):
+        often = cron_job()
+        often["spec"]["schedule"] = schedule
+        often["metadata"]["creationTimestamp"] = "1970-01-01T00:00:00Z"
+        started = time.process_time()
+        assert run("--until", "3m", new=[workload("Deployment", "c", 1)], cluster=[often])[0] == 0
+        assert time.process_time() - started < 5, schedule
+
+
+@pytest.mark.parametrize("seconds", ["nan", "-nan", "inf", "-inf", "1e309", "-1", "x" * 100_000])
+def test_an_annotation_that_is_no_duration(run: Run, seconds: str) -> None:
+    web = workload("ReplicaSet", "web", 2)
+    web["spec"]["template"]["metadata"]["annotations"] = {"terminationSeconds": seconds}
+    events = [{"at": 5, "scale": {"kind": "ReplicaSet", "name": "web", "replicas": 0}}]
+    status, out, _ = run("-o", "json", "--events", run.file("events.json", json.dumps(events)), new=[web])
+    assert status == 0
+    (outcome,) = json.loads(out, parse_constant=pytest.fail)["outcomes"]
+    gone = [event["t"] for event in outcome["timeline"] if event["event"] == "gone"]
+    assert len(gone) == 2
+    assert all(35 <= time_ < 36 for time_ in gone), "its grace period"
+
+
+@pytest.mark.parametrize("grace", [10**9, 2**63 - 1, -1])
+def test_a_grace_period_of_centuries(run: Run, grace: int) -> None:
+    web = workload("ReplicaSet", "web", 2)
+    web["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = grace
+    events = [{"at": 5, "scale": {"kind": "ReplicaSet", "name": "web", "replicas": 0}}]
+    status, out, _ = run("--until", "1h", "--events", run.file("events.json", json.dumps(events)), new=[web])
+    assert status == 0
+    assert ("not settled" in out) == (grace > 0)
+
+
+@pytest.mark.parametrize("field", ["activeDeadlineSeconds", "completions", "backoffLimit", "ttlSecondsAfterFinished"])
+@pytest.mark.parametrize("number", [2**31 - 1, -(2**31)])
+def test_a_job_of_large_numbers(run: Run, field: str, number: int) -> None:
+    spec = {"parallelism": 2, "completionMode": "Indexed", "completions": 2, "template": TEMPLATE, field: number}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default"}, "spec": spec}
+    assert run("--until", "1h", new=[job])[0] in (0, 3)
+
+
+@pytest.mark.parametrize("seconds", [2**63 - 1, -(2**63), 0])
+def test_a_taint_that_is_tolerated_for_centuries(run: Run, seconds: int) -> None:
+    pod = owned("ReplicaSet", "web", 0)
+    toleration = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+    pod["spec"]["tolerations"] = [toleration]
+    tainted = make_node("n1").spec(taints=[{"key": "k", "effect": "NoExecute"}]).obj
+    events = [{"at": 1, "update": tainted}]
+    _, out, _ = run(
+        "--events", run.file("events.json", json.dumps(events)), cluster=[workload("ReplicaSet", "web", 1), pod]
+    )
+    assert ("pod deleted (taint of n1)" in out) == (seconds <= 0)
+
+
+def budget(number: int, **limit: Any) -> Obj:
+    made = Made("policy/v1", "PodDisruptionBudget", f"b{number}", "default")
+    return made.spec(selector={"matchLabels": {"app": "web"}}, **limit).obj
+
+
+@pytest.mark.parametrize("limit", [2**31, 2**63, -5, f"{'9' * 18}%", f"{'9' * 5000}%", "-1%", "%", "1e3%", "٣%"])
+def test_a_budget_of_any_number_or_percentage(run: Run, limit: object) -> None:
+    there = [workload("ReplicaSet", "web", 1), owned("ReplicaSet", "web", 0)]
+    for field in ("minAvailable", "maxUnavailable"):
+        status, out, err = run(new=[workload("Deployment", "c", 1)], cluster=[*there, budget(0, **{field: limit})])
+        assert status == 0
+        assert len(out) + len(err) < 8000
+
+
+def test_ten_thousand_budgets_of_one_pod(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at one is a step: a run is given up, and does not last."""
+    monkeypatch.setattr("policies.simulation.simulation.MOST_STEPS", 20_000)
+    there = [workload("ReplicaSet", "web", 4), *(owned("ReplicaSet", "web", number) for number in range(4))]
+    budgets = [budget(number, maxUnavailable=1) for number in range(10_000)]
+    events = [{"at": 5, "scale": {"kind": "ReplicaSet", "name": "web", "replicas": 6}}]
+    started = time.process_time()
+    status, out, _ = run("--events", run.file("events.json", json.dumps(events)), cluster=[*there, *budgets])
+    assert status == 0
+    assert "given up after 20,000 steps" in out
+    assert time.process_time() - started < 30
