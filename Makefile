@@ -115,6 +115,9 @@ campaign: $(VENV)/dev ## random cases for every oracle there is, 30,000 each, in
 owners-campaign: $(VENV)/dev ## whatif against the scenario oracle, 500 random clusters an event (needs `make oracle`); EVENTS=zone COUNT=50 SEED=2
 	$(BIN)/python tests/oracle/owners.py $(if $(EVENTS),--events $(EVENTS)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 
+scenarios-campaign: $(VENV)/dev ## simulations against the scenario oracle, 10,000 fresh scenarios (hours; needs `make oracle`); COUNT=1000 SEED=7002
+	$(BIN)/python tests/oracle/scenarios_campaign.py $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
+
 yaml-oracle: $(VENV)/dev ## ask kubectl's YAML reader and ours about 20,000 mutated texts (needs Go); SUITE=DIR, SEED=1, COUNT=100000
 	cd tests/yaml_oracle && CGO_ENABLED=0 go build -o ../../.cache/yaml-oracle .
 	PYTHONPATH=. $(BIN)/python tests/yaml_oracle/compare.py $(if $(SUITE),--suite $(SUITE)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT))
@@ -146,4 +149,4 @@ check: $(VENV)/dev ## format, lint, types, import contracts, docs
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 
-.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign yaml-oracle kubelet-oracle field-tables format docs check
+.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle field-tables format docs check

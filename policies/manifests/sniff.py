@@ -100,7 +100,7 @@ def named_kinds(data: bytes) -> set[str]:
 def is_untyped(data: bytes) -> bool:
     """Whether a document is surely a mapping, written as `type_meta` has it, without apiVersion and without kind.
 
-    Or a list in which no `kind` is. None that may be too long or nested too deep to be read is.
+    Or a list in which no kind is given. None that may be too long or nested too deep to be read is.
     """
     if len(data) > _LONG:
         return False
