@@ -61,7 +61,7 @@ def names_in(docstring: str) -> Iterator[str]:
 
 
 @cache
-def tests() -> frozenset[str]:
+def names_of_tests() -> frozenset[str]:
     """Every test, which a docstring may name as what holds it."""
     found = (
         re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE) for path in Path("tests").rglob("test_*.py")
@@ -72,7 +72,7 @@ def tests() -> frozenset[str]:
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_names_in_docstrings_are_in_the_code(path: Path) -> None:
     tree = parsed(path)
-    here = {*identifiers(tree), *defined(), *tests()}
+    here = {*identifiers(tree), *defined(), *names_of_tests()}
     named = {name for _, text in documented(tree) for name in names_in(text)}
     gone = {name for name in named if not (used() if "." in name else here).issuperset(name.split("."))}
     assert not gone, f"{path}: named in a docstring, and not there: {', '.join(sorted(gone))}"
