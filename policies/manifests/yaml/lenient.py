@@ -3,7 +3,8 @@
 Source: go.yaml.in/yaml/v2 scannerc.go. In a plain scalar inside of brackets or braces a `:` ends nothing unless a blank
 follows (`[1.2.3.4, 001:db8::]`), `\\'` is an escape in double quotes, and a byte order mark is text, but where a
 document begins. They are masked by characters that the text does not hold, one for one, so that every position stays;
-`parsing.Unmasking` puts them back into the values.
+`parsing.Unmasking` puts them back into the values. A tag goes on over commas and brackets (`!!str, x`); it is nobody's
+tag then, whatever characters it has instead.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _FAULTS: Final = ("a ':' inside of brackets or braces", "found unknown escape character")
+_TAG_FAULTS: Final = ("did not find expected whitespace or line break", "did not find expected tag URI")
+_TAG: Final = re.compile(r"![-\w;/?:@&=+$.,!~*'()\[\]%]*", re.ASCII)
+_MOST_TAGS: Final = 20
+"""Tags of one document that are mended, one after the other; nobody writes one."""
+_IN_TAG: Final = str.maketrans(",[]", ";;;")
 _COLON: Final = re.compile(r"""(?<=[^\s,\[\]{}?:'"])(:+)(?=[,\[\]{}])""")
 _QUOTE: Final = re.compile(r"(?<!\\)(?:\\\\)*(\\)'")
 _MARK: Final = re.compile("\n(\ufeff)")
@@ -32,6 +38,21 @@ def leniently(read: Callable[[Document], T], document: Document) -> T:
     """What `read` makes of a document; where libyaml alone objects, of the same text masked. Raises Fault."""
     if _MARK_IN_TEXT in document.data:
         document = _masked(document, ((_MARK, "\ufeff"),)) or document
+    first: Fault | None = None
+    for _ in range(_MOST_TAGS):
+        try:
+            return _read_masked(read, document)
+        except Fault as fault:
+            first = first or fault
+            told = _with_a_tag_that_ends(document, fault)
+            if told is None:
+                break
+            document = told
+    assert first is not None
+    raise first
+
+
+def _read_masked(read: Callable[[Document], T], document: Document) -> T:
     try:
         return read(document)
     except Fault as fault:
@@ -58,6 +79,21 @@ def _masked(document: Document, what: Sequence[tuple[re.Pattern[str], str]]) -> 
         return None
     found = Document(text.encode(), document.file, document.line, document.column)
     found.masks = masks
+    return found
+
+
+def _with_a_tag_that_ends(document: Document, fault: Fault) -> Document | None:
+    """The document with other characters for those that libyaml has in no tag, in the one that it objects to."""
+    if fault.since is None or not fault.message.startswith(_TAG_FAULTS):
+        return None
+    text = document.text
+    tag = _TAG.match(text, fault.since)
+    if tag is None or (ended := tag[0].translate(_IN_TAG)) == tag[0]:
+        return None
+    found = Document(
+        f"{text[: tag.start()]}{ended}{text[tag.end() :]}".encode(), document.file, document.line, document.column
+    )
+    found.masks = document.masks
     return found
 
 

@@ -29,6 +29,10 @@ def value(text: str | bytes) -> Any:
         ("a: {b: c:}\n", {"a": {"b": "c:"}}),
         ("a: \"it\\'s\"\nb: '\\'\nc: \\'x\n", {"a": "it's", "b": "\\", "c": "\\'x"}),
         ("a: [b:]\nc: |\n  [d:]\n", {"a": ["b:"], "c": "[d:]\n"}),
+        ("a: !!str, x\nb: ![]\n", {"a": "x", "b": ""}),
+        ("- !foo[]\n- !!int, 1\n- !b] [c]\n- ' !d] '\n", ["", "1", ["c"], " !d] "]),
+        ("!!nu[ll: v\n", "v"),
+        ("v: !]\n", {"v": ""}),
     ],
 )
 def test_what_kubectl_reads_is_read(text: str, expected: object) -> None:
