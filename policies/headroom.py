@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.cluster import admitted
-from policies.controllers.new_pods import new_pods
+from policies.controllers.new_pods import new_pods, without_missing_claims
 from policies.controllers.own_pods import pods_of
 from policies.findings import plural
 from policies.kinds import DAEMON_SET, POD_TEMPLATE_PATHS
@@ -37,6 +37,7 @@ MOST_PLACED: Final = 200_000
 What a node says it can hold is a number that somebody wrote.
 """
 _NOT_FILLED: Final = "so many fit that it was not looked at what runs out first"
+_WITHOUT_CLAIMS: Final = "volumes whose claims will be made with the pods are left out"
 _ZONE: Final = "topology.kubernetes.io/zone"
 
 
@@ -111,11 +112,12 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]
     if group_kind(obj) == DAEMON_SET:
         raise InvalidObject("a DaemonSet has one pod for each node: there is nothing to scale", ref=ref)
     if not template.is_template:
-        return replace(admitted(obj, cluster), name="one-more", uid=""), []
+        pod = replace(admitted(obj, cluster), name="one-more", uid="")
+        whole = without_missing_claims(pod, cluster)
+        return whole, [] if whole is pod else [_WITHOUT_CLAIMS]
     own = pods_of(cluster, obj)
     new = new_pods(cluster, obj, template.object, len(own) + 1, own)
-    notes = ["volumes whose claims will be made with the pods are left out"] if new.without_claims else []
-    return new.pods[0], notes
+    return new.pods[0], [_WITHOUT_CLAIMS] if new.without_claims else []
 
 
 def _fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:

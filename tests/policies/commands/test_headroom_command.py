@@ -167,3 +167,14 @@ def test_a_node_that_claims_to_hold_any_number_of_pods_costs_no_more(
     assert (status, err) == (0, "")
     assert f"without preemption: {min(pods, 2**31)} more pods" in out
     assert "note: so many fit that it was not looked at what runs out first" in out
+
+
+def test_a_pod_whose_claims_will_be_made_with_it_is_counted_without_them() -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
+    pod = make_pod("new").request(cpu="1").spec(volumes=[scratch])
+    cache = Cache()
+    cache.add(make_node("a").obj)
+    found = headroom(cache.snapshot(), pod.obj)
+    assert found.without.pods == 4
+    assert found.notes == ["volumes whose claims will be made with the pods are left out"]
