@@ -9,6 +9,7 @@ from policies.controllers.disruption import BudgetStatus
 from policies.simulation.api_server import BUDGET
 from policies.simulation.simulation import Simulation
 from policies.simulation.summary import Levels, summarize
+from policies.whatif import autoscalers
 from policies.whatif.questions import left_on
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from policies.simulation.scenario import World
     from policies.simulation.summary import Summary
     from policies.simulation.timeline import Origin
+    from policies.whatif.autoscalers import Autoscalers
     from policies.whatif.occupancy import Occupancy
     from policies.whatif.questions import Question
 
@@ -94,6 +96,11 @@ class Answer(NamedTuple):
     summary: Summary
     anyway: Summary | None
     occupancy: Occupancy | None = None
+
+    @property
+    def autoscalers(self) -> Autoscalers:
+        """What autoscalers would make of the pods that wait in the end."""
+        return autoscalers.autoscalers(self.simulation)
 
     def count_pending(self, what: str) -> list[tuple[str, int]]:
         """Pods that wait in the end by `priority_class`, `namespace` or `workload`, most first."""
@@ -304,6 +311,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
             name: dict(answer.count_pending(what))
             for name, what in (("byClass", "priority_class"), ("byNamespace", "namespace"), ("byWorkload", "workload"))
         },
+        "autoscalers": autoscalers.as_dict(answer.autoscalers),
         "pushedOut": [
             {
                 "t": round(p.t, 4),
