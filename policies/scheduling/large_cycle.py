@@ -189,14 +189,14 @@ class Cycle:
 
     def _resources(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Upstream `leastResourceScorer` and `balancedResourceScorer`."""
-        columns, kinds = self.snapshot.columns, self.matrix.kind[:, rows]
+        columns, kinds = self.snapshot.columns, self.matrix.kinds
         wanted = self.pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
         request = as_resource({name: wanted.get(name, 0) for name in (CPU, MEMORY)})
         least = np.zeros(len(rows), np.int64)
         counted = np.zeros(len(rows), np.int64)
         for index, amount in ((0, request.milli_cpu), (1, request.memory)):
             has = columns.allocatable[index, rows]
-            used = self.matrix.kinds.non_zero(index)[kinds].sum(axis=0) + amount
+            used = self.matrix.sums(("non-zero", index), None, kinds.non_zero(index))[rows] + amount
             share = np.where(used > has, 0, (has - used) * MAX_NODE_SCORE // np.maximum(has, 1))
             least += np.where(has > 0, share, 0)
             counted += has > 0
@@ -220,14 +220,15 @@ class Cycle:
         constraints = default_constraints(self.pod, self.snapshot.objects)
         if not constraints:
             return np.zeros(len(rows), np.int64)
+        selector = constraints[0].selector
         counted = matching_kinds(self.pod, constraints[0], self.matrix)
+        here = self.matrix.sums(("defaults", self.pod.namespace, selector), selector, counted)
         total = np.zeros(len(rows), np.float64)
         for constraint in constraints:
             topology = self.matrix.nodes.topology(constraint.topology_key)
             if constraint.topology_key == HOSTNAME:
-                count, domains = counted[self.matrix.kind[:, rows]].sum(axis=0), len(rows)
+                count, domains = here[rows], len(rows)
             else:
-                here = counted[self.matrix.kind].sum(axis=0)
                 included = included_nodes(constraint, self.pod, self.matrix)
                 count = topology.sums(np.where(included, here, 0))[rows]
                 domains = len(np.unique(topology.values[rows]))

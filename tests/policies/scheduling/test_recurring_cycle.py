@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from policies.cluster import predict
@@ -24,6 +25,7 @@ from policies.simulation import cycle as simulated_cycle
 from policies.simulation.dump import DumpCache, world_of
 from policies.simulation.simulation import Simulation
 from policies.whatif import questions
+from tests.benchmarks import bench_simulation
 from tests.benchmarks.clusters import Size, objects
 from tests.builders import cluster, make_node, make_pod
 
@@ -86,7 +88,9 @@ class Watched(RecurringCycles):
         anew = Cycle(fresh, pod)
         assert found.fits == bool(anew.feasible.any())
         assert [found.fits_on(name) for name in fresh.rows] == anew.feasible.tolist()
-        if not found.fits:
+        if found.fits:
+            self.seen["scored"] += self._scores_are_those(Cycle(snapshot, pod), anew)
+        else:
             assert found.rejection() == anew.rejection()
             assert found.waits() == anew.waits()
         if found.fits or found.waits() or pod.preemption_policy == "Never":
@@ -98,6 +102,13 @@ class Watched(RecurringCycles):
         self.seen["helped" if found.best_nodes() else "not helped"] += 1
         self.seen["nominated"] += bool(pod.nominated_node_name)
         return found
+
+    def _scores_are_those(self, kept: Cycle, anew: Cycle) -> bool:
+        """Of sums that go on from snapshot to snapshot."""
+        rows = np.flatnonzero(anew.feasible)
+        with anew.snapshot.derived.taken():
+            assert kept.scores(rows).tolist() == anew.scores(rows).tolist()
+        return len(rows) > 1
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -111,6 +122,14 @@ def test_it_is_what_a_cycle_anew_comes_to(number: int, monkeypatch: pytest.Monke
     assert watched.seen["helped"] > 5, watched.seen
     assert watched.seen["not helped"] > 20, watched.seen
     assert watched.seen["rejected"] > 5, watched.seen
+
+
+def test_scores_go_on_from_cycle_to_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
+    simulation = Simulation(bench_simulation.rollout(8, 6, 30))
+    watched = simulation.scheduler._algorithm._recurring = Watched()
+    simulation.run()
+    assert watched.seen["scored"] > 20, watched.seen
 
 
 @pytest.mark.parametrize("seed", [None, 3])
