@@ -15,27 +15,22 @@ from tests.e2e.webhook import QUICK, Webhook
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.e2e.api import Api, Obj, identity
+    from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
-from tests.e2e.installation import Installation
+    from tests.e2e.installation import Installation
 
 pytestmark = pytest.mark.e2e
 
 CRDS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "apis/openreports.io/v1alpha1"
+SERVED = ("reports", "clusterreports")
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
 
 
 def fields(*required: str, **properties: Any) -> Obj:
-    return (
-        {"type": "object", "properties": properties, "required": [*required]}
-        if required
-        else {
-            "type": "object",
-            "properties": properties,
-        }
-    )
+    schema: Obj = {"type": "object", "properties": properties}
+    return {**schema, "required": [*required]} if required else schema
 
 
 RESULT = fields(
@@ -119,7 +114,7 @@ def test_where_there_are_openreports_it_writes_these(plane: ControlPlane, api: A
     for obj in kinds:
         api.do("POST", CRDS, obj)
     try:
-        wait_until(lambda: "clusterreports" in str(api.ask("GET", GROUP).body), 20, "the kinds are served")
+        wait_until(lambda: all(api.ask("GET", f"{GROUP}/{of}").code == 200 for of in SERVED), 20, "they are served")
         audited = request.getfixturevalue("audited")
         wait_until(lambda: ended(audited), 60, "an audit has ended")
         report = api.do("GET", f"{GROUP}/clusterreports/forewarn-audit")
