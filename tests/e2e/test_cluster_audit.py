@@ -77,7 +77,8 @@ def definition(kind: str, plural: str, scope: str) -> Obj:
 @pytest.fixture
 def audited(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[Webhook]:
     """A replica that audits a cluster with an unused class, and a Deployment whose class is gone."""
-    told = plane.kubectl("apply", "-f", str(MANIFESTS / "components/cluster-audit/rbac.yaml"))
+    rights = str(MANIFESTS / "components/cluster-audit/rbac.yaml")
+    told = plane.kubectl("apply", "-f", rights)
     assert told.status == 0, told.err
     unused = api.create(priority_class("kept-for-nobody", 7))
     of_pods = {"priorityClassName": "gone", "containers": [{"name": "c", "image": "i"}]}
@@ -92,6 +93,7 @@ def audited(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[
         webhook.end(api)
         api.delete(unused)
         api.delete(workload)
+        plane.kubectl("delete", "--ignore-not-found", "-f", rights)
 
 
 def ended(webhook: Webhook) -> bool:
