@@ -119,6 +119,15 @@ class ClusterSnapshot:
         """The workload of this `group/Kind`, namespace and name."""
         return self.workloads.get((kind, namespace, name))
 
+    def top_workload_of(self, pod: Pod) -> str:
+        """`namespace/name` of what made a pod in the end: a Deployment, not its ReplicaSet. A bare pod is its own."""
+        owner = pod.owner
+        if owner is None:
+            return pod.key
+        group = owner.api_version.rpartition("/")[0]
+        workload = self.workload(f"{group}/{owner.kind}", pod.namespace, owner.name)
+        return f"{pod.namespace}/{workload.controller[1] if workload and any(workload.controller) else owner.name}"
+
 
 class Cache:
     """Takes API objects in and out, one at a time; `snapshot()` is what they amount to. One owner writes it.

@@ -30,7 +30,8 @@ def add_color_option(add: Callable[..., object]) -> None:
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     """What the arguments say, the command's last positional one also in several places: `lint a.yaml -q b.yaml`.
 
-    argparse gives all of them to it where they stand together, and what stands behind a further option to nobody.
+    argparse gives all of them to it where they stand together, and what stands behind a further option to nobody. Its
+    own `parse_intermixed_args` refuses parsers with subcommands, as `whatif` is.
     """
     options, rest = parser.parse_known_args(arguments)
     given = list(arguments)

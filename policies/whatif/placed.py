@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from policies.simulation.api_server import controller_of
 from policies.whatif.occupancy import BEFORE, CORDONED, HERE, NodeChange, Stay
 
 if TYPE_CHECKING:
@@ -31,21 +30,11 @@ class Placed:
         self.node_changes: Sequence[NodeChange] = [
             NodeChange(BEFORE, node.name, CORDONED if node.unschedulable else HERE) for node in self.nodes.values()
         ]
-        there = (pod for info in infos for pod in info.pods)
+        there = ((pod, cluster.top_workload_of(pod)) for info in infos for pod in info.pods)
         self.stays: Sequence[Stay] = [
-            *(_stay(p, p.node_name, maker(cluster, p), BEFORE, AT if p.identity in going else inf) for p in there),
+            *(_stay(p, p.node_name, made_by, BEFORE, AT if p.identity in going else inf) for p, made_by in there),
             *(_stay(pod, node, made_by, AT, inf) for pod, node, made_by in coming),
         ]
-
-
-def maker(cluster: ClusterSnapshot, pod: Pod) -> str:
-    """What made a pod in the end, as `shop/web`; the pod itself where nothing did."""
-    owner = controller_of(pod)
-    if owner is None:
-        return pod.key
-    kind, namespace, name = owner
-    workload = cluster.workload(kind, namespace, name)
-    return f"{namespace}/{workload.controller[1] if workload and any(workload.controller) else name}"
 
 
 def _stay(pod: Pod, node: str, group: str, start: float, end: float) -> Stay:

@@ -11,7 +11,7 @@ from policies.render.html.node_data import node_data
 from policies.render.html.nodes import nodes, pushed
 from policies.whatif.comparison import Push
 from policies.whatif.node_bands import NodeBands
-from policies.whatif.placed import AT, Placed, maker
+from policies.whatif.placed import AT, Placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -91,7 +91,7 @@ def _pushes(every: Iterable[tuple[Placement, Prediction]], cluster: ClusterSnaps
                 by_class=pod.priority_class_name,
                 by_priority=pod.effective_priority,
                 victim=victim.key,
-                workload=maker(cluster, victim),
+                workload=cluster.top_workload_of(victim),
                 namespace=victim.namespace,
                 priority_class=victim.priority_class_name,
                 priority=victim.effective_priority,

@@ -89,6 +89,7 @@ from policies.rules.support.impact import described, of_new_pods, on_nodes, pred
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.cluster import ClusterSnapshot
     from policies.disclosure import Audience
     from policies.objects.pod import Pod
     from policies.objects.reviewed_object import ReviewedObject
@@ -111,9 +112,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """Each promise that a subject's new pods break."""
     promises = context.options.promises
     impact, template = (predicted_of(context).of(subject), context.template(subject)) if promises else (None, None)
-    if impact is None or template is None:
+    if impact is None or template is None or context.cluster is None:
         return
-    pushed, kept = _pushed_out(impact, subject, template, context), 0
+    pushed, kept = _pushed_out(impact, subject, template, context.cluster), 0
     for promise in promises:
         hit = list(_against(promise, pushed))
         if hit:
@@ -125,14 +126,14 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _pushed_out(
-    impact: Impact, subject: ReviewedObject, template: PodTemplate, context: Context
+    impact: Impact, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot
 ) -> dict[tuple[_Pods, _Pods], list[_Push]]:
     """Who is pushed out by whom, by what promises ask of both: of thousands most are alike."""
     found: dict[tuple[_Pods, _Pods], list[_Push]] = {}
     for prediction in impact.preempting:
-        by = _pusher(prediction.pod, subject, template, context)
+        by = _pusher(prediction.pod, subject, template, cluster)
         for victim in each(prediction.victims):
-            whom = victim.namespace, victim.priority_class_name, _workload_of(victim, context)
+            whom = victim.namespace, victim.priority_class_name, cluster.top_workload_of(victim)
             found.setdefault((by, whom), []).append((prediction, victim))
     return found
 
@@ -143,26 +144,15 @@ def _against(promise: Promise, pushed: dict[tuple[_Pods, _Pods], list[_Push]]) -
             yield from pushed[by, whom]
 
 
-def _pusher(pod: Pod, subject: ReviewedObject, template: PodTemplate, context: Context) -> _Pods:
+def _pusher(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
     """Of a new pod: those of a workload are the workload's, whatever makes them."""
     if not template.is_template:
-        return pod.namespace, pod.priority_class_name, _workload_of(pod, context)
+        return pod.namespace, pod.priority_class_name, cluster.top_workload_of(pod)
     from policies.objects.pod import Owner  # the linter starts without it
 
     owner = Owner.from_api(subject.object)
     name = owner.name if owner else subject.ref.name
     return pod.namespace, pod.priority_class_name, f"{pod.namespace}/{name}"
-
-
-def _workload_of(pod: Pod, context: Context) -> str:
-    """`namespace/name` of its top workload, or of itself, as `forewarn test` has it."""
-    if pod.owner is None:
-        return pod.key
-    group = pod.owner.api_version.rpartition("/")[0]
-    key = f"{group}/{pod.owner.kind}", pod.namespace, pod.owner.name
-    workload = context.cluster.workloads.get(key) if context.cluster else None
-    name = workload.controller[1] if workload and any(workload.controller) else pod.owner.name
-    return f"{pod.namespace}/{name}"
 
 
 def _takes_replicas_away(subject: ReviewedObject) -> bool:

@@ -62,10 +62,8 @@ class Auditor:
         self._election = Election(api, installation.audit, installation.identity, clock)
         self._due, self._failures = 0.0, 0
         self._published = False
-        self._stop, self._lock, self._process = Event(), Lock(), None
-        self._told = ""
-
-    _process: Process | None
+        self._stop, self._lock = Event(), Lock()
+        self._process: Process | None = None
 
     def start(self) -> Callable[[], None]:
         """Begin, on a thread of its own; returns what ends it, and whatever it does, at once."""
