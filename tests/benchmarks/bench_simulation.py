@@ -1,15 +1,25 @@
 """How long simulations of large clusters take: a cascade of three levels, and a rollout.
 
 python tests/benchmarks/bench_simulation.py [--nodes 5000] [--pods-per-node 30] [--arrivals 1000] [--rollout 10000]
+python tests/benchmarks/bench_simulation.py --arrivals 100 --beside .cache/oracle
+
+`--beside` runs the cascade, and 20 times as many pods that fit, by kube-scheduler's own code too (`make oracle`): a
+scenario of both programs, in processor time, less what either takes for the same cluster with one pod that comes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import resource
+import subprocess
+import sys
+import tempfile
 import time
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from policies.controllers.view import PodState, WorkloadState
 from policies.objects.node import Node
@@ -21,6 +31,9 @@ from policies.simulation.summary import summarize
 Obj = dict[str, Any]
 LEVELS = (0, 100, 1000)
 """Priorities of what runs; what arrives is above all of them."""
+
+FIT: Final = 20
+"""How many times as many pods arrive where all fit as where they preempt: they take that much less."""
 
 
 def template(name: str, priority: int, cpu: int, image: str = "1", levels: tuple[int, ...] = ()) -> Obj:
@@ -119,6 +132,89 @@ def rollout(node_count: int, per_node: int, size: int) -> World:
     return World(every, [deployment, replica_set], [*pods, *filler], [Arrival(1.0, "update", new)], horizon=7200.0)
 
 
+def fitting(node_count: int, per_node: int, arrivals: int) -> World:
+    """The nodes and pods of the cascade, with room for all that arrives on those of the highest level."""
+    full = cascade(node_count, per_node, arrivals)
+    room = 2 + 3 * arrivals // node_count
+    return full._replace(nodes=nodes(node_count, (per_node + room) * 500))
+
+
+def as_scenario(name: str, world: World) -> Obj:
+    """A world as a line of a batch, which both programs read."""
+    stored = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": node.name, "labels": dict(node.labels)},
+            "status": {
+                key: {"cpu": f"{node.allocatable.milli_cpu}m", "memory": "256Gi", "pods": "250"}
+                for key in ("capacity", "allocatable")
+            },
+        }
+        for node in world.nodes
+    ]
+    return {
+        "id": name,
+        "category": name,
+        "nodes": stored,
+        "pods": [stored_pod(state) for state in world.pods],
+        "workloads": [state.object for state in world.workloads],
+        "arrivals": [{"at": one.at, "op": one.op, "object": one.object} for one in world.arrivals],
+        "horizonSeconds": world.horizon,
+        "quietSeconds": world.quiet,
+    }
+
+
+def stored_pod(state: PodState) -> Obj:
+    pod, made_of = state.pod, state.template or {}
+    metadata = {"name": pod.name, "namespace": pod.namespace, **made_of["metadata"]}
+    if pod.owner is not None:
+        owner = {"apiVersion": "apps/v1", "kind": pod.owner.kind, "name": pod.owner.name, "uid": "", "controller": True}
+        metadata["ownerReferences"] = [owner]
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(pod.start_time))
+    spec = {**made_of["spec"], "nodeName": pod.node_name}
+    status = {"phase": "Running", "startTime": started}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+class Run(NamedTuple):
+    """A program's answer to a scenario: seconds of the processor, and cycles of its scheduler."""
+
+    seconds: float
+    cycles: int
+
+
+def run(command: list[str], case: Obj) -> Run:
+    with tempfile.TemporaryDirectory() as folder:
+        asked, told = Path(folder, "case.jsonl"), Path(folder, "answer.jsonl")
+        asked.write_text(json.dumps(case) + "\n")
+        with asked.open() as stdin, told.open("w") as stdout:
+            process = subprocess.Popen(command, stdin=stdin, stdout=stdout, env={**os.environ, "GOMAXPROCS": "1"})
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            sys.exit(f"{command[0]} ended with {process.returncode}")
+        timeline = json.loads(told.read_text())["outcomes"][0]["timeline"]
+    cycles = sum(event["event"] in ("scheduled", "unschedulable") for event in timeline)
+    return Run(used.ru_utime + used.ru_stime, cycles)
+
+
+def beside(oracle: str, name: str, world: World) -> None:
+    ours = [sys.executable, "-m", "policies.cli", "simulate", "--batch", "-"]
+    theirs = [oracle, "scenarios", "-workers", "1"]
+    rates = []
+    for program, command in (("forewarn", ours), ("kube-scheduler", theirs)):
+        some = run(command, as_scenario(name, world._replace(arrivals=world.arrivals[:1])))
+        every = run(command, as_scenario(name, world))
+        seconds, cycles = every.seconds - some.seconds, every.cycles - some.cycles
+        rates.append(cycles / seconds)
+        print(
+            f"{name}, {program}: {cycles} cycles in {seconds:.1f} s of processor ({cycles / seconds:.0f}/s), "
+            f"less {some.seconds:.1f} s for the cluster and one pod; {len(world.nodes)} nodes, {len(world.pods)} pods"
+        )
+    print(f"{name}: {rates[0] / rates[1]:.1f} times as many")
+
+
 def measure(name: str, world: World) -> None:
     started = time.process_time()
     simulation = Simulation(world)
@@ -142,7 +238,12 @@ def main() -> None:
     parser.add_argument("--pods-per-node", type=int, default=30)
     parser.add_argument("--arrivals", type=int, default=1000)
     parser.add_argument("--rollout", type=int, default=10_000)
+    parser.add_argument("--beside", metavar="ORACLE", help="run the cascade by kube-scheduler's own code as well")
     options = parser.parse_args()
+    if options.beside:
+        beside(options.beside, "fit", fitting(options.nodes, options.pods_per_node, FIT * options.arrivals))
+        beside(options.beside, "cascade", cascade(options.nodes, options.pods_per_node, options.arrivals))
+        return
     if options.arrivals:
         measure("cascade", cascade(options.nodes, options.pods_per_node, options.arrivals))
     if options.rollout:
