@@ -148,6 +148,13 @@ def class_change(change: ClassChange, paint: Callable[[str, str], str] = _plain)
     if change.cells:
         yield paint("who may push out whom, in running pods (before → while old pods run → in the end):", "bold")
     yield from _limited(map(_cell, change.cells), len(change.cells), "changes")
+    refused = [each for each in changed if each.after is None and each.running]
+    if refused:
+        count = sum(sum(each.running.values()) for each in refused)
+        names = listed([each.workload for each in refused], _NAMED)
+        yield paint(
+            f"once they end, nothing replaces {plural(count, 'pod')} of {names}: new ones are refused", "warning"
+        )
 
 
 def _new_pods(ranked: Ranked) -> str:

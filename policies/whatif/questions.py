@@ -100,12 +100,15 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
     """`KIND/NAME` gets another number of replicas. Raises InvalidObject."""
     kind, _, name = workload.partition("/")
     known = _KINDS.get(kind.lower())
-    if known is None or not name:
-        raise InvalidObject(f"{workload}: write KIND/NAME, with one of {', '.join(sorted(_KINDS))}")
+    if known is None or not name or "/" in name:
+        kinds = ", ".join(sorted(_KINDS))
+        raise InvalidObject(f"{workload}: write KIND/NAME, with one of {kinds}, and its namespace with -n")
     version, kind = known.split(" ")
     group = version.rpartition("/")[0]
     if cluster.workload(f"{group}/{kind}", namespace, name) is None:
-        raise InvalidObject(f"there is no {kind} {namespace}/{name} in the cluster")
+        others = sorted({key[1] for key in cluster.workloads if (key[0], key[2]) == (f"{group}/{kind}", name)})
+        there = f", but there is in {listed(others)}: -n says which" if others else ""
+        raise InvalidObject(f"there is no {kind} {namespace}/{name} in the cluster{there}")
     metadata = {"namespace": namespace, "name": name}
     obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}
     return Question(f"{kind} {namespace}/{name} has {plural(replicas, 'replica')}", [Arrival(0.0, "scale", obj)])

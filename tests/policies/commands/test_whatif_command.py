@@ -170,6 +170,16 @@ def test_markdown_has_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) 
     assert '-->|"2 pods, 40 s"|' in out or '-->|"2 pods,' in out
 
 
+@pytest.mark.parametrize("output", ["text", "markdown"])
+def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
+    output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run(capsys, "class", "gold", "--delete", "--cluster", SHOWN, "-o", output)
+    assert "nothing replaces 4 pods of shop/web" in out
+    _, out, _ = run(capsys, "class", "gold", "--value", "7", "--cluster", SHOWN, "-o", output)
+    assert "nothing replaces" not in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -177,7 +187,13 @@ def test_markdown_has_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) 
         (["node", "x", "--cluster", SHOWN], 3, 'there is no node "x" in the cluster'),
         (["pool", "web", "--cluster", SHOWN], 3, '"web" is no selector: write key=value'),
         (["scale", "web", "3", "--cluster", SHOWN], 3, "write KIND/NAME"),
-        (["scale", "deploy/web", "3", "--cluster", SHOWN], 3, "there is no Deployment default/web"),
+        (["scale", "shop/web", "3", "--cluster", SHOWN], 3, "and its namespace with -n"),
+        (["scale", "deploy/shop/web", "3", "--cluster", SHOWN], 3, "and its namespace with -n"),
+        (
+            ["scale", "deploy/web", "3", "--cluster", SHOWN],
+            3,
+            "there is no Deployment default/web in the cluster, but there is in shop: -n says which",
+        ),
         (["scale", "deploy/web", "-1", "--cluster", SHOWN], 2, ""),
         (["scale", "deploy/web", "99999999999", "--cluster", SHOWN], 2, "must be between 0 and"),
         (["class", "gold", "--cluster", SHOWN], 2, "say what changes"),
