@@ -42,12 +42,13 @@ def forked(work: Callable[[int], None]) -> tuple[int, int] | None:
     return process, reader
 
 
-def mapped(items: Sequence[T], work: Callable[[T], Any]) -> Iterator[Any]:
+def mapped(items: Sequence[T], work: Callable[[T], Any], here: Callable[[T], Any] | None = None) -> Iterator[Any]:
     """What `work` makes of each, in their order: JSON, worked out in a fork each, as many at once as there are cores.
 
-    Where there can be no fork, or one ends without an answer (as after an exception), `work` is done here; so it leaves
-    behind what the next one needs, and raises here what it raises.
+    Where there can be no fork, or one ends without an answer (as after an exception), `here` is done in this process;
+    None: `work` again. So it leaves behind what the next one needs, and raises here what it raises.
     """
+    here = here or work
     started: deque[tuple[T, tuple[int, int] | None]] = deque()
     gc.collect()
     gc.freeze()
@@ -55,9 +56,9 @@ def mapped(items: Sequence[T], work: Callable[[T], Any]) -> Iterator[Any]:
         for item in items:
             started.append((item, forked(lambda pipe, item=item: _tell(pipe, work(item)))))  # type: ignore[misc]
             if len(started) >= cores():
-                yield _answer(*started.popleft(), work)
+                yield _answer(*started.popleft(), here)
         while started:
-            yield _answer(*started.popleft(), work)
+            yield _answer(*started.popleft(), here)
     finally:
         gc.unfreeze()
         for _, process in started:
@@ -70,9 +71,9 @@ def _tell(pipe: int, found: Any) -> None:
         json.dump([found], stream)
 
 
-def _answer(item: T, process: tuple[int, int] | None, work: Callable[[T], Any]) -> Any:
+def _answer(item: T, process: tuple[int, int] | None, here: Callable[[T], Any]) -> Any:
     told = _heard(*process) if process is not None else []
-    return told[0] if told else work(item)
+    return told[0] if told else here(item)
 
 
 def _heard(process: int, pipe: int) -> list[Any]:
