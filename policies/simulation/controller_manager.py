@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 from functools import partial
+from math import floor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.controllers import SYNC_DELAY, reconcile
@@ -152,9 +153,12 @@ class ControllerManager:
             self._put(change)
 
     def _keep_for_its_job(self, state: PodState) -> None:
+        """A pod that is gone has ended now, as its kubelet says; in the recordings nobody says when. Source:
+        pkg/controller/job `getFinishedTime`."""
         owner = controller_of(state.pod)
         if owner is not None and owner[0] == JOB and owner in self._api.workloads:
-            self._view.keep(owner, replace(state, gone=True))
+            ended = state.finished if self._grows_only else float(floor(self._api.seconds))
+            self._view.keep(owner, replace(state, gone=True, finished=ended))
 
     def arrive(self, change: Callable[[], None]) -> None:
         """Somebody changes something: now, and it is looked at as soon as what is being done is done. In the world of
