@@ -111,7 +111,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     new = next((size for size in sizes if size.state.object is found), None)
     rollout = Rollout(view, state, new, [size for size in sizes if size is not new], now)
     rollout, actions = _annotated_new(rollout)
-    if boolean(state.object, "spec", "paused") or _is_scaling(rollout):
+    if _is_paused(state.object) or _is_scaling(rollout):
         actions += _scale(rollout)
     elif _is_rolling(state.object):
         actions += _roll(rollout)
@@ -404,30 +404,88 @@ def _fraction(rollout: Rollout, size: Size) -> int:
     return (int(exact - 0.5) if exact < 0 else int(exact + 0.5)) - size.replicas
 
 
+class Settled(NamedTuple):
+    """A Deployment whose only ReplicaSet is as it should be: as long as both are these objects, a sync tells of counts
+    and deadlines alone."""
+
+    deployment: ApiObject
+    replica_set: ApiObject
+    replicas: int
+    deadline: int
+    paused: bool
+
+
+def settled(state: WorkloadState, owned: Sequence[WorkloadState], actions: Sequence[Action]) -> Settled | None:
+    """What a sync has shown that came to these actions; None where the next may have to do more. Raises InvalidObject.
+
+    Without old ReplicaSets no decision goes by counts.
+    """
+    if len(owned) != 1 or not all(isinstance(action, SetStatus | Requeue | Report) for action in actions):
+        return None
+    only = owned[0].object
+    if find_new_replica_set(template_of(state.object), [only]) is not only:
+        return None
+    return Settled(state.object, only, replicas_of(state), _deadline(state.object), _is_paused(state.object))
+
+
+def settled_sync(known: Settled, state: WorkloadState, owned: WorkloadState, now: float) -> list[Action] | None:
+    """The same as `reconcile`; None where it has to be asked. `owned`: the only ReplicaSet."""
+    if known.deployment is not state.object or known.replica_set is not owned.object:
+        return None
+    if not isinstance(owned.status, ReplicaSetStatus):
+        return None
+    return _report(state, known, [owned.status], owned.status, now, made=False)
+
+
 def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
     """The status, and the report when nothing has progressed for so long. Source: progress.go `syncRolloutStatus`."""
-    known = rollout.state.status if isinstance(rollout.state.status, DeploymentStatus) else DeploymentStatus()
+    obj = rollout.object
+    about = Settled(obj, obj, rollout.replicas, _deadline(obj), _is_paused(obj))
     statuses = [size.status for size in rollout.every]
     new = rollout.new.status if rollout.new else ReplicaSetStatus()
+    made = any(isinstance(action, CreateWorkload) for action in actions)
+    return _report(rollout.state, about, statuses, new, rollout.now, made=made)
+
+
+def _report(
+    state: WorkloadState,
+    about: Settled,
+    statuses: Sequence[ReplicaSetStatus],
+    new: ReplicaSetStatus,
+    now: float,
+    *,
+    made: bool,
+) -> list[Action]:
+    """`statuses`: of all ReplicaSets; `made`: whether one is new."""
+    known = state.status if isinstance(state.status, DeploymentStatus) else DeploymentStatus()
     counts = (
         sum(status.replicas for status in statuses),
         new.replicas,
         sum(status.ready for status in statuses),
         sum(status.available for status in statuses),
     )
-    status = DeploymentStatus(*counts, known.progressed or rollout.now, known.stalled)
-    if any(isinstance(action, CreateWorkload) for action in actions) or _progressed(known, status):
-        status = status._replace(progressed=rollout.now, stalled=False)
-    given = int32(rollout.object, "spec", "progressDeadlineSeconds")
-    deadline = _DEFAULT_DEADLINE if given is None else given
+    status = DeploymentStatus(*counts, known.progressed or now, known.stalled)
+    if made or _progressed(known, status):
+        status = status._replace(progressed=now, stalled=False)
+    deadline = about.deadline
     further: list[Action] = []
-    if not _is_complete(rollout, status) and deadline < _INT32 and not boolean(rollout.object, "spec", "paused"):
-        if rollout.now >= status.progressed + deadline and not status.stalled:
+    if not _is_complete(about.replicas, status) and deadline < _INT32 and not about.paused:
+        if now >= status.progressed + deadline and not status.stalled:
             status = status._replace(stalled=True)
-            further.append(Report(rollout.state.key, "ProgressDeadlineExceeded", f"no progress for {deadline} seconds"))
+            further.append(Report(state.key, "ProgressDeadlineExceeded", f"no progress for {deadline} seconds"))
         elif not status.stalled:
-            further.append(Requeue(rollout.state.key, status.progressed + deadline))
-    return further if status == known else [SetStatus(rollout.state.key, status), *further]
+            further.append(Requeue(state.key, status.progressed + deadline))
+    return further if status == known else [SetStatus(state.key, status), *further]
+
+
+def _deadline(obj: ApiObject) -> int:
+    """Seconds. Raises InvalidObject."""
+    given = int32(obj, "spec", "progressDeadlineSeconds")
+    return _DEFAULT_DEADLINE if given is None else given
+
+
+def _is_paused(obj: ApiObject) -> bool:
+    return boolean(obj, "spec", "paused")
 
 
 def _progressed(known: DeploymentStatus, status: DeploymentStatus) -> bool:
@@ -436,6 +494,6 @@ def _progressed(known: DeploymentStatus, status: DeploymentStatus) -> bool:
     return status.updated > known.updated or old or status.ready > known.ready or status.available > known.available
 
 
-def _is_complete(rollout: Rollout, status: DeploymentStatus) -> bool:
+def _is_complete(replicas: int, status: DeploymentStatus) -> bool:
     """Source: `DeploymentComplete`."""
-    return status.updated == status.replicas == status.available == rollout.replicas
+    return status.updated == status.replicas == status.available == replicas

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policies.controllers.view import Key, PodCounts, PodState, View, WorkloadState
+    from policies.objects.fields import ApiObject
 
+_NATURAL: Final = range(2**31)
 BURST_REPLICAS: Final = 500
 """Pods that one sync makes or deletes at most."""
 
@@ -35,7 +37,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
         return []
     counts, replicas = view.counts(key), replicas_of(state)
     if counts is not None and counts.active <= replicas and not min_ready_seconds(state):
-        return _of_counts(view, state, counts)
+        return _of_counts(view, state, counts, replicas)
     active = [pod for pod in view.pods_of(key) if pod.active]
     actions = _manage_replicas(view, state, active, now)
     status, seconds = calculate_status(state, active, now), min_ready_seconds(state)
@@ -47,22 +49,32 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     return actions
 
 
-def _of_counts(view: View, state: WorkloadState, counts: PodCounts) -> list[Action]:
+def _of_counts(view: View, state: WorkloadState, counts: PodCounts, replicas: int) -> list[Action]:
     """The same where no pod goes: who they are does not matter."""
-    actions = _create(view, state, replicas_of(state) - counts.active)
+    actions = _create(view, state, replicas - counts.active)
     status = ReplicaSetStatus(counts.active, counts.ready, counts.ready)
     return actions if status == state.status else [*actions, SetStatus(state.key, status)]
 
 
 def replicas_of(state: WorkloadState) -> int:
     """`spec.replicas`, 1 where it is absent. Raises InvalidObject."""
+    number = _plain(state.object, "replicas")
+    if number is not None:
+        return number
     number = int32(state.object, "spec", "replicas")
     return 1 if number is None else max(number, 0)
 
 
 def min_ready_seconds(state: WorkloadState) -> int:
     """`spec.minReadySeconds`. Raises InvalidObject."""
-    return int32(state.object, "spec", "minReadySeconds") or 0
+    return _plain(state.object, "minReadySeconds") or int32(state.object, "spec", "minReadySeconds") or 0
+
+
+def _plain(obj: ApiObject, name: str) -> int | None:
+    """A field of the spec that is a number as it should be: None where that is not so, and more has to be said."""
+    spec = obj.get("spec")
+    number = spec.get(name) if type(spec) is dict else None
+    return number if type(number) is int and number in _NATURAL else None
 
 
 def calculate_status(state: WorkloadState, active: Sequence[PodState], now: float) -> ReplicaSetStatus:

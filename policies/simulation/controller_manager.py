@@ -27,6 +27,7 @@ from policies.controllers.actions import (
     UpdateWorkload,
 )
 from policies.controllers.daemon_set import target_node
+from policies.controllers.deployment import settled, settled_sync
 from policies.controllers.pod_gc import CHECK_PERIOD, collect
 from policies.controllers.view import WorkloadState
 from policies.objects.fields import InvalidObject, group_kind, text
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from policies.controllers.actions import Action
+    from policies.controllers.deployment import Settled
     from policies.controllers.view import Key, PodState
     from policies.objects.pod import Pod
     from policies.simulation.api_server import ApiServer
@@ -111,6 +113,7 @@ class ControllerManager:
         self._quarantine: Mapping[str, float] = {}
         self._collects = False
         self._quiet: dict[Key, Quiet] = {}
+        self._settled: dict[Key, Settled] = {}
         self._seen = -1
         """The API server's revision when all budgets were last brought up to date."""
         self.terminations: dict[str, float] = {}
@@ -340,17 +343,31 @@ class ControllerManager:
         """
         if key[0] != DEPLOYMENT:
             return reconcile(self._view, key, self._api.seconds)
-        inputs = self._api.workloads.get(key), *self._api.owned(key)
+        state, owned = self._api.workloads.get(key), self._api.owned(key)
+        if state is not None and len(owned) == 1:
+            return self._reconcile_settled(state, owned)
+        inputs = state, *owned
         known = self._quiet.get(key)
         if known is not None and self._api.seconds < known.until and _are_the_same(known.inputs, inputs):
             return known.actions
         actions = reconcile(self._view, key, self._api.seconds)
         if all(isinstance(a, Requeue) for a in actions) and all(s is not None and s.status is not None for s in inputs):
             until = min((a.at for a in actions if isinstance(a, Requeue)), default=float("inf"))
-            state = inputs[0]
             if state is not None and text(state.object, "spec", "strategy", "type") != "Recreate":
                 self._quiet[key] = Quiet(inputs, until, actions)
         return actions
+
+    def _reconcile_settled(self, state: WorkloadState, owned: Sequence[WorkloadState]) -> Sequence[Action]:
+        """Of a Deployment with one ReplicaSet."""
+        known, now = self._settled.get(state.key), self._api.seconds
+        actions = None if known is None else settled_sync(known, state, owned[0], now)
+        if actions is not None:
+            return actions
+        found = reconcile(self._view, state.key, now)
+        known = settled(state, owned, found)
+        if known is not None:
+            self._settled[state.key] = known
+        return found
 
     def _apply(self, action: Action) -> Generator[float | None, None, None]:
         if isinstance(action, CreatePod):

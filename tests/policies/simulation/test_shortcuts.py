@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policies.controllers import reconcile
+from policies.controllers.actions import SetStatus
 from policies.simulation.controller_manager import ControllerManager
+from policies.simulation.dump import world_of
 from policies.simulation.scheduler_cache import SchedulerCache
 from policies.simulation.simulation import Simulation
+from policies.whatif import questions
 from tests.benchmarks import bench_simulation
+from tests.benchmarks.bench_owners import filled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +44,29 @@ def test_a_deployment_that_is_as_it_was_needs_what_it_needed(seed: int | None, m
     simulation.run()
     assert not simulation.stopped
     assert spared > 20
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_a_settled_deployment_tells_of_its_counts_alone(seed: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As its controller would that looks at all of it."""
+    asked, told, kept = 0, 0, ControllerManager._reconcile
+
+    def watched(self: ControllerManager, key: Key) -> Sequence[Action]:
+        nonlocal asked, told
+        known = self._settled.get(key)
+        found = kept(self, key)
+        assert list(found) == reconcile(self._view, key, self._api.seconds)
+        if known is not None and known is self._settled.get(key):
+            asked += 1
+            told += any(isinstance(action, SetStatus) for action in found)
+        return found
+
+    monkeypatch.setattr(ControllerManager, "_reconcile", watched)
+    cluster = filled(12)
+    arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
+    Simulation(world_of(cluster, arrivals, until=900.0), None if seed is None else Random(seed)).run()
+    assert asked > 50
+    assert told > 10
 
 
 def test_a_snapshot_stays_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
