@@ -19,6 +19,7 @@ from policies.scheduling.configuration import configuration_of
 from policies.scheduling.filtering import num_feasible_nodes_to_find
 from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Framework
 from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
+from policies.scheduling.plugins.default_selector import controller_of
 from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
 from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes
 from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
@@ -39,10 +40,12 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.objects.pod_spec import PodSpec
     from policies.scheduling.framework import Status
+    from policies.scheduling.plugins.pod_topology_spread import Constraints
     from policies.scheduling.preemption import Candidate
     from policies.scheduling.snapshot import Snapshot
 
 _KEPT: Final = 512
+_KEPT_CONSTRAINTS: Final = 8192
 NOT_NAMED: Final = f"node(s) didn't satisfy plugin(s) [{NodeAffinity.name}]"
 
 
@@ -51,6 +54,15 @@ class Found(NamedTuple):
 
     rows: NDArray[np.intp]
     evaluated: int
+
+
+def found_in_order(feasible: NDArray[np.bool_], order: NDArray[np.intp]) -> Found:
+    """The nodes that a scheduler finds that goes through them in this order. `feasible`: [row]."""
+    places = np.flatnonzero(feasible[order])
+    most = num_feasible_nodes_to_find(len(order))
+    if len(places) <= most:
+        return Found(order[places], len(order))
+    return Found(order[places[:most]], int(places[most]))
 
 
 class Cycle:
@@ -63,10 +75,7 @@ class Cycle:
         semantics = snapshot.semantics
         if semantics.scheduler is not None or not semantics.balanced_allocation_scores_the_change:
             raise NotValid  # scores are those of the default profile, since 1.36
-        profile = configuration_of(semantics).profile(pod.spec.scheduler_name)
-        if profile is None:
-            raise NotValid
-        self.framework = Framework(snapshot, profile)
+        self.framework = _framework(snapshot, pod)
         self.node_fit = NodeFit(snapshot, pod, self.matrix, self.framework)
         self.feasible: NDArray[np.bool_] = self.node_fit.feasible
 
@@ -77,12 +86,7 @@ class Cycle:
 
     def find(self, order: NDArray[np.intp]) -> Found:
         """The nodes that the scheduler finds, going through them in this order; none where it finds none."""
-        there = self.feasible[order]
-        places = np.flatnonzero(there)
-        most = num_feasible_nodes_to_find(len(order))
-        if len(places) <= most:
-            return Found(order[places], len(order))
-        return Found(order[places[:most]], int(places[most]))
+        return found_in_order(self.feasible, order)
 
     def waits(self) -> bool:
         """Whether victims of an earlier preemption are leaving."""
@@ -159,67 +163,97 @@ class Cycle:
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """What the nodes are worth, less what all have in common. Raises NotValid."""
+        return Scores(self.snapshot, self.pod, self.matrix).of(rows)
+
+
+class _Wanted(NamedTuple):
+    """What a spec asks for, as scoring counts it. `least`: [cpu, memory], with what stands in for requests that are not
+    made; `balance`: the same without, None where there is neither; `images`: names."""
+
+    spec: PodSpec
+    least: tuple[int, int]
+    balance: NDArray[np.int64] | None
+    images: frozenset[str]
+
+
+class Scores:
+    """What nodes are worth for a pod, by the default profile. Use it with `snapshot.derived.taken()`."""
+
+    def __init__(self, snapshot: Snapshot, pod: Pod, matrix: PodMatrix) -> None:
+        self.snapshot, self.pod, self.matrix = snapshot, pod, matrix
+
+    def of(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """What the nodes are worth, less what all have in common. Raises NotValid."""
         charge(len(rows) // 8)
-        pod, nodes = self.pod, self.matrix.nodes
-        if pod.spec.node_affinity.preferred is not None or pod.spec.topology_spread:
+        spec, nodes = self.pod.spec, self.matrix.nodes
+        if spec.node_affinity.preferred is not None or spec.topology_spread:
             raise NotValid
-        if pod.spec.pod_affinity.has_preferred or self._affinity_anywhere():
+        if spec.pod_affinity.has_preferred or self.matrix.has_pod_affinity:
             raise NotValid
         if nodes.where(_is_to_be_avoided)[rows].any():
             raise NotValid
-        return self._resources(rows) + 2 * self._spread(rows) + self._images(rows)
+        wanted = self._wanted()
+        return self._resources(rows, wanted) + 2 * self._spread(rows) + self._images(rows, wanted)
 
-    def _images(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def _wanted(self) -> _Wanted:
+        spec, kept = self.pod.spec, self.matrix.wanted
+        found: _Wanted | None = kept.get(id(spec))
+        if found is None:
+            if len(kept) >= _KEPT:
+                kept.clear()
+            amounts = spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
+            least = as_resource({name: amounts.get(name, 0) for name in (CPU, MEMORY)})
+            amounts = spec.requests.total(use_status=True)
+            own = as_resource({name: amounts.get(name, 0) for name in (CPU, MEMORY)})
+            balance = np.array([[own.milli_cpu], [own.memory]]) if own.milli_cpu or own.memory else None
+            names = [*spec.images, *(volume.image for volume in spec.volumes if volume.image)]
+            images = frozenset(map(normalized_image_name, names))
+            found = kept[id(spec)] = _Wanted(spec, (least.milli_cpu, least.memory), balance, images)
+        return found
+
+    def _images(self, rows: NDArray[np.intp], wanted: _Wanted) -> NDArray[np.int64] | int:
         """Upstream ImageLocality; nodes without one of the images are worth nothing."""
-        spec, infos = self.pod.spec, self.snapshot.node_infos
-        names = [*spec.images, *(volume.image for volume in spec.volumes if volume.image)]
-        wanted = frozenset(map(normalized_image_name, names))
+        there = self.matrix.nodes.where(_has_images)[rows]
+        if not there.any():
+            return 0
+        infos, framework = self.snapshot.node_infos, _framework(self.snapshot, self.pod)
         found = np.zeros(len(rows), np.int64)
-        plugin: ImageLocality = self.framework.plugin(ImageLocality.name)
+        plugin: ImageLocality = framework.plugin(ImageLocality.name)
         state = CycleState()
-        for place in np.flatnonzero(self.matrix.nodes.where(_has_images)[rows]).tolist():
+        for place in np.flatnonzero(there).tolist():
             info = infos[rows[place]]
-            if not wanted.isdisjoint(info.node.images):
+            if not wanted.images.isdisjoint(info.node.images):
                 found[place] = plugin.score(state, self.pod, info)
         return found
 
-    def _affinity_anywhere(self) -> bool:
-        """Whether any pod has affinity to pods, or a preference against some: upstream's PreScore would look at it."""
-        return any(member is not None and member.spec.pod_affinity.present for member in self.matrix.kinds.members)
-
-    def _resources(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def _resources(self, rows: NDArray[np.intp], wanted: _Wanted) -> NDArray[np.int64]:
         """Upstream `leastResourceScorer` and `balancedResourceScorer`."""
         columns, kinds = self.snapshot.columns, self.matrix.kinds
-        wanted = self.pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
-        request = as_resource({name: wanted.get(name, 0) for name in (CPU, MEMORY)})
         least = np.zeros(len(rows), np.int64)
         counted = np.zeros(len(rows), np.int64)
-        for index, amount in ((0, request.milli_cpu), (1, request.memory)):
+        for index, amount in enumerate(wanted.least):
             has = columns.allocatable[index, rows]
             used = self.matrix.sums(("non-zero", index), None, kinds.non_zero(index))[rows] + amount
             share = np.where(used > has, 0, (has - used) * MAX_NODE_SCORE // np.maximum(has, 1))
             least += np.where(has > 0, share, 0)
             counted += has > 0
-        return least // np.maximum(counted, 1) + self._balance(rows)
+        return least // np.maximum(counted, 1) + self._balance(rows, wanted)
 
-    def _balance(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        amounts = self.pod.spec.requests.total(use_status=True)
-        request = as_resource({name: amounts.get(name, 0) for name in (CPU, MEMORY)})
-        if not request.milli_cpu and not request.memory:
-            return np.zeros(len(rows), np.int64)
+    def _balance(self, rows: NDArray[np.intp], wanted: _Wanted) -> NDArray[np.int64] | int:
+        if wanted.balance is None:
+            return 0
         columns = self.snapshot.columns
         has, used = columns.allocatable[:2, rows], columns.requested[:2, rows]
-        added = np.array([[request.milli_cpu], [request.memory]])
-        difference = _evenness(used + added, has) - _evenness(used, has)
+        difference = _evenness(used + wanted.balance, has) - _evenness(used, has)
         half = MAX_NODE_SCORE // 2
         balance: NDArray[np.int64] = half + np.trunc((half + difference) / 2).astype(np.int64)
         return balance
 
-    def _spread(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def _spread(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
         """Upstream PodTopologySpread by the system's defaults, which only score."""
-        constraints = default_constraints(self.pod, self.snapshot.objects)
+        constraints = self._default_constraints()
         if not constraints:
-            return np.zeros(len(rows), np.int64)
+            return 0
         selector = constraints[0].selector
         counted = matching_kinds(self.pod, constraints[0], self.matrix)
         here = self.matrix.sums(("defaults", self.pod.namespace, selector), selector, counted)
@@ -237,8 +271,29 @@ class Cycle:
         scores = np.floor(total + 0.5).astype(np.int64)
         least, most = int(scores.min()), int(scores.max())
         if not most:
-            return np.full(len(rows), MAX_NODE_SCORE, np.int64)
+            return MAX_NODE_SCORE
         return MAX_NODE_SCORE * (most + least - scores) // most
+
+    def _default_constraints(self) -> Constraints:
+        """Those of the pod, kept as long as its Services and its controller are the same."""
+        pod, objects, kept = self.pod, self.snapshot.objects, self.matrix.default_constraints
+        controller = controller_of(pod, objects)
+        key = pod.namespace, id(pod.labels), pod.owner
+        known = kept.get(key)
+        if known is None or known[1] is not objects.services or known[2] is not controller:
+            if len(kept) >= _KEPT_CONSTRAINTS:
+                kept.clear()
+            known = kept[key] = pod.labels, objects.services, controller, default_constraints(pod, objects)
+        found: Constraints = known[3]
+        return found
+
+
+def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
+    """Of the pod's profile. Raises NotValid."""
+    profile = configuration_of(snapshot.semantics).profile(pod.spec.scheduler_name)
+    if profile is None:
+        raise NotValid
+    return Framework(snapshot, profile)
 
 
 def reason_of(resource: str) -> str:

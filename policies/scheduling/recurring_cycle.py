@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.scheduling.large_cycle import Cycle, reason_of
+from policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order, reason_of
 from policies.scheduling.plugins.inter_pod_affinity_columns import kinds_with_anti_affinity
 from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from policies.scheduling.preemption import Candidate, potential_victims
@@ -181,7 +181,7 @@ class RecurringCycles:
 
 
 class RecurringCycle:
-    """One pod on one snapshot; of a pod that fits somewhere it says no more than that."""
+    """One pod on one snapshot."""
 
     def __init__(
         self,
@@ -216,9 +216,17 @@ class RecurringCycle:
         return row is not None and bool(self._spec.open[row] and not self._full[row])
 
     @property
-    def fits(self) -> bool:
-        """Whether any node can run it now."""
-        return bool((self._spec.open & ~self._full).any())
+    def feasible(self) -> NDArray[np.bool_]:
+        """[node]: whether it can run the pod now."""
+        return self._spec.open & ~self._full
+
+    def find(self, order: NDArray[np.intp]) -> Found:
+        """The nodes that the scheduler finds, going through them in this order; none where it finds none."""
+        return found_in_order(self.feasible, order)
+
+    def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """What the nodes are worth, less what all have in common. Raises NotValid."""
+        return Scores(self.snapshot, self.pod, self._matrix).of(rows)
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """(who rejects it, reasons and of how many nodes)."""

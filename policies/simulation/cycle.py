@@ -105,16 +105,10 @@ class SchedulingAlgorithm:
         """All nodes at once, where there are many; None where the plugins must be asked one by one."""
         with snapshot.derived.taken():
             try:
-                again = self._recurring.cycle(snapshot, pod)
-                if again is not None:
-                    if again.fits_on(pod.nominated_node_name):
-                        return Fits(pod.nominated_node_name)
-                    if not again.fits:
-                        return self._nowhere(again)
-                cycle = Cycle(snapshot, pod)
+                cycle = self._recurring.cycle(snapshot, pod) or Cycle(snapshot, pod)
                 if cycle.fits_on(pod.nominated_node_name):
                     return Fits(pod.nominated_node_name)
-                found = cycle.find(np.roll(self._rows(snapshot), -self._next_start))
+                found = cycle.find(self._rows(snapshot))
                 result = self._best(cycle, found) if len(found.rows) else self._nowhere(cycle)
             except NotValid:
                 return None
@@ -122,14 +116,15 @@ class SchedulingAlgorithm:
         return result
 
     def _rows(self, snapshot: Snapshot) -> NDArray[np.intp]:
-        """The nodes in the order in which the scheduler goes through them."""
+        """The nodes in the order in which this cycle goes through them. Not to be changed."""
         names = self._nodes.list()
         if self._order is None or self._order[0] is not names:
             rows = np.fromiter((snapshot.rows[name] for name in names), np.intp, len(names))
-            self._order = names, rows
-        return self._order[1]
+            self._order = names, np.concatenate((rows, rows))
+        start = self._next_start % len(names)
+        return self._order[1][start : start + len(names)]
 
-    def _best(self, cycle: Cycle, found: Found) -> Fits:
+    def _best(self, cycle: Cycle | RecurringCycle, found: Found) -> Fits:
         infos, rows = cycle.snapshot.node_infos, found.rows
         if len(rows) == 1:
             return Fits(infos[rows[0]].name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.objects.fields import at
 from policies.selectors import InvalidSelector, LabelSelector, Requirement, parse_label_selector
@@ -10,8 +10,11 @@ from policies.selectors import InvalidSelector, LabelSelector, Requirement, pars
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
     from policies.scheduling.cluster_objects import ClusterObjects
+
+_GROUPS: Final = {"v1": "", "apps/v1": "apps"}
 
 
 def default_selector(pod: Pod, objects: ClusterObjects) -> LabelSelector:
@@ -39,11 +42,18 @@ def _exactly(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
 
 def _of_controller(pod: Pod, objects: ClusterObjects) -> tuple[str, Any]:
     """The kind of the pod's controller and its `spec.selector`; empty where it is unknown."""
+    workload = controller_of(pod, objects)
+    if workload is None or pod.owner is None:
+        return "", None
+    return f"{_GROUPS[pod.owner.api_version]}/{pod.owner.kind}", at(workload, "spec", "selector")
+
+
+def controller_of(pod: Pod, objects: ClusterObjects) -> ApiObject | None:
+    """The object that controls a pod, of the kinds whose pods are spread by default; None where it is unknown."""
     if pod.owner is None:
-        return "", None
-    group = {"v1": "", "apps/v1": "apps"}.get(pod.owner.api_version)
+        return None
+    group = _GROUPS.get(pod.owner.api_version)
     if group is None:
-        return "", None
-    kind = f"{group}/{pod.owner.kind}"
-    workload = objects.workloads.get((kind, pod.namespace, pod.owner.name))
-    return ("", None) if workload is None else (kind, at(workload.object, "spec", "selector"))
+        return None
+    workload = objects.workloads.get((f"{group}/{pod.owner.kind}", pod.namespace, pod.owner.name))
+    return None if workload is None else workload.object

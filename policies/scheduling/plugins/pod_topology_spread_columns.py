@@ -49,9 +49,9 @@ def _spread_constraint(
     of_default = () if pod.spec.topology_spread else (constraint,)
     about = pod.namespace, id(pod.labels), id(pod.spec), number, *of_default
     keep = pod.labels, pod.spec
-    per_kind = matrix.kept(("spread", *about), keep, changes)
+    per_kind = matrix.kept(("spread", *about), keep, changes, pod.namespace)
     included = possible & _included(constraint, pod, matrix)
-    of_counted = matrix.kept(("counted", *about), keep, counted)
+    of_counted = matrix.kept(("counted", *about), keep, counted, pod.namespace)
     changing = matrix.present(per_kind)
     same = np.array_equal(per_kind[: len(matrix.kinds)], of_counted[: len(matrix.kinds)])
     topology = matrix.nodes.topology(constraint.topology_key)
@@ -71,7 +71,7 @@ def matching_kinds(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMa
     def counted(other: Pod) -> int:
         return other.namespace == pod.namespace and not other.terminating and constraint.matches(other.labels)
 
-    return matrix.kept(("defaults", pod.namespace, constraint.selector), constraint.selector, counted)
+    return matrix.kept(("defaults", pod.namespace, constraint.selector), constraint.selector, counted, pod.namespace)
 
 
 def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:

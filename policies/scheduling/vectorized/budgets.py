@@ -203,7 +203,8 @@ def matching_kinds(matrix: PodMatrix, budget: PodDisruptionBudget) -> NDArray[np
     if found is None:
         if len(matrix.budgets) >= _KEPT:
             matrix.budgets.pop(next(iter(matrix.budgets)))
-        found = PerClass(matrix.kinds, lambda pod: int(budget.matches(pod.namespace, pod.labels))), budget
+        per_kind = PerClass(matrix.kinds, lambda pod: int(budget.matches(pod.namespace, pod.labels)), budget.namespace)
+        found = per_kind, budget
     matrix.budgets[key] = found
     return found[0].values()
 

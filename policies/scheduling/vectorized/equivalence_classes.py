@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from policies.metering import Meter
     from policies.objects.pod import Pod
     from policies.semantics import Semantics
 
@@ -32,6 +33,8 @@ class EquivalenceClasses:
         self._numbers: dict[tuple[int, str, int, bool, int, int], int] = {}
         self.members: list[Pod | None] = [None]
         """A pod of each kind. It keeps alive the labels, spec and amounts by whose identity the kind is told."""
+        self.of_namespace: dict[str, list[int]] = {}
+        """The kinds of each namespace, in ascending order."""
         self.weight = 1
         """Their number, a large one counted as several: each keeps its spec alive."""
         self.priority = PerClass(self, lambda pod: pod.effective_priority)
@@ -52,6 +55,7 @@ class EquivalenceClasses:
         if found is None:
             found = self._numbers[key] = len(self.members)
             self.members.append(pod)
+            self.of_namespace.setdefault(pod.namespace, []).append(found)
             self.weight += 1 + pod.spec.size // _LARGE
         return found
 
@@ -59,6 +63,7 @@ class EquivalenceClasses:
         """Let all pods go. Kinds and what is worked out of them name each other: else only a collection would."""
         self._numbers.clear()
         self.members.clear()
+        self.of_namespace.clear()
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
         """[kind]: what a pod of it occupies of a resource (`pods`: 1), in the units of the columns."""
@@ -72,11 +77,13 @@ class EquivalenceClasses:
 
 
 class PerClass:
-    """A number for every kind, worked out once; 0 for no pod."""
+    """A number for every kind, worked out once; 0 for no pod. `namespace`: where it is 0 for kinds of all others."""
 
-    def __init__(self, kinds: EquivalenceClasses, of: Callable[[Pod], int]) -> None:
-        self._kinds, self._of = kinds, of
+    def __init__(self, kinds: EquivalenceClasses, of: Callable[[Pod], int], namespace: str | None = None) -> None:
+        self._kinds, self._of, self._namespace = kinds, of, namespace
         self._filled = 1
+        self._looked_at = 0
+        """How many of the kinds of its namespace are done."""
         self._values = np.zeros(64, np.int64)
 
     def values(self) -> NDArray[np.int64]:
@@ -88,6 +95,9 @@ class PerClass:
                 grown[: self._filled] = self._values[: self._filled]
                 self._values = grown
             work = meter()
+            if self._namespace is not None:
+                self._fill_of(self._namespace, work)
+                self._filled = len(members)
             while self._filled < len(members):
                 some = members[self._filled : self._filled + _SOME]
                 work.charge(len(some) // 2)
@@ -95,6 +105,18 @@ class PerClass:
                 self._values[self._filled : self._filled + len(new)] = new
                 self._filled += len(new)
         return self._values
+
+    def _fill_of(self, namespace: str, work: Meter) -> None:
+        """Those of one namespace. Raises CutShort: those up to there are known."""
+        numbers = self._kinds.of_namespace.get(namespace, [])
+        while self._looked_at < len(numbers):
+            some = numbers[self._looked_at : self._looked_at + _SOME]
+            work.charge(len(some) // 2)
+            for number in some:
+                pod = self._kinds.members[number]
+                if pod is not None:
+                    self._values[number] = self._of(pod)
+            self._looked_at += len(some)
 
 
 def _amount_of(resource: str, semantics: Semantics) -> Callable[[Pod], int]:

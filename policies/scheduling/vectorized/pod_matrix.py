@@ -6,6 +6,7 @@ first after much has changed must not be late for it. It goes on where it was cu
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from policies.semantics import Semantics
 
 KEPT: Final = 64
-"""Numbers per kind kept at most."""
+"""Numbers per kind kept at most, or as many as `_KEPT_NUMBERS` has room for."""
+_KEPT_NUMBERS: Final = 2**22
+_MOST_KEPT: Final = 4096
 MOST_NEW_KINDS: Final = 1024
 """Kinds whose pods are gone never go: with twice as many as there were at first, and so many more, the tables are made
 anew."""
 _KEPT_SUMS: Final = 256
-"""Sums kept at most: 80 kB each at 5,000 nodes."""
+"""Sums kept at most: 80 kB each at 5,000 nodes; or as many as `_KEPT_NUMBERS` has room for."""
 _NODE: Final = 14
 """Units that a node costs, and two more for each of its pods."""
 
@@ -73,6 +76,21 @@ class PodMatrix:
         self.anti_affinity_kinds: list[int] = []
         self.anti_affinity_known = 1
         """Up to which kind they are known."""
+        self.wanted: dict[int, Any] = {}
+        """id of a spec -> what it asks for, as scoring counts it (large_cycle.py)."""
+        self.default_constraints: dict[Hashable, tuple[object, object, object, Any]] = {}
+        """Whose pods -> (the labels, Services and controller that this was worked out of, the default constraints)."""
+        self._pod_affinity, self._pod_affinity_known = False, 1
+
+    @property
+    def has_pod_affinity(self) -> bool:
+        """Whether any pod has affinity to pods, or a preference against some: upstream's PreScore would look at it."""
+        members = self.kinds.members
+        if not self._pod_affinity:
+            new = islice(members, self._pod_affinity_known, None)
+            self._pod_affinity = any(pod is not None and pod.spec.pod_affinity.present for pod in new)
+        self._pod_affinity_known = len(members)
+        return self._pod_affinity
 
     def sync(self, snapshot: Snapshot) -> None:
         """Become the tables of this snapshot. Raises CutShort: the nodes up to there are done."""
@@ -117,13 +135,16 @@ class PodMatrix:
         self.static_rejections.clear()
         self.rejections_of_nodes.clear()
 
-    def kept(self, key: Hashable, keep: object, of: Callable[[Pod], int]) -> NDArray[np.int64]:
-        """[kind]: a number that depends on `key` alone; `keep` is what the key names by identity."""
+    def kept(
+        self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None = None
+    ) -> NDArray[np.int64]:
+        """[kind]: a number that depends on `key` alone; `keep` is what the key names by identity; `namespace`: where it
+        is 0 for pods of all others."""
         found = self.matches.get(key)
         if found is None:
-            if len(self.matches) >= KEPT:
+            if len(self.matches) >= _room(KEPT, len(self.kinds)):
                 self.matches.clear()
-            found = self.matches[key] = (PerClass(self.kinds, of), keep)
+            found = self.matches[key] = (PerClass(self.kinds, of, namespace), keep)
         return found[0].values()
 
     def sums(self, key: Hashable, keep: object, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -133,7 +154,7 @@ class PodMatrix:
         """
         known = self._sums.get(key)
         if known is None:
-            if len(self._sums) >= _KEPT_SUMS:
+            if len(self._sums) >= _room(_KEPT_SUMS, len(self.serials)):
                 self._sums.clear()
             nodes = len(self.serials)
             known = self._sums[key] = np.zeros(nodes, np.int64), np.full(nodes, -1, np.int64), keep
@@ -160,6 +181,11 @@ class PodMatrix:
         self.nodes.check(snapshot.node_infos)
         for lower in self.lower_priority.values():
             lower.check(self, snapshot)
+
+
+def _room(least: int, size: int) -> int:
+    """How many tables of a size are kept."""
+    return min(max(least, _KEPT_NUMBERS // max(size, 1)), _MOST_KEPT)
 
 
 def _check_row(matrix: PodMatrix, row: int, pods: Sequence[Pod]) -> None:

@@ -86,15 +86,16 @@ class Watched(RecurringCycles):
             return found
         fresh = Snapshot.build(snapshot.objects)
         anew = Cycle(fresh, pod)
-        assert found.fits == bool(anew.feasible.any())
+        fits = bool(anew.feasible.any())
+        assert found.feasible.tolist() == anew.feasible.tolist()
         assert [found.fits_on(name) for name in fresh.rows] == anew.feasible.tolist()
-        if found.fits:
-            self.seen["scored"] += self._scores_are_those(Cycle(snapshot, pod), anew)
+        if fits:
+            self.seen["scored"] += self._scores_are_those(found, anew)
         else:
             assert found.rejection() == anew.rejection()
             assert found.waits() == anew.waits()
-        if found.fits or found.waits() or pod.preemption_policy == "Never":
-            self.seen["fits" if found.fits else "rejected"] += 1
+        if fits or found.waits() or pod.preemption_policy == "Never":
+            self.seen["fits" if fits else "rejected"] += 1
             return found
         assert found.best_nodes() == anew.best_nodes()
         for name in found.best_nodes():
@@ -103,7 +104,7 @@ class Watched(RecurringCycles):
         self.seen["nominated"] += bool(pod.nominated_node_name)
         return found
 
-    def _scores_are_those(self, kept: Cycle, anew: Cycle) -> bool:
+    def _scores_are_those(self, kept: RecurringCycle, anew: Cycle) -> bool:
         """Of sums that go on from snapshot to snapshot."""
         rows = np.flatnonzero(anew.feasible)
         with anew.snapshot.derived.taken():
