@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
+    from policies.pod_events import PodEvent, PodEvents
     from policies.scheduling.preemption import Candidate
 
 _CLASSES: Final = 10
@@ -44,30 +45,77 @@ class Trouble(NamedTuple):
 
 
 class Diagnosis(NamedTuple):
-    """What there is to say of a pod. `state`: `pending`, `preempted`, `running` or `ended`.
+    """What there is to say of a pod. `state`: `pending`, `preempted`, `running`, `ended`, or `gone` with `pod` None.
 
     `prediction`: what the next scheduling cycle comes to, None where there is none.
     """
 
-    pod: Pod
+    pod: Pod | None
     state: str
     troubles: tuple[Trouble, ...]
     prediction: Prediction | None = None
 
 
-def diagnose(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject) -> Diagnosis:
-    """Look at a pod of the cluster; `obj`: as it was read, for what its view leaves out."""
+def diagnose(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject, events: PodEvents | None = None) -> Diagnosis:
+    """Look at a pod of the cluster. `obj`: as it was read, for what its view leaves out; `events`: those about it."""
+    preempted = events.preempted(pod.uid) if events is not None else None
     if pod.terminal:
-        return Diagnosis(pod, "ended", ())
+        ended = Trouble("preempted", f"it was pushed out of {pod.node_name}{_for_whom(cluster, preempted)}")
+        return Diagnosis(pod, "ended", (ended,) if pod.preempted else ())
+    if pod.node_name and pod.preempted:
+        return Diagnosis(pod, "preempted", tuple(_of_a_victim(cluster, pod, preempted)))
+    before = tuple(_before_it(cluster, events.former_preempted(pod.uid))) if events is not None else ()
     if pod.node_name:
-        if pod.preempted:
-            return Diagnosis(pod, "preempted", tuple(_of_a_victim(cluster, pod)))
-        return Diagnosis(pod, "running", ())
+        return Diagnosis(pod, "running", before)
     held = tuple(_held_back(cluster, pod, obj))
     if held:
-        return Diagnosis(pod, "pending", held)
+        return Diagnosis(pod, "pending", (*held, *before))
     prediction = Prediction(cluster.scheduling, pod)
-    return Diagnosis(pod, "pending", (*_of_its_class(cluster, pod), *_waiting(cluster, prediction)), prediction)
+    troubles = (*_of_its_class(cluster, pod), *_waiting(cluster, prediction), *before)
+    return Diagnosis(pod, "pending", troubles, prediction)
+
+
+def gone(cluster: ClusterSnapshot, events: PodEvents) -> Diagnosis | None:
+    """What Events say of a pod that is not there any more; None where none says that it was pushed out."""
+    found = events.preempted("")
+    if found is None:
+        return None
+    return Diagnosis(
+        None, "gone", (Trouble("preempted", f"it was pushed out{_of_where(found)}{_for_whom(cluster, found)}"),)
+    )
+
+
+def _before_it(cluster: ClusterSnapshot, found: PodEvent | None) -> Iterator[Trouble]:
+    """What became of the pod that had its name before it."""
+    if found is not None:
+        yield Trouble(
+            "former-preempted",
+            f"the pod of this name before it was pushed out{_of_where(found)}{_for_whom(cluster, found)}",
+        )
+
+
+def _of_where(event: PodEvent) -> str:
+    return f" of {event.node}" if event.node else ""
+
+
+def _for_whom(cluster: ClusterSnapshot, event: PodEvent | None) -> str:
+    """` for shop/web (priority 1000)`, by an Event; nothing where none says it."""
+    if event is None or not any(event.by):
+        return ""
+    preemptor = _named_by(cluster, event)
+    if preemptor is not None:
+        return f" for {preemptor.key} (priority {preemptor.effective_priority})"
+    namespace, name, _ = event.by
+    return f" for {namespace}/{name}, which is gone by now" if name else " for a pod that is gone by now"
+
+
+def _named_by(cluster: ClusterSnapshot, event: PodEvent) -> Pod | None:
+    """The pod of the cluster for which an Event says that it was."""
+    namespace, name, uid = event.by
+    if name:
+        found = cluster.pods.get((namespace, name))
+        return found if found is not None and uid in ("", found.uid) else None
+    return next((pod for pod in cluster.pods.values() if pod.uid == uid), None) if uid else None
 
 
 # Pods that wait
@@ -215,12 +263,13 @@ def _ahead(cluster: ClusterSnapshot, pod: Pod) -> str:
 # Pods that had to go
 
 
-def _of_a_victim(cluster: ClusterSnapshot, victim: Pod) -> Iterator[Trouble]:
-    preemptor = _preemptor(cluster, victim)
+def _of_a_victim(cluster: ClusterSnapshot, victim: Pod, event: PodEvent | None) -> Iterator[Trouble]:
+    preemptor = _preemptor(cluster, victim, event)
     if preemptor is None:
+        known = _for_whom(cluster, event)
         yield Trouble(
             "preempted",
-            f"the scheduler pushes it out of {victim.node_name}; for whom is not to be seen any more",
+            f"the scheduler pushes it out of {victim.node_name}{known or '; for whom is not to be seen any more'}",
             f"a higher class than its own, of priority {victim.effective_priority}",
         )
         return
@@ -230,11 +279,16 @@ def _of_a_victim(cluster: ClusterSnapshot, victim: Pod) -> Iterator[Trouble]:
         f"{victim.effective_priority})",
     )
     yield from _unnecessarily(cluster, preemptor)
-    yield from _before_lower(cluster, victim, preemptor)
+    if not preemptor.node_name:
+        yield from _before_lower(cluster, victim, preemptor)
 
 
-def _preemptor(cluster: ClusterSnapshot, victim: Pod) -> Pod | None:
-    """Who is nominated to its node with a higher priority: of several the highest."""
+def _preemptor(cluster: ClusterSnapshot, victim: Pod, event: PodEvent | None) -> Pod | None:
+    """For whom it goes: as an Event says; else who is nominated to its node with a higher priority, of several the
+    highest."""
+    named = _named_by(cluster, event) if event is not None else None
+    if named is not None and named.effective_priority > victim.effective_priority:
+        return named
     nominated = cluster.scheduling.nominated_pods(victim.node_name)
     higher = [pod for pod in nominated if pod.effective_priority > victim.effective_priority]
     return min(higher, key=lambda pod: (-pod.effective_priority, pod.key), default=None)

@@ -6,15 +6,17 @@ import argparse
 import json
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from policies.cluster import Cache, key_of
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.release import add_release_options, release_of, settle
 from policies.findings import cut, one_line
-from policies.objects.fields import at, group_kind, mapping, text
+from policies.objects.fields import at, group_kind
 from policies.objects.items import items
+from policies.pod_events import LONG, PodEvents
 from policies.sources import SourceError, load_cluster
+from policies.sources.cluster import events_about
 from policies.terminal import clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
@@ -26,39 +28,24 @@ if TYPE_CHECKING:
     from policies.troubles import Diagnosis
 
 OK, FOUND, USAGE, FAILED = range(4)
-_EVENTS: Final = ("/Event", "events.k8s.io/Event")
-_MOST_EVENTS: Final = 5
-_LONG: Final = 300
-"""Characters of what an event or a condition says."""
 
 
 class OnePodCache(Cache):
-    """A Cache that keeps one pod as it was read, and what events say of it."""
+    """A Cache that keeps one pod as it was read, and what Events say of it."""
 
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__()
         self._key = (namespace, name)
         self.pod: ApiObject = {}
-        self.events: dict[str, str] = {}
-        """Reason -> what the last such event says."""
+        self.events = PodEvents(namespace, name)
 
     def add(self, obj: ApiObject) -> bool:
         """See Cache."""
-        kind = group_kind(obj)
-        if kind in _EVENTS:
-            self._keep(obj)
+        if self.events.add(obj):
             return False
-        if kind == "/Pod" and key_of(obj) == self._key:
+        if group_kind(obj) == "/Pod" and key_of(obj) == self._key:
             self.pod = obj
         return super().add(obj)
-
-    def _keep(self, obj: ApiObject) -> None:
-        about = mapping(obj, "regarding") or mapping(obj, "involvedObject")
-        if (at(about, "kind"), at(about, "namespace"), at(about, "name")) != ("Pod", *self._key):
-            return
-        reason = text(obj, "reason")
-        if reason in self.events or len(self.events) < _MOST_EVENTS:
-            self.events[reason] = text(obj, "note") or text(obj, "message")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,35 +57,49 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer(options: argparse.Namespace, release: Release) -> int:
-    from policies.troubles import diagnose, ids, quota_hint
+    from policies.troubles import diagnose, gone, ids, quota_hint
 
     namespace, slash, name = options.pod.partition("/")
     if not slash:
         namespace, name = options.namespace, namespace
     cache = OnePodCache(namespace, name)
     cluster = settle(load_cluster(*options.cluster, into=cache), release).snapshot()
+    not_read = _read_events(options.cluster, namespace, name, cache.events)
     pod = cluster.pods.get((namespace, name))
-    if pod is None:
-        raise SourceError(
-            f"{namespace}/{name}", f"no such pod in the cluster{quota_hint(cluster, namespace)} (write NAMESPACE/NAME)"
-        )
-    found = diagnose(cluster, pod, cache.pod)
-    said = _said(cache)
+    key = f"{namespace}/{name}"
+    found = gone(cluster, cache.events) if pod is None else diagnose(cluster, pod, cache.pod, cache.events)
+    if found is None:
+        unread = f"; no events were read: {not_read}" if not_read else ""
+        hint = quota_hint(cluster, namespace)
+        raise SourceError(key, f"no such pod in the cluster{hint} (write NAMESPACE/NAME){unread}")
+    said = _said(cache, pod.uid if pod is not None else "")
     if options.output == "json":
-        print(json.dumps(_as_dict(found, said, cluster)))  # noqa: T201
+        print(json.dumps(_as_dict(key, found, said, not_read, cluster)))  # noqa: T201
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in _lines(found, said, cluster, painter(color)))
+        lines = _lines(key, found, said, not_read, cluster, painter(color))
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
     return FOUND if set(options.fail_on) & {found.state, *ids(found.troubles)} else OK
 
 
-def _said(cache: OnePodCache) -> dict[str, str]:
-    """What the cluster itself says of the pod: the scheduler's condition, and events."""
+def _read_events(sources: Sequence[str], namespace: str, name: str, events: PodEvents) -> str:
+    """Ask the sources that are no dumps for Events about the pod; why one did not tell them, or nothing."""
+    try:
+        for source in sources:
+            for obj in events_about(source, namespace, name):
+                events.add(obj)
+    except SourceError as fault:
+        return cut(one_line(str(fault)), LONG)
+    return ""
+
+
+def _said(cache: OnePodCache, uid: str) -> dict[str, str]:
+    """What the cluster itself says of the pod: the scheduler's condition, and Events."""
     told = {}
     for condition in items(cache.pod, "status", "conditions"):
         if at(condition, "type") in ("PodScheduled", "DisruptionTarget") and (message := at(condition, "message")):
-            told[str(at(condition, "type"))] = message
-    return {key: cut(one_line(str(value)), _LONG) for key, value in {**told, **cache.events}.items()}
+            told[str(at(condition, "type"))] = cut(one_line(str(message)), LONG)
+    return {**told, **cache.events.said(uid)}
 
 
 def _nodes(found: Diagnosis, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
@@ -108,14 +109,12 @@ def _nodes(found: Diagnosis, cluster: ClusterSnapshot) -> list[tuple[int, str]]:
     return why_not(prediction, cluster) if prediction is not None and prediction.outcome == "pending" else []
 
 
-def _lines(found: Diagnosis, said: dict[str, str], cluster: ClusterSnapshot, paint: Any) -> Iterator[str]:
+def _lines(
+    key: str, found: Diagnosis, said: dict[str, str], not_read: str, cluster: ClusterSnapshot, paint: Any
+) -> Iterator[str]:
     from policies.findings import plural
 
-    pod = found.pod
-    where = f" on {pod.node_name}" if pod.node_name else ""
-    nominated = f", nominated to {pod.nominated_node_name}" if pod.nominated_node_name and not pod.node_name else ""
-    state = paint(f"{found.state}{where}{nominated}", "good" if found.state == "running" else "warning")
-    yield f"{paint(pod.key, 'bold')} (priority {pod.effective_priority}): {state}"
+    yield _headline(key, found, paint)
     for trouble in found.troubles:
         yield f"  {paint(trouble.id, 'bold')}: {trouble.message}"
         if trouble.help:
@@ -125,19 +124,41 @@ def _lines(found: Diagnosis, said: dict[str, str], cluster: ClusterSnapshot, pai
         yield "  nodes:"
     yield from (f"    {plural(count, 'node')}: {why}" for count, why in nodes)
     yield from (f"  {reason} says: {message}" for reason, message in said.items())
+    if not_read:
+        yield f"  no events were read: {not_read}"
 
 
-def _as_dict(found: Diagnosis, said: dict[str, str], cluster: ClusterSnapshot) -> dict[str, Any]:
+def _headline(key: str, found: Diagnosis, paint: Any) -> str:
     pod = found.pod
+    if pod is None:
+        return f"{paint(key, 'bold')}: {paint(found.state, 'warning')}"
+    where = f" on {pod.node_name}" if pod.node_name else ""
+    nominated = f", nominated to {pod.nominated_node_name}" if pod.nominated_node_name and not pod.node_name else ""
+    state = paint(f"{found.state}{where}{nominated}", "good" if found.state == "running" else "warning")
+    return f"{paint(key, 'bold')} (priority {pod.effective_priority}): {state}"
+
+
+def _as_dict(
+    key: str, found: Diagnosis, said: dict[str, str], not_read: str, cluster: ClusterSnapshot
+) -> dict[str, Any]:
+    pod = found.pod
+    about = (
+        {}
+        if pod is None
+        else {
+            "priority": pod.effective_priority,
+            "node": pod.node_name,
+            "nominatedNode": pod.nominated_node_name,
+        }
+    )
     return {
-        "id": pod.key,
+        "id": key,
         "state": found.state,
-        "priority": pod.effective_priority,
-        "node": pod.node_name,
-        "nominatedNode": pod.nominated_node_name,
+        **about,
         "troubles": [trouble.to_dict() for trouble in found.troubles],
         "nodes": [{"count": count, "why": why} for count, why in _nodes(found, cluster)],
         "said": said,
+        **({"eventsNotRead": not_read} if not_read else {}),
     }
 
 
@@ -158,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="WHAT",
-        help="exit with 1 for this state (pending, preempted, running, ended) or trouble, by its id (repeatable)",
+        help="exit with 1 for this state (pending, preempted, running, ended, gone) or trouble, by its id (repeatable)",
     )
     add_color_option(add)
     add_release_options(add)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from policies.sources.text import Bytes
 
 GROUP: Final = "forewarn.sources"
-"""Entry points for `NAME[:ARGUMENT]`: a function of the argument (may be empty) that yields API objects."""
+"""Entry points for `NAME[:ARGUMENT]`: a function of the argument (may be empty) that yields API objects; see also
+`events_about`."""
 
 _SUFFIXES: Final = tuple(suffix + packed for suffix in MANIFESTS for packed in ("", ".gz"))
 _PROGRESS_EVERY: Final = 1000
@@ -54,15 +55,34 @@ def load_cluster(
     return cache
 
 
+def events_about(source: str, namespace: str, name: str) -> Iterable[dict[str, Any]]:
+    """What a source by name has of Events about a pod; nothing of a dump, whose Events are read with the rest.
+
+    Such a source is a function with an attribute `events`, a function of the argument, a namespace and a name. Raises
+    SourceError where they cannot be read.
+    """
+    found = None if source == STDIN or os.path.exists(source) else _named(source)
+    events = getattr(found[0], "events", None) if found is not None else None
+    if found is None or events is None:
+        return ()
+    about: Iterable[dict[str, Any]] = events(found[1], namespace, name)
+    return about
+
+
 def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
     """What another package yields for a source; None where none of that name is installed."""
+    found = _named(source)
+    return None if found is None else found[0](found[1])
+
+
+def _named(source: str) -> tuple[Callable[[str], Iterable[dict[str, Any]]], str] | None:
+    """The function that another package has for a source, and its argument."""
     from importlib.metadata import entry_points  # Slow to import, and seldom needed.
 
     name, _, argument = source.partition(":")
 
     for entry_point in entry_points(group=GROUP, name=name):
-        objects: Iterable[dict[str, Any]] = entry_point.load()(argument)
-        return objects
+        return entry_point.load(), argument
     return None
 
 

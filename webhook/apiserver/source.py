@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.kinds import DEVICES, KINDS
 from policies.sources import SourceError
-from webhook.apiserver.client import ApiServer
+from webhook.apiserver.client import ApiServer, Timeouts
 from webhook.apiserver.errors import ApiError
 from webhook.apiserver.transport import connect
 
@@ -17,11 +18,48 @@ if TYPE_CHECKING:
     from policies.kinds import KindSpec
 
 
-def live(context: str = "") -> Iterator[dict[str, Any]]:
-    """Every object that plays a part, of the kubeconfig's current context or of this one. Raises SourceError."""
-    api = ApiServer(partial(connect, context))
-    yield from read_all(api, f"live:{context}" if context else "live")
-    yield from version_of(api)
+MOST_EVENTS: Final = 500
+"""About one pod: an API server keeps them for an hour, and counts those that are alike in one."""
+_SHORT: Final = Timeouts(10.0, 10.0, 20.0)
+_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+
+
+class Live:
+    """The source `live`."""
+
+    def __call__(self, context: str = "") -> Iterator[dict[str, Any]]:
+        """Every object that plays a part, of the kubeconfig's current context or of this one. Raises SourceError."""
+        api = ApiServer(partial(connect, context))
+        yield from read_all(api, _name(context))
+        yield from version_of(api)
+
+    def events(self, context: str, namespace: str, name: str) -> Iterator[dict[str, Any]]:
+        """The Events about a pod, MOST_EVENTS at most: the API server picks them. Raises SourceError.
+
+        Needs the right to list `events` in the pod's namespace.
+        """
+        if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
+            return  # no pod has such a name
+        about = f"involvedObject.kind=Pod,involvedObject.namespace={namespace},involvedObject.name={name}"
+        api = ApiServer(partial(connect, context))
+        query = {"fieldSelector": about, "limit": str(MOST_EVENTS)}
+        try:
+            page = api.get(f"/api/v1/namespaces/{namespace}/events", query, timeouts=_SHORT)
+        except ApiError as error:
+            raise SourceError(
+                _name(context), f"cannot list events: {error}" if error.status else error.problem
+            ) from None
+        items = page.get("items")
+        for obj in items[:MOST_EVENTS] if isinstance(items, list) else ():
+            if isinstance(obj, dict):
+                yield {**obj, "apiVersion": "v1", "kind": "Event"}
+
+
+live: Final = Live()
+
+
+def _name(context: str) -> str:
+    return f"live:{context}" if context else "live"
 
 
 def read_all(

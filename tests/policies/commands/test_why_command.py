@@ -142,11 +142,111 @@ def test_who_is_ahead_in_the_queue_is_named(tmp_path: Path, capsys: pytest.Captu
     assert "    help: 1 pending pod of higher priority comes first: default/ahead" in out
 
 
-def event(reason: str, message: str, name: str = "new") -> Made:
+def event(reason: str, message: str, name: str = "new", uid: str = "", **fields: Any) -> Made:
     made = Made("v1", "Event", f"{name}.{reason}", "default")
-    about = {"kind": "Pod", "namespace": "default", "name": name}
-    made.obj.update(involvedObject=about, reason=reason, message=message)
+    about = {"kind": "Pod", "namespace": "default", "name": name, "uid": uid}
+    made.obj.update(involvedObject=about, reason=reason, message=message, **fields)
     return made
+
+
+def preempted_by(name: str, uid: str = "", of: str = "") -> Made:
+    """As kube-scheduler writes it of a victim."""
+    related = {"kind": "Pod", "namespace": "default", "name": name, "uid": uid}
+    return event("Preempted", f"Preempted by pod {uid or f'uid-{name}'} on node n1", uid=of, related=related)
+
+
+def preempted_by_uid(uid: str) -> Made:
+    """As kube-scheduler 1.36 writes it: its Event is related to nothing."""
+    return event("Preempted", f"Preempted by pod {uid} on node n1", related={})
+
+
+@pytest.mark.parametrize(
+    ("made", "by_name", "by_uid"),
+    [
+        ([], "default/high, which is gone by now", "a pod that is gone by now"),
+        ([make_pod("high").priority(9).on("n1")], "default/high (priority 9)", "default/high (priority 9)"),
+        ([make_pod("high").priority(9).on("n1").metadata(uid="another")], "default/high, which is gone by now",
+         "a pod that is gone by now"),
+    ],
+)  # fmt: skip
+def test_of_a_victim_that_is_gone_an_event_says_for_whom_it_went(
+    made: list[Made], by_name: str, by_uid: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for said, expected in ((preempted_by("high", "uid-high"), by_name), (preempted_by_uid("uid-high"), by_uid)):
+        cluster = [make_node("n1"), *made, said]
+        status, out, _ = run(capsys, tmp_path, cluster, "default/new", "--fail-on", "preempted")
+        assert status == 1
+        assert out == (
+            "default/new: gone\n"
+            f"  preempted: it was pushed out of n1 for {expected}\n"
+            "  Preempted says: Preempted by pod uid-high on node n1\n"
+        )
+        _, out, _ = run(capsys, tmp_path, cluster, "default/new", "-o", "json")
+        assert json.loads(out) == {
+            "id": "default/new",
+            "state": "gone",
+            "troubles": [{"id": "preempted", "message": f"it was pushed out of n1 for {expected}"}],
+            "nodes": [],
+            "said": {"Preempted": "Preempted by pod uid-high on node n1"},
+        }
+
+
+def test_an_event_says_for_whom_a_pod_ends_when_the_other_is_bound_already(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victim = make_pod("new").priority(3).on("n1").terminating(preempted=True)
+    high = make_pod("high").priority(9).on("n2")
+    nodes = [make_node("n1"), make_node("n2")]
+    _, out, _ = run(capsys, tmp_path, [*nodes, victim, high], "default/new")
+    assert "pushes it out of n1; for whom is not to be seen any more" in out
+    _, out, _ = run(capsys, tmp_path, [*nodes, victim, high, preempted_by("high")], "default/new")
+    assert "it makes room on n1 for default/high (priority 9, its own is 3)" in out
+    _, out, _ = run(capsys, tmp_path, [*nodes, victim, preempted_by("high")], "default/new")
+    assert "the scheduler pushes it out of n1 for default/high, which is gone by now" in out
+
+
+def test_a_pod_that_failed_as_it_was_preempted_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    victim = make_pod("new").priority(3).on("n1").terminating(preempted=True).status(phase="Failed")
+    _, out, _ = run(capsys, tmp_path, [make_node("n1"), victim, preempted_by("high")], "default/new")
+    assert "ended on n1\n  preempted: it was pushed out of n1 for default/high, which is gone by now\n" in out
+
+
+def test_what_became_of_the_pod_of_the_same_name_before_is_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = [make_node("n1"), PENDING, preempted_by("high", of="the one before")]
+    _, out, _ = run(capsys, tmp_path, made, "default/new", "-o", "json")
+    answer = json.loads(out)
+    assert troubles(out) == ["not-tried-yet", "former-preempted"]
+    assert answer["troubles"][1]["message"] == (
+        "the pod of this name before it was pushed out of n1 for default/high, which is gone by now"
+    )
+    assert answer["said"] == {}
+
+
+def test_the_last_events_are_quoted_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def at(minute: int) -> str:
+        return f"2026-01-01T{minute // 60:02}:{minute % 60:02}:00Z"
+
+    made = [make_node("n1"), PENDING]
+    made += [event(f"R{number}", "x", lastTimestamp=at(number)) for number in range(300, 0, -1)]
+    made += [event("R300", "before", lastTimestamp=at(5)), event("R1", "again", eventTime=at(400))]
+    _, out, _ = run(capsys, tmp_path, made, "default/new", "-o", "json")
+    said = json.loads(out)["said"]
+    assert [*said] == ["R297", "R298", "R299", "R300", "R1"]
+    assert (said["R300"], said["R1"]) == ("x", "again")
+
+
+@pytest.mark.parametrize("odd", [{"reason": 5}, {"message": {}}, {"related": "x"}, {"lastTimestamp": "soon"},
+                                 {"series": {"lastObservedTime": "0001-01-01T00:00:00+14:00"}}])  # fmt: skip
+def test_an_event_that_is_not_as_it_should_be_stops_nothing(
+    odd: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = event("Preempted", "m")
+    broken.obj.update(odd)
+    status, out, err = run(capsys, tmp_path, [make_node("n1"), PENDING, broken], "default/new")
+    assert (status, err) == (0, "")
+    assert "not-tried-yet" in out
 
 
 def test_events_and_conditions_are_quoted_and_bounded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,6 +115,70 @@ def test_a_file_reads_back_as_the_cluster_that_it_was_made_of(
     assert not any("managedFields" in obj["metadata"] for obj in json.loads(_text(path))["items"])
 
 
+EVENTS = "/api/v1/namespaces/team/events"
+
+
+def victims_event(**fields: Any) -> dict[str, Any]:
+    """As lists hold it: without kind and apiVersion."""
+    related = {"kind": "Pod", "namespace": "team", "name": "high", "uid": "1-2"}
+    about = {"kind": "Pod", "namespace": "team", "name": "low"}
+    said = {"reason": "Preempted", "message": "Preempted by pod\x1b[2J 1-2 on node n1", "related": related}
+    return {"metadata": {"name": "low.1"}, "involvedObject": about, **said, **fields}
+
+
+def test_why_asks_a_running_cluster_for_the_events_of_one_pod(
+    api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.objects["pods"].pop(("team", "low"))
+    api.routes["GET", EVENTS] = lambda handler: handler.answer(200, {"items": [victims_event(), 5]})
+    assert main(["why", "team/low", "--cluster", "live"]) == 0
+    assert capsys.readouterr().out == (
+        "team/low: gone\n"
+        "  preempted: it was pushed out for team/high, which is gone by now\n"
+        "  Preempted says: Preempted by pod [2J 1-2 on node n1\n"
+    )
+    (query,) = [query for verb, path, query, _ in api.requests if (verb, path) == ("get", EVENTS)]
+    about = "involvedObject.kind=Pod,involvedObject.namespace=team,involvedObject.name=low"
+    assert query == {"fieldSelector": about, "limit": "500"}
+
+
+def test_why_answers_without_the_right_to_read_events_and_says_so(
+    api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.routes["GET", EVENTS] = api.refuse(403, 'events is forbidden: User "x" cannot list resource "events"')
+    said = 'live: cannot list events: events is forbidden: User "x" cannot list resource "events" (403)'
+    assert main(["why", "team/low", "--cluster", "live"]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"team/low (priority 0): running on n1\n  no events were read: {said}\n"
+    assert err == ""
+    assert main(["why", "team/low", "--cluster", "live", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["eventsNotRead"] == said
+    assert main(["why", "team/none", "--cluster", "live"]) == 3
+    assert f"no such pod in the cluster (write NAMESPACE/NAME); no events were read: {said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("answer", [{"items": "x"}, {"items": None}, {"items": [None, {"metadata": 5}]}, {}])
+def test_an_odd_list_of_events_is_none(
+    answer: dict[str, Any], api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.routes["GET", EVENTS] = lambda handler: handler.answer(200, answer)
+    assert main(["why", "team/low", "--cluster", "live"]) == 0
+    assert capsys.readouterr().out == "team/low (priority 0): running on n1\n"
+
+
+def test_a_name_that_no_pod_has_is_not_put_into_a_request(api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "team/../x,y=z", "--cluster", "live"]) == 3
+    assert "no such pod" in capsys.readouterr().err
+    assert not [path for verb, path, *_ in api.requests if verb == "get" and "events" in path]
+
+
+def test_a_dump_is_asked_for_nothing_more(api: ScriptedApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["snapshot", "-o", str(tmp_path / "x.json")]) == 0
+    assert main(["why", "team/low", "--cluster", str(tmp_path / "x.json")]) == 0
+    assert "events" not in capsys.readouterr().out
+    assert not [path for verb, path, *_ in api.requests if verb == "get" and "events" in path]
+
+
 def _text(path: Path) -> str:
     data = path.read_bytes()
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
