@@ -64,6 +64,16 @@ class Applied:
     placements: tuple[Placement | InvalidObject, ...]
     arrivals: Mapping[Key, Arrival] = field(default_factory=dict)
 
+    @property
+    def placed(self) -> list[Placement]:
+        """Those that can be placed."""
+        return [placed for placed in self.placements if isinstance(placed, Placement)]
+
+    @property
+    def predictions(self) -> list[Prediction]:
+        """Of all their new pods."""
+        return [prediction for placement in self.placed for prediction in placement.predictions]
+
     def turn_of(self, prediction: Prediction) -> dict[str, object]:
         """For programs: how often the pod was tried where that was more than once, and what it loses again."""
         arrival = self.arrivals.get((prediction.pod.namespace, prediction.pod.name))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option, add_color_option
 from policies.commands.release import add_release_options, release_of, settle
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.objects.reviewed_object import ReviewedObject
     from policies.releases import Release
-    from policies.replicas import Placement
     from policies.scheduling.schedule_one import Prediction
     from policies.semantics import Semantics
     from policies.sources.files import File
+    from policies.whatif.autoscalers import Autoscalers, Autoscaling
 
 OK, FOUND, USAGE, FAILED = range(4)
 OUTCOMES: Final = {"preemption": "preempts", "pending": "pending"}
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
             semantics = release.semantics(RECORDED_MINOR)
             count = options.nominated == "count"
             return run_batch(options.batch, partial(answer_case, count_nominated=count, semantics=semantics))
-        return _predict(options, release)
+        return _predict(options, release, autoscaling_of(options, parser))
     except (SourceError, InvalidObject, ValueError) as fault:
         return complain("preempt", fault, FAILED)
 
@@ -152,13 +153,15 @@ def _bound(pod: ApiObject) -> bool:
     return not isinstance(spec, dict) or bool(spec.get("nodeName"))
 
 
-def _predict(options: argparse.Namespace, release: Release) -> int:
+def _predict(options: argparse.Namespace, release: Release, autoscaling: Autoscaling) -> int:
     """Predict what files or a pending pod come to, and print it."""
+    from policies.whatif.autoscalers import as_dict
+
     cache = settle(_loaded(options), release)
     cluster = cache.snapshot()
     faults: list[Exception] = []
     applied = _applied(options, cluster, faults)
-    placements = [placed for placed in applied.placements if not isinstance(placed, InvalidObject)]
+    placements = applied.placed
     faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
     for fault in faults:
         complain("preempt", fault, FAILED)
@@ -167,13 +170,15 @@ def _predict(options: argparse.Namespace, release: Release) -> int:
             for prediction in placement.predictions:
                 how = _how(prediction) if options.explain else {}
                 turn = applied.turn_of(prediction)
-                print(json.dumps({"id": prediction.pod.key, **prediction.to_dict(), **turn, **how}))  # noqa: T201
+                scaled = _autoscaled([prediction], cluster, autoscaling)
+                told = {"id": prediction.pod.key, **prediction.to_dict(), **turn, **how}
+                print(json.dumps(told | ({"autoscalers": as_dict(scaled)} if scaled else {})))  # noqa: T201
     elif options.output == "html":
         from policies.render.html.preempt import page
 
-        sys.stdout.write(page(placements, cluster, _lines(options, applied, placements, cluster, painter(False))))
+        sys.stdout.write(page(placements, cluster, _lines(options, applied, cluster, autoscaling, painter(False))))
     else:
-        _print(options, applied, placements, cluster)
+        _print(options, applied, cluster, autoscaling)
         if options.aftermath:
             from policies.commands.simulate import aftermath
 
@@ -186,27 +191,40 @@ def _predict(options: argparse.Namespace, release: Release) -> int:
     return FOUND if any(OUTCOMES[name] in outcomes for name in options.fail_on) else OK
 
 
-def _print(
-    options: argparse.Namespace, applied: Applied, placements: Sequence[Placement], cluster: ClusterSnapshot
-) -> None:
+def _print(options: argparse.Namespace, applied: Applied, cluster: ClusterSnapshot, autoscaling: Autoscaling) -> None:
     color = wants_color(options.color, sys.stdout)
-    told = _lines(options, applied, placements, cluster, painter(color))
+    told = _lines(options, applied, cluster, autoscaling, painter(color))
     sys.stdout.writelines(clean(line, color) + "\n" for line in told)
 
 
 def _lines(
     options: argparse.Namespace,
     applied: Applied,
-    placements: Sequence[Placement],
     cluster: ClusterSnapshot,
+    autoscaling: Autoscaling,
     paint: Callable[[str, str], str],
 ) -> Iterator[str]:
+    from policies.render import autoscalers
     from policies.render.prediction import render, render_together
 
+    placements = applied.placed
     if len(placements) > 1:
         yield from render_together(placements, applied, cluster, paint, explain=options.explain)
     for each in placements if len(placements) == 1 else ():
         yield from render(each, cluster, paint, explain=options.explain)
+    scaled = _autoscaled(applied.predictions, cluster, autoscaling)
+    yield from (f"  note: {line}" for line in autoscalers.lines(scaled)) if scaled else ()
+
+
+def _autoscaled(
+    predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling
+) -> Autoscalers | None:
+    """What autoscalers would make of those that stay pending; None where none does."""
+    from policies.whatif.autoscalers import after_predictions
+
+    if all(prediction.outcome != "pending" for prediction in predictions):
+        return None
+    return after_predictions(predictions, cluster.scheduling, autoscaling)
 
 
 def _how(prediction: Prediction) -> ApiObject:
@@ -325,6 +343,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("-o", "--output", choices=("text", "json", "html"), default="text", help="default: text")
     add("--fail-on", action="append", choices=tuple(OUTCOMES), default=[], help="exit with 1 when a pod comes to this")
+    add_autoscaling_options(add)
     add_color_option(add)
     add("--batch", metavar="FILE", help="cases as JSON lines (.gz too; - for standard input), answered likewise")
     add(

@@ -7,8 +7,9 @@ import json
 import sys
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, need_cluster
 from policies.commands.release import add_release_options, release_of, settle
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from policies.simulation.scenario import Arrival, World
     from policies.simulation.simulation import Simulation
     from policies.simulation.summary import Summary
+    from policies.whatif.autoscalers import Autoscaling
 
 OK, FOUND, USAGE, FAILED = range(4)
 BUDGET: Final = "policy/PodDisruptionBudget"
@@ -53,9 +55,10 @@ def main(arguments: Sequence[str]) -> int:
     if options.output == "html" and (options.batch or options.runs > 1):
         parser.error("-o html shows one run: leave out --batch and --runs")
     release = release_of(options, parser)
-    return answered(
-        "simulate", lambda: _answer_batch(options, release) if options.batch else _simulate(options, release)
-    )
+    if options.batch:
+        return answered("simulate", lambda: _answer_batch(options, release))
+    autoscaling = autoscaling_of(options, parser)
+    return answered("simulate", lambda: _simulate(options, release, autoscaling))
 
 
 def _answer_batch(options: argparse.Namespace, release: Release) -> int:
@@ -63,13 +66,14 @@ def _answer_batch(options: argparse.Namespace, release: Release) -> int:
     return run_batch(options.batch, partial(answer_case, runs=options.runs, seed=options.seed, semantics=semantics))
 
 
-def _simulate(options: argparse.Namespace, release: Release) -> int:
+def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autoscaling) -> int:
     """Simulate what files bring to a cluster, and print it."""
     from policies.render.simulation import render
     from policies.simulation.dump import DumpCache, not_simulated
     from policies.simulation.outcomes import explore
     from policies.simulation.simulation import Simulation
     from policies.simulation.summary import summarize
+    from policies.whatif.autoscalers import after_simulation
 
     cache = DumpCache()
     settle(load_cluster(*options.cluster, into=cache), release)
@@ -79,17 +83,21 @@ def _simulate(options: argparse.Namespace, release: Release) -> int:
     world = world_with(cache, arrivals, options.until)
     left_out = [*not_simulated(cache.snapshot()), *passed_over(arrivals)]
     if options.output == "html":
-        return _page(options, world, left_out)
+        return _page(options, world, left_out, autoscaling)
     outcomes = explore(partial(Simulation, world, progress=watched()), options.runs, options.seed)
     told = [(outcome, summarize(outcome.simulation)) for outcome in outcomes]
     if options.output == "json":
         finals = {repr(outcome.simulation.final()) for outcome in outcomes}
-        entries = [{**outcome.to_dict(), "summary": summary.to_dict()} for outcome, summary in told]
+        entries = [
+            {**outcome.to_dict(), "summary": summary.to_dict(), **_autoscaled(outcome.simulation, autoscaling)}
+            for outcome, summary in told
+        ]
         notes = {"notes": left_out} if left_out else {}
         print(json.dumps({"runs": options.runs, "distinctFinals": len(finals), "outcomes": entries, **notes}))  # noqa: T201
     else:
         color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(line, color) + "\n" for line in render(told, painter(color)))
+        scaled = after_simulation(outcomes[0].simulation, autoscaling)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in render(told, painter(color), scaled))
         told_too = [*left_out, *_unread(outcomes[0].simulation)]
         sys.stdout.writelines(clean(f"  note: {note}", color) + "\n" for note in told_too)
     happens = {name for _, summary in told for name in _happens(summary)}
@@ -131,7 +139,15 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str) -> Iterato
     yield from (f"  {line}" for line in ending(summary))
 
 
-def _page(options: argparse.Namespace, world: World, notes: Iterable[str]) -> int:
+def _autoscaled(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
+    """What autoscalers would make of the pods that wait in the end; nothing where none waits."""
+    from policies.whatif.autoscalers import after_simulation, as_dict
+
+    found = after_simulation(simulation, autoscaling)
+    return {"autoscalers": as_dict(found)} if found.cluster_autoscaler.pending else {}
+
+
+def _page(options: argparse.Namespace, world: World, notes: Iterable[str], autoscaling: Autoscaling) -> int:
     """Print the page of the run."""
     from policies.render import html
     from policies.whatif.comparison import ask
@@ -140,7 +156,7 @@ def _page(options: argparse.Namespace, world: World, notes: Iterable[str]) -> in
 
     applied_files = [f"{' and '.join(options.filename)} applied"] if options.filename else []
     title = ", ".join([*applied_files, *([f"events of {options.events}"] if options.events else [])])
-    answer = ask(Question(title, world.arrivals), world, watched(), Occupancy)
+    answer = ask(Question(title, world.arrivals), world, watched(), Occupancy, autoscaling)
     sys.stdout.write(html.page(answer, notes=notes))
     return FOUND if set(_happens(answer.summary)) & set(options.fail_on) else OK
 
@@ -274,6 +290,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", choices=("text", "json", "html"), default="text", help="default: text")
     happenings = ("preemption", "pending")
     add("--fail-on", action="append", choices=happenings, default=[], help="exit with 1 when this happens to a pod")
+    add_autoscaling_options(add)
     add_color_option(add)
     add("--batch", metavar="FILE", help="scenarios as JSON lines (.gz too; -: standard input), answered likewise")
     add(

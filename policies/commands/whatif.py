@@ -8,6 +8,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.shards import shard_given
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from policies.releases import Release
     from policies.simulation.dump import DumpCache
     from policies.simulation.scenario import Arrival
+    from policies.whatif.autoscalers import Autoscaling
     from policies.whatif.class_change import ClassChange
     from policies.whatif.comparison import Answer
     from policies.whatif.questions import Question
@@ -46,10 +48,11 @@ def main(arguments: Sequence[str]) -> int:
     if options.what in EVERY:
         shard = shard_given(options, parser)
         return answered("whatif", lambda: answer_sweep(options, release, shard))
-    return answered("whatif", lambda: _answer(options, release))
+    autoscaling = autoscaling_of(options, parser)
+    return answered("whatif", lambda: _answer(options, release, autoscaling))
 
 
-def _answer(options: argparse.Namespace, release: Release) -> int:
+def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling) -> int:
     from policies.simulation.dump import DumpCache, not_simulated
     from policies.whatif.comparison import ask
     from policies.whatif.occupancy import Occupancy
@@ -59,7 +62,8 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     settle(cache, release)
     question, change = _question(options, cache)
     world = world_with(cache, question.arrivals, options.until)
-    answer = ask(question, world, watched(), Occupancy if options.output in DRAWN else None)
+    watch = Occupancy if options.output in DRAWN else None
+    answer = ask(question, world, watched(), watch, autoscaling)
     notes = not_simulated(cache.snapshot())
     if options.output in DRAWN:
         sys.stdout.write(_drawn(options.output, answer, change, notes))
@@ -168,6 +172,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
     add("-n", "--namespace", default="default", help="namespace of what is named without one (default: default)")
     add("-o", "--output", choices=FORMATS, default="text", help="default: text")
     add("--fail-on", action="append", choices=HAPPENINGS, default=[], help="exit with 1 when this happens")
+    add_autoscaling_options(add)
     add_color_option(add)
 
 

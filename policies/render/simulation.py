@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
+from policies.render import autoscalers
 from policies.simulation.summary import Levels, counted
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from policies.simulation.simulation import Simulation
     from policies.simulation.summary import Eviction, Summary
     from policies.simulation.timeline import Event, Origin
+    from policies.whatif.autoscalers import Autoscalers
 
 MOST_LINES: Final = 60
 _NODE_EVENTS: Final = {
@@ -34,12 +36,18 @@ def duration(seconds: float) -> str:
     return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
 
 
-def render(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
-    """The first outcome's timeline and its end, then what others there are."""
+def render(
+    outcomes: Sequence[tuple[Outcome, Summary]],
+    paint: Callable[[str, str], str] = _plain,
+    scaled: Autoscalers | None = None,
+) -> Iterator[str]:
+    """The first outcome's timeline and its end, then what others there are. `scaled`: what autoscalers would make of
+    the first one's end."""
     outcome, summary = outcomes[0]
     yield from timeline(outcome.simulation, paint)
     yield paint(settled(summary), "bold")
     yield from (f"  {line}" for line in ending(summary, paint))
+    yield from (f"  {line}" for line in autoscalers.lines(scaled)) if scaled else ()
     if len(outcomes) > 1:
         yield from _odds(outcomes, paint)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import cut, listed, one_line, plural
+from policies.render import autoscalers
 from policies.render.markdown import label_of, text_of
 from policies.render.simulation import duration, settled
 from policies.whatif.class_change import running_told
@@ -51,7 +52,7 @@ def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
         counts = answer.count_pending(what)
         if counts:
             yield f"pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MOST_LINES)}"
-    yield from _autoscalers(answer)
+    yield from autoscalers.lines(answer.autoscalers)
     yield from _pushed(answer, paint)
     for node, pods in sorted(answer.stuck.items())[:MOST_LINES]:
         yield paint(f"{node} is not emptied: {plural(len(pods), 'pod')} left ({listed(list(pods))})", "warning")
@@ -91,21 +92,6 @@ def _waiting(standing: Standing) -> str:
     so_before = " (so before)" if standing.pending == standing.pending_before else ""
     why = f": {standing.message}" if standing.message else ""
     return f"{standing.pending} pending{so_before}{why}"
-
-
-def _autoscalers(answer: Answer) -> Iterator[str]:
-    """Which of the pods that wait would make an autoscaler bring a node."""
-    found = answer.autoscalers
-    of_ca, of_karpenter = found.cluster_autoscaler, found.karpenter
-    if not of_ca.pending:
-        return
-    if of_ca.counts == of_karpenter.counts == of_ca.pending:
-        yield "an autoscaler would look for nodes for all of them"
-        return
-    for name, each in (("cluster-autoscaler", of_ca), ("Karpenter", of_karpenter)):
-        others = listed([f"{why}: {count}" for why, count in each.others.items()])
-        beside = f" ({others})" if others else ""
-        yield f"{name} would look for nodes for {each.counts} of {plural(each.pending, 'pod')} that wait{beside}"
 
 
 def _pushed(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
@@ -189,6 +175,8 @@ def markdown(answer: Answer, change: ClassChange | None = None) -> str:
         lines += ["| workload | class | priority | running | pending | why |", "|---|---|---|---|---|---|"]
         lines += map(_row, told[:MOST_LINES])
         lines += [f"\nand {len(told) - MOST_LINES} more"] if len(told) > MOST_LINES else []
+    autoscaled = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
+    lines += ["", *autoscaled] if autoscaled else []
     for name, count in sorted(summary.broken_budgets.items())[:MOST_LINES]:
         lines.append(f"- disruption budget {text_of(name)} is broken: {plural(count, 'pod')} more than it allows")
     lines += _picture(answer)

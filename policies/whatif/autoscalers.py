@@ -1,8 +1,9 @@
 """Which pods that wait in the end would make an autoscaler bring a node.
 
 The scheduler preempts before any autoscaler looks, so who is pushed out is right whether there is one or not; what is
-different is what becomes of those who wait. Sources: cluster-autoscaler core/utils `FilterOutExpendableAndSplit`,
-core/podlistprocessor (daemon sets), utils/kubernetes `UnschedulablePods`; Karpenter pkg/utils/pod `IsProvisionable`.
+different is what becomes of those who wait. Sources: cluster-autoscaler core/utils `FilterOutExpendablePods`,
+utils/kubernetes `ArrangePodsBySchedulability`, core/podlistprocessor (daemon sets), before 1.36 core/utils
+`FilterOutExpendableAndSplit`; Karpenter pkg/utils/pod `IsProvisionable`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,31 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from policies.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from policies.objects.pod import Pod
+    from policies.scheduling.schedule_one import Prediction
+    from policies.scheduling.snapshot import Snapshot
     from policies.simulation.simulation import Simulation
 
 _DAEMON: Final = "of a DaemonSet"
 _NOT_TRIED: Final = "not marked Unschedulable"
 _NOMINATED: Final = "nominated to a node"
+_KEEPS_NOMINATED: Final = 36
+"""The minor of cluster-autoscaler since which a pod that is nominated to a node that is gone is passed over too."""
+
+
+class Autoscaling(NamedTuple):
+    """How a cluster is scaled. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff."""
+
+    cutoff: int = Options().autoscaler_cutoff
+
+
+class Waiting(NamedTuple):
+    """A pod without a node. `tried`: the scheduler has marked it Unschedulable."""
+
+    pod: Pod
+    tried: bool = True
 
 
 class Counted(NamedTuple):
@@ -38,15 +56,29 @@ class Autoscalers(NamedTuple):
     karpenter: Counted
 
 
-def autoscalers(simulation: Simulation, cutoff: int = Options().autoscaler_cutoff) -> Autoscalers:
-    """Of a simulation that has run. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff."""
-    tried = {event.pod for event in simulation.timeline.events if event.event == "unschedulable"}
-    states = simulation.api.pods.values()
-    waiting = [state.pod for state in states if state.active and not state.pod.node_name]
-    nodes = simulation.api.nodes
-    of_ca = Counter(_why_not_cluster_autoscaler(pod, pod.key in tried, nodes, cutoff) for pod in waiting)
-    of_karpenter = Counter(_why_not_karpenter(pod, pod.key in tried) for pod in waiting)
+def after_simulation(simulation: Simulation, autoscaling: Autoscaling) -> Autoscalers:
+    """Of a simulation that has run."""
+    return autoscalers(_waiting_in(simulation), simulation.cache.snapshot(), autoscaling)
+
+
+def after_predictions(predictions: Iterable[Prediction], snapshot: Snapshot, autoscaling: Autoscaling) -> Autoscalers:
+    """Of pods that have been predicted: those that stay pending wait."""
+    return autoscalers([Waiting(p.pod) for p in predictions if p.outcome == "pending"], snapshot, autoscaling)
+
+
+def autoscalers(waiting: Iterable[Waiting], snapshot: Snapshot, autoscaling: Autoscaling) -> Autoscalers:
+    """Of pods that wait in the cluster that the snapshot is of."""
+    waiting = list(waiting)
+    of_ca = Counter(_why_not_cluster_autoscaler(each, snapshot, autoscaling.cutoff) for each in waiting)
+    of_karpenter = Counter(map(_why_not_karpenter, waiting))
     return Autoscalers(*(_counted(found, len(waiting)) for found in (of_ca, of_karpenter)))
+
+
+def _waiting_in(simulation: Simulation) -> Iterator[Waiting]:
+    tried = {event.pod for event in simulation.timeline.events if event.event == "unschedulable"}
+    for state in simulation.api.pods.values():
+        if state.active and not state.pod.node_name:
+            yield Waiting(state.pod, state.pod.key in tried)
 
 
 def _counted(found: Counter[str], pending: int) -> Counted:
@@ -54,24 +86,26 @@ def _counted(found: Counter[str], pending: int) -> Counted:
     return Counted(pending, found[""], others)
 
 
-def _why_not_cluster_autoscaler(pod: Pod, tried: bool, nodes: Mapping[str, object], cutoff: int) -> str:
+def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: int) -> str:
     """Empty where it counts."""
-    if not tried:
+    pod = waiting.pod
+    if not waiting.tried:
         return _NOT_TRIED
     if pod.priority is not None and pod.priority < cutoff:
         return f"below its cutoff {cutoff}"
-    if pod.nominated_node_name in nodes:
+    nominated = pod.nominated_node_name
+    if nominated and (nominated in snapshot.rows or snapshot.semantics.minor >= _KEEPS_NOMINATED):
         return _NOMINATED
     return _DAEMON if _is_daemon(pod) else ""
 
 
-def _why_not_karpenter(pod: Pod, tried: bool) -> str:
+def _why_not_karpenter(waiting: Waiting) -> str:
     """Empty where it counts."""
-    if not tried:
+    if not waiting.tried:
         return _NOT_TRIED
-    if pod.nominated_node_name:
+    if waiting.pod.nominated_node_name:
         return _NOMINATED
-    return _DAEMON if _is_daemon(pod) else ""
+    return _DAEMON if _is_daemon(waiting.pod) else ""
 
 
 def _is_daemon(pod: Pod) -> bool:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from policies.simulation.scenario import World
     from policies.simulation.summary import Summary
     from policies.simulation.timeline import Origin
-    from policies.whatif.autoscalers import Autoscalers
+    from policies.whatif.autoscalers import Autoscalers, Autoscaling
     from policies.whatif.occupancy import Occupancy
     from policies.whatif.questions import Question
 
 NO_CLASS: Final = "none"
+_USUAL: Final = autoscalers.Autoscaling()
 
 
 class Standing(NamedTuple):
@@ -81,6 +82,7 @@ class Answer(NamedTuple):
     `budgets`: disruption budget -> (healthy pods, pods that it wants to be healthy), of those that have too few in the
     end and had enough before. `anyway`: what would happen without it, where the cluster is not at rest. `stuck`: node
     that could not be emptied -> the pods left on it. `unread`: what its controllers cannot go on with, and why.
+    `autoscalers`: what they would make of the pods that wait in the end.
     """
 
     title: str
@@ -95,12 +97,8 @@ class Answer(NamedTuple):
     simulation: Simulation
     summary: Summary
     anyway: Summary | None
+    autoscalers: Autoscalers
     occupancy: Occupancy | None = None
-
-    @property
-    def autoscalers(self) -> Autoscalers:
-        """What autoscalers would make of the pods that wait in the end."""
-        return autoscalers.autoscalers(self.simulation)
 
     def count_pending(self, what: str) -> list[tuple[str, int]]:
         """Pods that wait in the end by `priority_class`, `namespace` or `workload`, most first."""
@@ -116,6 +114,7 @@ def ask(
     world: World,
     progress: Callable[[float, int], None] | None = None,
     watch: Callable[[Simulation], Occupancy] | None = None,
+    autoscaling: Autoscaling = _USUAL,
 ) -> Answer:
     """Run it. `world`: with the question's arrivals; `watch`: Occupancy, where the answer is to have one. Raises
     ValueError where that takes too long."""
@@ -140,6 +139,7 @@ def ask(
         simulation=simulation,
         summary=summary,
         anyway=None if at_rest(world) else _without(world),
+        autoscalers=autoscalers.after_simulation(simulation, autoscaling),
         occupancy=occupancy,
     )
 

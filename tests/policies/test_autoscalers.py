@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from policies.controllers.view import PodState
+from policies.cluster import Cache
 from policies.objects.pod import Pod
-from policies.simulation.simulation import Simulation
-from policies.whatif.autoscalers import Autoscalers, as_dict, autoscalers
-from tests.builders import MadePod, make_pod
+from policies.semantics import Semantics
+from policies.whatif.autoscalers import Autoscalers, Autoscaling, Waiting, as_dict, autoscalers
+from tests.builders import MadePod, make_node, make_pod
 
 
-def asked(*pods: MadePod, tried: bool = True, cutoff: int = -10) -> Autoscalers:
-    """Of a simulation that ends with these pods, in a cluster with one node, `here`."""
-    states = {pod.obj["metadata"]["name"]: PodState(Pod.from_api(pod.obj)) for pod in pods}
-    events = [SimpleNamespace(event="unschedulable", pod=state.pod.key) for state in states.values() if tried]
-    api = SimpleNamespace(pods=states, nodes={"here": None})
-    simulation = SimpleNamespace(api=api, timeline=SimpleNamespace(events=events))
-    return autoscalers(cast("Simulation", simulation), cutoff)
+def asked(*pods: MadePod, tried: bool = True, cutoff: int = -10, minor: int = 35) -> Autoscalers:
+    """Of pods that wait in a cluster with one node, `here`."""
+    cache = Cache()
+    cache.add(make_node("here").obj)
+    cache.semantics = Semantics(minor)
+    waiting = [Waiting(Pod.from_api(pod.obj), tried) for pod in pods]
+    return autoscalers(waiting, cache.snapshot().scheduling, Autoscaling(cutoff))
 
 
 def daemon(name: str) -> MadePod:
@@ -51,8 +50,14 @@ def test_a_pod_that_the_scheduler_has_not_tried_is_nobodys_concern_yet() -> None
     assert found.cluster_autoscaler.others == found.karpenter.others == {"not marked Unschedulable": 1}
 
 
-def test_pods_on_nodes_do_not_wait() -> None:
-    assert asked(make_pod("p").on("here")).karpenter.pending == 0
+def test_who_is_nominated_to_a_node_that_is_gone_is_passed_over_since_1_36() -> None:
+    gone = make_pod("p").priority(0).nominated("gone")
+    assert asked(gone, minor=35).cluster_autoscaler.counts == 1
+    assert asked(gone, minor=36).cluster_autoscaler.others == {"nominated to a node": 1}
+
+
+def test_the_cutoff_is_as_it_is_given() -> None:
+    assert asked(make_pod("p").priority(5), cutoff=6).cluster_autoscaler.others == {"below its cutoff 6": 1}
 
 
 def test_programs_are_told_of_both() -> None:

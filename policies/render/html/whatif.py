@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import plural
+from policies.render import autoscalers
 from policies.render import simulation as timeline_text
 from policies.render.html.charts import cascade
 from policies.render.html.elements import chart, data, document, element, section, table, tile, told
@@ -29,8 +30,8 @@ def page(answer: Answer, change: ClassChange | None = None, notes: Iterable[str]
     assert answer.occupancy is not None
     bands = NodeBands(answer.occupancy, answer.pushes)
     drawn = node_data(bands, answer.pushes)
-    parts = [*_change(change), nodes(drawn), *pushed(answer.pushes), *_workloads(answer), *_timeline(answer)]
-    parts += [*_odds_and_ends(answer, notes)]
+    parts = [*_change(change), nodes(drawn), *pushed(answer.pushes), *_workloads(answer)]
+    parts += [*_autoscalers(answer), *_timeline(answer), *_odds_and_ends(answer, notes)]
     main = element("main", _header(answer), *parts)
     skip = element("a", "to the workloads", href="#workloads", class_="skip")
     return document(answer.title, [skip, main, data("nodes-data", drawn)])
@@ -76,6 +77,12 @@ def _workloads(answer: Answer) -> Iterator[Element]:
     if standings:
         shown = table("Workloads for which something differs", heads, rows, len(standings))
     yield section("Workloads", "workloads", shown)
+
+
+def _autoscalers(answer: Answer) -> Iterator[Element]:
+    lines = [element("li", told(line.strip())) for line in autoscalers.lines(answer.autoscalers)]
+    if lines:
+        yield section("Autoscalers", "autoscalers-title", element("ul", *lines, class_="plain"))
 
 
 def _timeline(answer: Answer) -> Iterator[Element]:

@@ -232,7 +232,7 @@ def test_of_several_objects_each_finds_what_those_before_it_left(
         "1 would stay pending"
     )
     assert "default/b (priority 5): no room yet; 1 pod on its node is ending already (n1)" in out
-    assert out.endswith("--aftermath tells of it\n")
+    assert out.endswith("--aftermath tells of it\n  note: an autoscaler would look for a node for it\n")
 
 
 def on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:

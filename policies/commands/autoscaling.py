@@ -1,0 +1,60 @@
+"""What commands are told of the autoscalers of a cluster: by options, and by the configuration file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Final
+
+from policies.config.model import Config, ConfigError
+from policies.config.search import find_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.whatif.autoscalers import Autoscaling
+
+_MOST: Final = 2**31
+
+
+def add_autoscaling_options(add: Callable[..., object]) -> None:
+    """Add them by a parser's `add_argument`."""
+    add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
+    add(
+        "--expendable-pods-priority-cutoff",
+        type=_cutoff,
+        metavar="N",
+        help="cluster-autoscaler's: it brings no node for pods below (default: the configuration's, else -10)",
+    )
+
+
+def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Autoscaling:
+    """What they say, else the configuration; ends the program where that cannot be read."""
+    from policies.whatif.autoscalers import Autoscaling
+
+    try:
+        config = _config(options)
+    except ConfigError as fault:
+        parser.error(str(fault))
+    given = options.expendable_pods_priority_cutoff
+    return Autoscaling(config.options.autoscaler_cutoff if given is None else given)
+
+
+def _config(options: argparse.Namespace) -> Config:
+    """Raises ConfigError."""
+    found = options.config or find_config(os.curdir)
+    if not found:
+        return Config()
+    from policies.config.load import load_config
+
+    return load_config(found)
+
+
+def _cutoff(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+    if not -_MOST <= number < _MOST:
+        raise argparse.ArgumentTypeError(f"must be between {-_MOST} and {_MOST - 1}")
+    return number

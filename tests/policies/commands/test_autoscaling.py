@@ -1,0 +1,116 @@
+"""What commands say of autoscalers, and what they are told of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies.cli import main
+from tests.builders import Made, make_node, make_pod
+
+LOOKS = "an autoscaler would look for a node for it"
+BELOW = "cluster-autoscaler would look for nodes for 0 of 1 pod that waits (below its cutoff 1: 1)"
+KARPENTER = "Karpenter would look for nodes for 1 of 1 pod that waits"
+BELOW_JSON = {
+    "clusterAutoscaler": {"counts": 0, "passesOver": {"below its cutoff 1": 1}},
+    "karpenter": {"counts": 1, "passesOver": {}},
+}
+RAISED = ("--expendable-pods-priority-cutoff", "1")
+
+
+def written(path: Path, *made: Made) -> str:
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [each.obj for each in made]}))
+    return str(path)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    return written(
+        tmp_path / "cluster.json", make_node("n1").status(allocatable={"cpu": "1", "memory": "8Gi", "pods": "110"})
+    )
+
+
+@pytest.fixture
+def too_large(tmp_path: Path) -> str:
+    return written(tmp_path / "pod.json", make_pod("big").request(cpu="2"))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    return written(tmp_path / "small.json", make_pod("small").request(cpu="1"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+@pytest.mark.parametrize("command", [("preempt",), ("simulate",), ("whatif", "apply")])
+def test_the_cutoff_is_a_flags_else_the_configurations(
+    command: tuple[str, ...], cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = (*command, "-f", too_large, "--cluster", cluster)
+    assert LOOKS in run(capsys, *asked)
+    told = run(capsys, *asked, *RAISED)
+    assert BELOW in told
+    assert KARPENTER in told
+    config = tmp_path / "forewarn.yaml"
+    config.write_text("autoscalerCutoff: 1\n")
+    assert BELOW in run(capsys, *asked, "-c", str(config))
+    assert LOOKS in run(capsys, *asked, "-c", str(config), "--expendable-pods-priority-cutoff", "0")
+
+
+@pytest.mark.parametrize("command", [("preempt",), ("simulate",), ("whatif", "apply")])
+def test_programs_and_pages_have_it_too(
+    command: tuple[str, ...], cluster: str, too_large: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = (*command, "-f", too_large, "--cluster", cluster, *RAISED)
+    told: Any = json.loads(run(capsys, *asked, "-o", "json"))
+    assert (told["outcomes"][0] if "outcomes" in told else told)["autoscalers"] == BELOW_JSON
+    assert BELOW in run(capsys, *asked, "-o", "html")
+
+
+def test_a_comment_on_a_pull_request_has_it_too(
+    cluster: str, too_large: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = run(capsys, "whatif", "apply", "-f", too_large, "--cluster", cluster, "-o", "markdown")
+    assert f"\n\n- {LOOKS}\n" in told
+
+
+@pytest.mark.parametrize("command", [("preempt",), ("simulate",), ("whatif", "apply")])
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_where_nobody_waits_nothing_is_said_of_it(
+    command: tuple[str, ...], form: str, cluster: str, small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "autoscaler" not in run(capsys, *command, "-f", small, "--cluster", cluster, "-o", form).lower()
+
+
+def test_the_json_of_a_simulation_in_which_nobody_waits_is_as_it_was(
+    cluster: str, small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("simulate", "preempt"):
+        assert "autoscalers" not in run(capsys, command, "-f", small, "--cluster", cluster, "-o", "json")
+
+
+def test_a_configuration_that_cannot_be_read_is_wrong_usage(
+    cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "forewarn.yaml"
+    config.write_text("autoscalerCutoff: low\n")
+    with pytest.raises(SystemExit) as ended:
+        main(("preempt", "-f", too_large, "--cluster", cluster, "-c", str(config)))
+    assert ended.value.code == 2
+    assert 'must be a whole number, not "low"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["low", "2147483648", "-2147483649", "1e3"])
+def test_a_cutoff_is_a_priority(given: str, cluster: str, too_large: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(("preempt", "-f", too_large, "--cluster", cluster, f"--expendable-pods-priority-cutoff={given}"))
+    assert ended.value.code == 2
+    assert "argument --expendable-pods-priority-cutoff: must be" in capsys.readouterr().err
