@@ -31,7 +31,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     """What the arguments say, the command's last positional one also in several places: `lint a.yaml -q b.yaml`.
 
     argparse gives all of them to it where they stand together, and what stands behind a further option to nobody. Its
-    own `parse_intermixed_args` refuses parsers with subcommands, as `whatif` is.
+    own parser for mixed arguments refuses parsers with subcommands, as that of `whatif` is.
     """
     options, rest = parser.parse_known_args(arguments)
     given = list(arguments)
