@@ -120,7 +120,7 @@ def _counted(
     recent = [at for at in map(_finished_at, failed) if last_success is None or at > last_success]
     failures = (known.failures if last_success is None else 0) + len(recent)
     failed_at = max(recent, default=known.failed_at if last_success is None else None)
-    started = known.started if known.started is not None or _is_suspended(job) else now
+    started = None if _is_suspended(job) else now if known.started is None else known.started
     return known._replace(
         failed=known.failed + sum(not _is_ignored(pod, job) for pod in failed),
         succeeded=known.succeeded + len(done),

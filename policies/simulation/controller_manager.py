@@ -232,7 +232,8 @@ class ControllerManager:
         owner = controller_of(state.pod)
         if owner is not None:
             yield from self._sync_after(owner)
-            self._wake_controller(owner)
+            if owner[0] != JOB:  # a CronJob hears of its Jobs alone
+                self._wake_controller(owner)
 
     def _kubelet_ends(self, state: PodState) -> None:
         """A pod is gone when it has ended, counted from when its kubelet hears of it, and its kubelet has said so."""

@@ -38,3 +38,32 @@ def test_in_the_world_of_the_recordings_it_begins_with_the_delete() -> None:
     events = outcome("Failed", scaling_down=False)["timeline"]
     gone, again = (next(e["t"] for e in events if e["event"] == what and e["t"] > 11) for what in ("gone", "created"))
     assert again - gone == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_job_that_goes_on_has_its_whole_deadline_again() -> None:
+    """Suspended after 30 of 60 s and resumed at 100 s, it fails 60 s later. Source: syncJob, `JobResumed`."""
+
+    def job(*, suspend: bool) -> dict[str, Any]:
+        pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
+        template = {"metadata": {"labels": {"app": "j"}}, "spec": {**pod, "terminationGracePeriodSeconds": 1}}
+        spec = {"activeDeadlineSeconds": 60, "suspend": suspend, "template": template}
+        return dict(Made("batch/v1", "Job", "j", "default").spec(**spec).obj)
+
+    steps = ((1, "create", False), (31, "update", True), (100, "update", False))
+    arrivals = [{"at": at, "op": op, "object": job(suspend=suspend)} for at, op, suspend in steps]
+    (found,) = answer_case({"nodes": [make_node("n1").obj], "arrivals": arrivals, "scalingDown": True})["outcomes"]
+    assert [event["t"] for event in found["timeline"] if event["event"] == "jobFailed"] == [pytest.approx(160, abs=0.1)]
+
+
+def test_a_cron_job_does_not_start_before_its_time_when_a_pod_of_its_job_changes() -> None:
+    """It waits a tenth of a second longer than its schedule says, and only its Jobs wake it. Source: syncCronJob."""
+    pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never", "terminationGracePeriodSeconds": 5}
+    template = {"metadata": {"labels": {"app": "c"}}, "spec": pod}
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}}
+    made = Made("batch/v1", "CronJob", "c", "default").spec(**spec).obj
+    first = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c-29671201-1", "namespace": "default"}}
+    arrivals = [{"at": 1, "op": "create", "object": made}, {"at": 115.05, "op": "delete", "object": first}]
+    case = {"nodes": [make_node("n1").obj], "arrivals": arrivals, "scalingDown": True, "horizonSeconds": 122}
+    (found,) = answer_case(case)["outcomes"]
+    times = [event["t"] for event in found["timeline"] if event["event"] == "created"]
+    assert times[:2] == [pytest.approx(60.1, abs=0.01), pytest.approx(120.1, abs=0.01)]
