@@ -104,8 +104,8 @@ def _arrivals(case: ApiObject) -> Iterator[Arrival]:
     for arrival in _list(case, "arrivals"):
         if not isinstance(arrival, dict) or not isinstance(arrival.get("object"), dict):
             raise ValueError("each of arrivals must be an object with `at`, `op` and `object`")
-        if arrival.get("op") not in ("create", "update", "delete"):
-            raise ValueError("op of an arrival must be create, update or delete")
+        if arrival.get("op") not in ("create", "update", "delete", "drain"):
+            raise ValueError("op of an arrival must be create, update, delete or drain")
         yield Arrival(_seconds(arrival, "at", 0.0), arrival["op"], bounded(arrival["object"]))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.oracle.generator import scenarios
 from tests.oracle.generator.kinds import KINDS, make_case
+from tests.oracle.generator.wider import ALL_KINDS, make_any_scenario
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -22,12 +23,15 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=100, help="number of cases (default 100)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first case (default 0)")
     parser.add_argument("--scenarios", action="store_true", help="what happens over time, for `oracle scenarios`")
-    parser.add_argument("--kinds", help="kinds to print, separated by commas (default all)")
+    parser.add_argument("--kinds", help="kinds to print, separated by commas (default: the first ones)")
     parser.add_argument("--configured", action="store_true", help="give each case a scheduler configuration of its own")
     parser.add_argument("--list-kinds", action="store_true", help="print the kinds and stop")
     options = parser.parse_args(arguments)
-    known = scenarios.KINDS if options.scenarios else KINDS
-    options.kinds = options.kinds.split(",") if options.kinds else list(known)
+    usual, known = (scenarios.KINDS, ALL_KINDS) if options.scenarios else (KINDS, KINDS)
+    if options.kinds:
+        options.kinds = options.kinds.split(",")
+    else:
+        options.kinds = list(known if options.list_kinds else usual)
     if unknown := set(options.kinds) - set(known):
         parser.error(f"unknown kinds: {', '.join(sorted(unknown))} (--list-kinds prints those there are)")
     return options
@@ -42,7 +46,7 @@ def main(arguments: list[str]) -> int:
     for number in range(options.first, options.first + options.count):
         kind = options.kinds[number % len(options.kinds)]
         if options.scenarios:
-            case = scenarios.make_scenario(options.seed, number, kind)
+            case = make_any_scenario(options.seed, number, kind)
         else:
             case = make_case(options.seed, number, kind, configured=options.configured)
         print(json.dumps(case, separators=(",", ":")))

@@ -78,6 +78,8 @@ type client struct {
 	takes *latencies
 	who   string
 	event string
+
+	collect func(removed apiObject) // the garbage collector
 }
 
 // newClientset makes the fake clientset of a store, for the clients of all components.
@@ -275,6 +277,21 @@ func (b slowBatch) Jobs(namespace string) batchclient.JobInterface {
 	return slowJobs{b.BatchV1Interface.Jobs(namespace), namespace, b.client}
 }
 
+func (b slowBatch) CronJobs(namespace string) batchclient.CronJobInterface {
+	return slowCronJobs{b.BatchV1Interface.CronJobs(namespace), namespace, b.client}
+}
+
+type slowCronJobs struct {
+	batchclient.CronJobInterface
+	namespace string
+	client    *client
+}
+
+func (c slowCronJobs) UpdateStatus(ctx context.Context, job *batchv1.CronJob, o metav1.UpdateOptions) (*batchv1.CronJob, error) {
+	c.client.takes.write("status", c.namespace, job.Name)
+	return c.CronJobInterface.UpdateStatus(ctx, job, o)
+}
+
 type slowJobs struct {
 	batchclient.JobInterface
 	namespace string
@@ -306,4 +323,23 @@ func (b slowBudgets) UpdateStatus(
 ) (*policyv1.PodDisruptionBudget, error) {
 	b.client.takes.write("status", b.namespace, budget.Name)
 	return b.PodDisruptionBudgetInterface.UpdateStatus(ctx, budget, o)
+}
+
+func (j slowJobs) Create(ctx context.Context, job *batchv1.Job, o metav1.CreateOptions) (*batchv1.Job, error) {
+	j.client.takes.write("create", j.namespace, job.Name)
+	return j.JobInterface.Create(ctx, job, o)
+}
+
+// Delete of a Job is a CronJob's that replaces it; the garbage collector takes its pods.
+func (j slowJobs) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	j.client.takes.write("delete", j.namespace, name)
+	job, err := j.client.store.Get(jobsGVR, j.namespace, name)
+	if err != nil {
+		return err
+	}
+	if err := j.JobInterface.Delete(ctx, name, o); err != nil {
+		return err
+	}
+	j.client.collect(job.(apiObject))
+	return nil
 }

@@ -124,7 +124,9 @@ func gvrOf(object apiObject) (schema.GroupVersionResource, bool) {
 	case *appsv1.DaemonSet:
 		return appsv1.SchemeGroupVersion.WithResource("daemonsets"), true
 	case *batchv1.Job:
-		return batchv1.SchemeGroupVersion.WithResource("jobs"), true
+		return jobsGVR, true
+	case *batchv1.CronJob:
+		return batchv1.SchemeGroupVersion.WithResource("cronjobs"), true
 	}
 	return schema.GroupVersionResource{}, false
 }
@@ -347,6 +349,8 @@ func updated(old, object apiObject) apiObject {
 		object.Status = old.(*appsv1.StatefulSet).Status
 	case *appsv1.DaemonSet:
 		object.Status = old.(*appsv1.DaemonSet).Status
+	case *batchv1.CronJob:
+		object.Status = old.(*batchv1.CronJob).Status
 	case *batchv1.Job:
 		before := old.(*batchv1.Job)
 		object.Status, object.Spec.Selector = before.Status, before.Spec.Selector

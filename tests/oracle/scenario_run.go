@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/informers"
@@ -30,6 +31,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/controller/deployment"
 	"k8s.io/kubernetes/pkg/controller/disruption"
@@ -37,6 +39,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/podgc"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
+	"k8s.io/kubernetes/pkg/controller/tainteviction"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -105,7 +108,8 @@ func (w *world) client(who string) *client {
 	if who == "scheduler" {
 		event = "preempted"
 	}
-	return &client{Clientset: w.set, store: w.store, takes: w.takes, who: who, event: event}
+	collect := func(removed apiObject) { w.goes(func() { w.collect(removed) }) }
+	return &client{Clientset: w.set, store: w.store, takes: w.takes, who: who, event: event, collect: collect}
 }
 
 func (w *world) run() (*outcome, error) {
@@ -263,7 +267,9 @@ func (w *world) newControllers(ctx context.Context) (start func(), err error) {
 	sets := newStatefulSets(ctx, factory, w.client("StatefulSet"))
 	daemons, err2 := newDaemonSets(ctx, factory, w.client("DaemonSet"))
 	jobs, err3 := job.NewController(ctx, w.client("Job"), core.Pods(), factory.Batch().V1().Jobs(), nil, nil)
-	if err := errors.Join(err, err2, err3); err != nil {
+	cronJobs, err4 := cronjob.NewControllerV2(ctx, factory.Batch().V1().Jobs(), factory.Batch().V1().CronJobs(), w.client("CronJob"))
+	taints, err5 := tainteviction.New(ctx, w.client("taint"), core.Pods(), core.Nodes(), "taint-eviction-controller")
+	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
 	budgets := disruption.NewDisruptionController(ctx, core.Pods(), factory.Policy().V1().PodDisruptionBudgets(),
@@ -279,6 +285,8 @@ func (w *world) newControllers(ctx context.Context) (start func(), err error) {
 		w.goes(func() { sets.Run(ctx, 5) })
 		w.goes(func() { daemons.Run(ctx, 2) })
 		w.goes(func() { jobs.Run(ctx, 5) })
+		w.goes(func() { cronJobs.Run(ctx, 5) })
+		w.goes(func() { taints.Run(ctx) })
 		w.goes(func() {
 			sleepUntil(collectorStarts)
 			collector.Run(ctx)
@@ -335,7 +343,7 @@ func (w *world) waitForTheEnd() {
 		if !w.store.isEnding() && !time.Now().Before(quiet) {
 			return
 		}
-		time.Sleep(endLooksEvery)
+		time.Sleep(min(endLooksEvery, time.Until(epoch.Add(horizon))))
 	}
 }
 
@@ -344,9 +352,11 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // collect is the garbage collector: who has lost the owner is deleted.
 func (w *world) collect(owner apiObject) {
 	c := w.client("garbage collector")
-	for _, set := range w.store.ownedBy(appsv1.SchemeGroupVersion.WithResource("replicasets"), owner.GetUID()) {
-		_ = w.store.Delete(appsv1.SchemeGroupVersion.WithResource("replicasets"), set.GetNamespace(), set.GetName())
-		w.collect(set)
+	for _, gvr := range []schema.GroupVersionResource{appsv1.SchemeGroupVersion.WithResource("replicasets"), jobsGVR} {
+		for _, owned := range w.store.ownedBy(gvr, owner.GetUID()) {
+			_ = w.store.Delete(gvr, owned.GetNamespace(), owned.GetName())
+			w.collect(owned)
+		}
 	}
 	for _, pod := range w.store.ownedBy(podsGVR, owner.GetUID()) {
 		_ = c.CoreV1().Pods(pod.GetNamespace()).Delete(context.Background(), pod.GetName(), metav1.DeleteOptions{})

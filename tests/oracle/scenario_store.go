@@ -24,11 +24,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
 var (
 	podsGVR  = v1.SchemeGroupVersion.WithResource("pods")
 	nodesGVR = v1.SchemeGroupVersion.WithResource("nodes")
+	jobsGVR  = batchv1.SchemeGroupVersion.WithResource("jobs")
 )
 
 // terminationSeconds is the annotation that says how long a pod takes to end where that is less than its grace.
@@ -173,12 +175,16 @@ func (s *store) Create(gvr schema.GroupVersionResource, given runtime.Object, ns
 	object.SetUID(types.UID(fmt.Sprintf("%08d", s.uids)))
 	object.SetCreationTimestamp(metav1.Time{Time: time.Now().Truncate(time.Second)})
 	object.SetGeneration(1)
-	if pod, ok := object.(*v1.Pod); ok {
-		if err := s.admit(pod); err != nil {
+	switch created := object.(type) {
+	case *v1.Pod:
+		if err := s.admit(created); err != nil {
 			return err
 		}
-		pod.Status = v1.PodStatus{Phase: v1.PodPending}
-		s.timeline.add(happening{Event: "created", Pod: keyOf(pod).String()})
+		created.Status = v1.PodStatus{Phase: v1.PodPending}
+		s.timeline.add(happening{Event: "created", Pod: keyOf(created).String()})
+	case *batchv1.Job: // of a CronJob
+		legacyscheme.Scheme.Default(created)
+		selects(created)
 	}
 	s.put(gvr, object)
 	return nil
@@ -349,7 +355,7 @@ func (s *store) nameFor(pod *v1.Pod) string {
 	}
 	group := pod.Namespace + "/" + owner.Kind + "/" + owner.Name
 	s.names[group]++
-	return fmt.Sprintf("%s-%d", owner.Name, s.names[group])
+	return fmt.Sprintf("%s-%d", strings.TrimSuffix(pod.GenerateName, "-"), s.names[group])
 }
 
 func nodeOfDaemon(pod *v1.Pod) string {

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from policies.commands.simulate import answer_case
 from tests.oracle.compare_scenarios import Outcome, with_plain_names
-from tests.oracle.generator.scenarios import KINDS, make_scenario
+from tests.oracle.generator.scenarios import KINDS
+from tests.oracle.generator.wider import WIDER, make_any_scenario
 from tests.oracle.owners import ask_oracle, victims_of
 from tests.policies.simulation.comparing import by_pod, final, order
 
@@ -34,12 +35,13 @@ Events = tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]
 
 class Chunk(NamedTuple):
     """A line of the journal: which scenarios, how many came to which verdict, and (number, verdict) of all that are
-    neither `agree` nor `one of several`."""
+    neither `agree` nor `one of several`. `wider`: of the further kinds."""
 
     seed: int
     first: int
     verdicts: dict[str, int]
     others: list[list[Any]]
+    wider: bool = False
 
 
 class End(NamedTuple):
@@ -70,18 +72,18 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=6001)
     parser.add_argument("--count", type=int, default=10_000, help="scenarios, of all kinds in turn (default 10000)")
-    parser.add_argument(
-        "--chunk", type=int, default=10 * len(KINDS), help=f"scenarios a chunk (default {10 * len(KINDS)})"
-    )
+    parser.add_argument("--chunk", type=int, help="scenarios a chunk (default: ten of each kind)")
+    parser.add_argument("--wider", action="store_true", help="of the further kinds (generator/wider.py)")
     parser.add_argument("--oracle", type=Path, default=TOP / ".cache" / "oracle")
     parser.add_argument("--journal", type=Path, default=TOP / ".cache" / "scenarios-campaign.jsonl")
     parser.add_argument("--report", action="store_true", help="print what the journal holds, and stop")
     options = parser.parse_args(arguments)
     if not options.report:
         options.journal.parent.mkdir(parents=True, exist_ok=True)
-        done = sum(sum(chunk.verdicts.values()) for chunk in journal(options.journal) if chunk.seed == options.seed)
-        for first in range(done, options.count, options.chunk):
-            chunk = run(options.oracle, options.seed, first, min(options.chunk, options.count - first))
+        same = [each for each in journal(options.journal) if (each.seed, each.wider) == (options.seed, options.wider)]
+        done, size = sum(sum(each.verdicts.values()) for each in same), options.chunk or 10 * len(kinds(options.wider))
+        for first in range(done, options.count, size):
+            chunk = run(options.oracle, options.seed, first, min(size, options.count - first), options.wider)
             with options.journal.open("a") as out:
                 out.write(json.dumps(chunk._asdict()) + "\n")
             print(f"seed {chunk.seed} from {chunk.first}: {told(chunk.verdicts)}", flush=True)
@@ -94,22 +96,26 @@ def journal(path: Path) -> Iterator[Chunk]:
         yield Chunk(**json.loads(line))
 
 
-def run(oracle: Path, seed: int, first: int, count: int) -> Chunk:
+def run(oracle: Path, seed: int, first: int, count: int, wider: bool) -> Chunk:
     """Some scenarios, one after the other."""
     numbers = range(first, first + count)
-    scenarios = [make_scenario(seed, number, kind_of(number)) for number in numbers]
+    scenarios = [make_any_scenario(seed, number, kind_of(number, wider)) for number in numbers]
     verdicts, others = Counter[str](), []
     for number, scenario, answer in zip(numbers, scenarios, ask_oracle(oracle, scenarios, 1), strict=True):
         verdict = "not answered by the oracle" if "error" in answer else verdict_on(oracle, scenario, answer)
         verdicts[verdict] += 1
         if verdict not in VERDICTS[:2]:
             others.append([number, verdict])
-    return Chunk(seed, first, dict(verdicts), others)
+    return Chunk(seed, first, dict(verdicts), others, wider)
 
 
-def kind_of(number: int) -> str:
+def kinds(wider: bool) -> list[str]:
+    return list(WIDER if wider else KINDS)
+
+
+def kind_of(number: int, wider: bool) -> str:
     """The kind of scenario that has this number."""
-    return list(KINDS)[number % len(KINDS)]
+    return kinds(wider)[number % len(kinds(wider))]
 
 
 def verdict_on(oracle: Path, scenario: Any, answer: Any) -> str:
@@ -131,18 +137,18 @@ def told(verdicts: dict[str, int]) -> str:
 
 
 def report(chunks: list[Chunk]) -> int:
-    for seed in sorted({chunk.seed for chunk in chunks}):
+    for seed, wider in sorted({(chunk.seed, chunk.wider) for chunk in chunks}):
         sums, by_kind = Counter[str](), Counter[str]()
         for chunk in chunks:
-            if chunk.seed == seed:
+            if (chunk.seed, chunk.wider) == (seed, wider):
                 sums.update(chunk.verdicts)
-                by_kind.update(kind_of(number) for number, verdict in chunk.others if verdict == "do not")
-        print(f"seed {seed}: {sums.total()} scenarios: {told(sums)}")
+                by_kind.update(kind_of(number, wider) for number, verdict in chunk.others if verdict == "do not")
+        print(f"seed {seed}{', further kinds' if wider else ''}: {sums.total()} scenarios: {told(sums)}")
         print(f"   do not, by kind: {', '.join(f'{kind} {count}' for kind, count in by_kind.most_common()) or '-'}")
     for chunk in chunks:
         for number, verdict in chunk.others:
-            again = f"generate.py --scenarios --seed {chunk.seed} --first {number} --count 1 --kinds {kind_of(number)}"
-            print(f"{verdict}: {again}")
+            again = f"--seed {chunk.seed} --first {number} --count 1 --kinds {kind_of(number, chunk.wider)}"
+            print(f"{verdict}: generate.py --scenarios {again}")
     return 1 if any(verdict == "do not" for chunk in chunks for _, verdict in chunk.others) else 0
 
 
