@@ -1,7 +1,8 @@
 """What many losses come to, one after the other: a cluster is loaded once, and each loss is tried in a forked process.
 
 To load a cluster of 150,000 pods takes longer than what the loss of one node brings about. A fork has all of it at
-once, and what it changes there nobody sees; so each answer is that of a simulation of its own.
+once, and what it changes there nobody sees; so each answer is that of a simulation of its own. What happens before a
+loss, and what controllers look at first where nothing else happens, is done before the forks.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from policies.commands.forks import mapped
 from policies.scheduling.bulk import prepare_for_all
 from policies.simulation.simulation import Simulation
-from policies.whatif.comparison import Losses
+from policies.whatif.comparison import Losses, at_rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,12 +43,18 @@ def counted(
     if not asked:
         return
     simulation = Simulation(world)
-    prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
     losses = counting(simulation)
+    simulation.begin()
+    ahead = at_rest(world) and all(map(_is_loss, asked)) and _would_be_quiet(simulation)
+    if ahead:
+        simulation.look_around()
+    prepare_for_all(simulation.cache.snapshot())  # which those after a loss go on from
 
     def tried(question: Question) -> Mapping[str, Any]:
         simulation.expect(question.arrivals)
         simulation.run()
+        if ahead and not simulation.is_as_if_new:
+            raise ValueError("a new simulation has to tell")
         return losses.of(simulation)
 
     def tried_anew(question: Question) -> Mapping[str, Any]:
@@ -56,3 +63,13 @@ def counted(
         return losses.of(own)
 
     yield from mapped(asked, tried, tried_anew)
+
+
+def _is_loss(question: Question) -> bool:
+    return all(arrival.op == "lost" for arrival in question.arrivals)
+
+
+def _would_be_quiet(simulation: Simulation) -> bool:
+    """Whether nothing happens while controllers look around: asked of a fork, as what has happened cannot be undone."""
+    (quiet,) = mapped([simulation], Simulation.look_around, lambda _: False)
+    return bool(quiet)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+_RESERVED: Final = 1 << 40
 
 Steps = "Generator[float | None, None, None]"
 """An actor: yields the seconds that its next step takes, or None until somebody wakes it."""
@@ -24,9 +26,20 @@ class Clock:
         self.running: Task | None = None
         """The actor whose step it is."""
 
-    def at(self, time: float, call: Callable[[], None]) -> None:
-        """Do something at a time; at once where that has passed."""
-        heappush(self._due, (max(time, self.now), next(self._numbers), call))
+    def at(self, time: float, call: Callable[[], None], number: int | None = None) -> None:
+        """Do something at a time; at once where that has passed. `number`: as if it had been arranged when that was
+        reserved."""
+        heappush(self._due, (max(time, self.now), next(self._numbers) if number is None else number, call))
+
+    def reserve(self) -> int:
+        """The first of the numbers for what is arranged later, and comes before all that is arranged from now on."""
+        number = next(self._numbers)
+        self._numbers = count(number + _RESERVED)
+        return number
+
+    def is_due_before(self, time: float, number: int = 0) -> bool:
+        """Whether anything is due before that time, or at it and before what has this number."""
+        return bool(self._due) and self._due[0][:2] < (time, number)
 
     def spawn(self, steps: Generator[float | None, None, None]) -> Task:
         """Start an actor, at this moment."""

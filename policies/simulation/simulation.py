@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.semantics import DEFAULT
 from policies.simulation.api_server import ApiServer
 from policies.simulation.arriving import arrive
 from policies.simulation.clock import Clock
-from policies.simulation.controller_manager import ControllerManager
+from policies.simulation.controller_manager import FIRST_COLLECTION, ControllerManager
 from policies.simulation.controller_view import ControllerView
 from policies.simulation.controller_workers import ControllerWorkers
 from policies.simulation.latencies import Latencies
@@ -62,6 +63,10 @@ class Simulation:
         self.clock.at(0.0, self.controllers.start)
         if not world.grows_only:
             self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
+        self._place = self.clock.reserve()
+        """That of the arrivals among all that happens."""
+        self._steps = 0
+        """Those that were made before it runs."""
         self._arrivals = len(world.arrivals)
         """How many have not come yet."""
         self.settled = True
@@ -82,15 +87,49 @@ class Simulation:
 
     def _arrange_arrivals(self) -> None:
         time = -1.0
-        for arrival in self.world.arrivals:
+        for number, arrival in enumerate(self.world.arrivals, self._place):
             time = arrival.at if arrival.at > time else time + _APART
-            self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)))
+            self.clock.at(time, partial(self.controllers.arrive, partial(self._arrive, arrival)), number)
+
+    # What many runs of one cluster have in common is done once, and they are copied from there by forking
+
+    def begin(self) -> None:
+        """Do what comes before all arrivals of a simulation that was made without any and has not run."""
+        while self.clock.is_due_before(0.0, self._place):
+            self._advance()
+
+    def look_around(self) -> bool:
+        """After `begin`: let every controller look at its objects as it does first, up to the collector's first round;
+        whether nothing happens until then. Where something does, this simulation is of no further use.
+
+        Where nothing does, all pods are as they were, and nodes that are lost at time 0 can be taken away afterwards:
+        their pods are collected later than that. Controllers look at pods, which are the same, and not at nodes; but
+        for DaemonSets, which look again at each loss (see `is_as_if_new`).
+        """
+        if min(self.world.horizon, self.world.quiet) <= FIRST_COLLECTION:
+            return False
+        while self.clock.is_due_before(FIRST_COLLECTION) and not self.timeline.events and self._steps < MOST_STEPS:
+            self._advance()
+        return not self.clock.is_due_before(FIRST_COLLECTION) and not self.timeline.events
+
+    def _advance(self) -> None:
+        self._steps += 1
+        self.clock.advance()
 
     def expect(self, arrivals: Sequence[Arrival]) -> None:
-        """What arrives, of a simulation that was made without and has not run: it may be made once, and copied by
-        forking."""
+        """What arrives, from time 0 on, of a simulation that was made without and has not run. After `look_around`:
+        losses of nodes alone, and time begins again."""
         self.world, self._arrivals = self.world._replace(arrivals=arrivals), len(arrivals)
+        if arrivals:
+            self.clock.now = min(self.clock.now, 0.0)
         self._arrange_arrivals()
+
+    @property
+    def is_as_if_new(self) -> bool:
+        """Of a simulation that has looked around and has run: whether it came to what one would that had not. Else a
+        DaemonSet has made or deleted pods at once, while others would have looked for the first time."""
+        first = takewhile(lambda event: event.t < FIRST_COLLECTION, self.timeline.events)
+        return all(event.event == "nodeRemoved" for event in first)
 
     def _arrive(self, arrival: Arrival) -> None:
         self._arrivals -= 1
@@ -98,7 +137,7 @@ class Simulation:
 
     def run(self) -> None:
         """Until the horizon, until all has been quiet for long enough, or until that has become too much work."""
-        for step in range(MOST_STEPS):
+        for step in range(self._steps, MOST_STEPS):
             if step % _PROGRESS_EVERY == 0 and self._is_too_large():
                 return
             time = self.clock.next_time

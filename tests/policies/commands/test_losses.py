@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.commands.losses import lost_replicas
+from policies.commands.losses import counted, lost_replicas
 from policies.simulation.dump import DumpCache, world_of
+from policies.simulation.scenario import Arrival, read_scenario
+from policies.simulation.simulation import Simulation
 from policies.whatif import questions
 from policies.whatif.comparison import ask
+from policies.whatif.questions import Question
 from tests.builders import Made, make_node, make_pod
+from tests.oracle.generator.scenarios import make_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,3 +75,51 @@ def test_a_fork_that_ends_early_is_made_up_for(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(os, "fork", killed)
     assert lost() == forked
+
+
+class Outcome:
+    """Counts nothing: all that has happened."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        assert not simulation.timeline.events
+
+    def of(self, simulation: Simulation) -> dict[str, Any]:
+        return simulation.outcome()
+
+
+@pytest.mark.parametrize(
+    ("kind", "waits"), [("simple", False), ("deployments", False), ("mixed", False), ("lost", True)]
+)
+def test_of_random_clusters_every_event_is_that_of_a_simulation_of_its_own(kind: str, waits: bool) -> None:
+    """Of clusters at rest and of one with a pod that waits; of no loss at all too."""
+    case = make_scenario(7301, 0, kind) | {"scalingDown": True}
+    if waits:
+        case["pods"][0].get("spec", {}).pop("nodeName")
+    world = read_scenario(case)._replace(arrivals=[], quiet=660.0)
+    asked = [Question("nothing"), *(lost_nodes(node.name) for node in world.nodes)]
+    expected = []
+    for question in asked:
+        simulation = Simulation(world._replace(arrivals=question.arrivals))
+        simulation.run()
+        expected.append(simulation.outcome())
+    assert list(counted(world, asked, Outcome)) == expected
+
+
+def lost_nodes(*names: str) -> Question:
+    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in names]
+    return Question("lost", [Arrival(0.0, "lost", node) for node in nodes])
+
+
+def test_what_a_fork_cannot_tell_a_new_simulation_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, made, make = lost(), [], Simulation.__init__
+
+    def watched(self: Simulation, *arguments: Any) -> None:
+        made.append(arguments)
+        make(self, *arguments)
+
+    monkeypatch.setattr(Simulation, "__init__", watched)
+    assert lost() == told
+    assert len(made) == 1
+    monkeypatch.setattr(Simulation, "is_as_if_new", False)
+    assert lost() == told
+    assert len(made) == 2 + 3
