@@ -93,6 +93,14 @@ class Semantics:
         return self.minor >= 36
 
     @property
+    def every_nominated_pod_is_passed_over(self) -> bool:
+        """Whether cluster-autoscaler of this minor passes over pods that are nominated to a node that is gone too.
+
+        Source: kubernetes/autoscaler, `ArrangePodsBySchedulability`; until 1.35 `FilterOutExpendableAndSplit`.
+        """
+        return self.minor >= 36
+
+    @property
     def image_volumes_count_for_locality(self) -> bool:
         """Whether ImageLocality counts the images of volumes beside those of containers."""
         return self.minor >= 36

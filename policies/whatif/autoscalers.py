@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _DAEMON: Final = "of a DaemonSet"
 _NOT_TRIED: Final = "not marked Unschedulable"
 _NOMINATED: Final = "nominated to a node"
-_KEEPS_NOMINATED: Final = 36
-"""The minor of cluster-autoscaler since which a pod that is nominated to a node that is gone is passed over too."""
 
 
 class Autoscaling(NamedTuple):
@@ -94,7 +92,7 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
     if pod.priority is not None and pod.priority < cutoff:
         return f"below its cutoff {cutoff}"
     nominated = pod.nominated_node_name
-    if nominated and (nominated in snapshot.rows or snapshot.semantics.minor >= _KEEPS_NOMINATED):
+    if nominated and (nominated in snapshot.rows or snapshot.semantics.every_nominated_pod_is_passed_over):
         return _NOMINATED
     return _DAEMON if _is_daemon(pod) else ""
 
