@@ -7,7 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.semantics import FEATURE_GATES, KNOWN_MINORS, RECORDED_MINOR, Semantics
+from policies.minors import KNOWN_MINORS, RECORDED_MINOR
+from policies.semantics import FEATURE_GATES, Semantics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

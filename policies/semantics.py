@@ -10,15 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from policies.minors import KNOWN_MINORS, RECORDED_MINOR
 from policies.profiles import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
     from policies.profiles import SchedulerConfiguration
-
-KNOWN_MINORS: Final = range(34, 38)
-"""The minors of Kubernetes 1 whose scheduler is predicted."""
-RECORDED_MINOR: Final = 36
-"""The minor of Kubernetes 1 whose recorded answers are in the repository: taken where nobody names one."""
 
 FEATURE_GATES: Final[dict[str, tuple[tuple[int, bool], ...]]] = {
     "DRAAdminAccess": ((34, True),),

@@ -18,10 +18,10 @@ from policies.findings import plural
 from policies.kinds import LINTED, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.kube_apiserver.dry_run import dry_run, dry_run_apply
 from policies.kube_apiserver.validation.strict import unknown_field_texts
+from policies.minors import KNOWN_MINORS
 from policies.objects.fields import at, group_kind
 from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import Options
-from policies.semantics import KNOWN_MINORS
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import clean, columns, complain
 

@@ -14,8 +14,9 @@ from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, need_cluster
 from policies.commands.release import add_release_options, release_of, settle
 from policies.kinds import LIMIT_RANGE, NAMESPACE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from policies.minors import RECORDED_MINOR
 from policies.objects.fields import group_kind, mapping
-from policies.semantics import DEFAULT, RECORDED_MINOR
+from policies.semantics import DEFAULT
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import clean, columns, painter, wants_color
 

@@ -7,8 +7,9 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
+from policies.minors import KNOWN_MINORS
 from policies.releases import CHANGES, CHECKED_WITH, NEWEST, is_known, is_locked
-from policies.semantics import FEATURE_GATES, KNOWN_MINORS, Semantics
+from policies.semantics import FEATURE_GATES, Semantics
 from policies.terminal import columns
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from policies.commands.preempt import cache_of_case
 from policies.kube_apiserver.validation.strict import unknown_fields
+from policies.minors import KNOWN_MINORS
 from policies.releases import Release, known_minor
-from policies.semantics import KNOWN_MINORS
 from tests.oracle.compare import NOT_ANSWERED, disagreements
 from tests.oracle.generator.kinds import KINDS, make_case
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from policies.minors import KNOWN_MINORS
 from policies.releases import (
     CHANGES,
     LOCKED,
@@ -16,7 +17,7 @@ from policies.releases import (
     parse_gates,
     semantics_of,
 )
-from policies.semantics import FEATURE_GATES, KNOWN_MINORS, Semantics
+from policies.semantics import FEATURE_GATES, Semantics
 
 
 @pytest.mark.parametrize(

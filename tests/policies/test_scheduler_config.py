@@ -10,8 +10,9 @@ import pytest
 from policies.cli import main
 from policies.config.model import ConfigError
 from policies.config.scheduler import read_scheduler, scheduler_source
+from policies.minors import KNOWN_MINORS
 from policies.scheduling.configuration.presets import PRESETS
-from policies.semantics import DEFAULT, KNOWN_MINORS, Semantics
+from policies.semantics import DEFAULT, Semantics
 
 if TYPE_CHECKING:
     from pathlib import Path

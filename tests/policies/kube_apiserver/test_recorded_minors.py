@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from policies.cluster import Cache
+from policies.minors import KNOWN_MINORS
 from policies.releases import known_minor
-from policies.semantics import KNOWN_MINORS
 from tests.policies.recorded import CASES
 from tests.policies.recorded_minors import differences, load
 

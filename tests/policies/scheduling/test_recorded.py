@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from policies.commands.preempt import answer_case
+from policies.minors import KNOWN_MINORS
 from policies.releases import known_minor
 from policies.scheduling.schedule_one import NO_PREEMPTION
-from policies.semantics import KNOWN_MINORS, Semantics
+from policies.semantics import Semantics
 from tests.builders import make_node, make_pod
 
 CASES = Path(__file__).parent / "cases"
