@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from policies.terminal import complain
@@ -17,6 +16,8 @@ def read_baseline(path: str | None) -> dict[str, Any] | None:
     """What a baseline file holds. Raises ValueError."""
     if path is None:
         return None
+    import json
+
     from policies.config.document import contents
 
     found = json.loads(contents(path))
@@ -27,6 +28,8 @@ def read_baseline(path: str | None) -> dict[str, Any] | None:
 
 def write_baseline(path: str, findings: list[Finding], command: str = "lint") -> bool:
     """Write what is found now as a baseline; False, and said, where that cannot be."""
+    import json
+
     from policies.suppressions import baseline_of
 
     try:

@@ -14,7 +14,7 @@ from policies.commands.cluster_command import parsed
 from policies.commands.known_findings import named_rules, read_baseline, write_baseline
 from policies.commands.lint_input import Input, as_update, as_updates, read_input
 from policies.commands.lint_options import FAIL_ON, lint_parser
-from policies.commands.release import release_of, settle
+from policies.commands.release import names_a_release, release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 from policies.evaluator import Phase, count_open, evaluate
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.list_rules:
         _list_rules()
         return OK
-    release = release_of(options, parser)
+    release = release_of(options, parser) if options.cluster or names_a_release(options) else None
     try:
         outputs = lint_output.targets(options.output, os.environ)
         config = _config(options)
@@ -75,7 +75,7 @@ def _lint(
     outputs: list[Target],
     config: Config,
     baseline: dict[str, Any] | None,
-    release: Release,
+    release: Release | None,
 ) -> int:
     try:
         judged = _judge(options, config, release)
@@ -91,10 +91,10 @@ def _lint(
     return _report(options, outputs, judged, baseline)
 
 
-def _judge(options: argparse.Namespace, config: Config, release: Release) -> _Judged:
+def _judge(options: argparse.Namespace, config: Config, release: Release | None) -> _Judged:
     """Read and judge everything. Raises SourceError."""
-    cluster, told = _cluster(options.cluster, config, release)
-    config = config._replace(options=config.options._replace(minor=release.minor or told))
+    cluster, told = _cluster(options.cluster, config, release) if release else (None, None)
+    config = config._replace(options=config.options._replace(minor=release.minor or told if release else None))
     given = read_input(
         options.paths,
         config,

@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from policies.commands.lint_ahead import read_ahead
 from policies.groups import Grouping, Member, grouped, matches
 from policies.kinds import LINTED, POD, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.manifests import BROKEN, named_kinds, read
@@ -89,7 +88,11 @@ def read_input(
             given.leave_out(file.path, EXCLUDED)
         else:
             files.append(file._replace(called=stdin_name) if stdin_name and file.path == "-" else file)
-    ahead = read_ahead(files, wanted, namespace)
+    ahead: dict[str, Reading] = {}
+    if len(files) > 1:
+        from policies.commands.lint_ahead import read_ahead
+
+        ahead = read_ahead(files, wanted, namespace)
     for file in files:
         _read(file, given, wanted, namespace, reported=True, reading=ahead.pop(file.path, None))
     for file in find_files(context):

@@ -7,8 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from policies.config.model import ConfigError
-from policies.releases import BadGates, Release, UnknownRelease, known_minor, parse_gates
-from policies.semantics import KNOWN_MINORS
+from policies.minors import KNOWN_MINORS
 from policies.sources import SourceError
 
 if TYPE_CHECKING:
@@ -16,12 +15,15 @@ if TYPE_CHECKING:
 
     from policies.cluster import Cache
     from policies.config.scheduler import SchedulerSource
+    from policies.releases import Release
 
 KNOWN: Final = "|".join(f"1.{minor}" for minor in KNOWN_MINORS)
 
 
 def settle(cache: Cache, release: Release) -> Cache:
     """Let it hold for a cluster that has been read. Raises SourceError where its gates are not the cluster's."""
+    from policies.releases import BadGates
+
     try:
         cache.semantics = release.semantics(cache.told_minor)
     except BadGates as fault:
@@ -54,8 +56,15 @@ def add_release_options(add: Callable[..., object]) -> None:
     )
 
 
+def names_a_release(options: argparse.Namespace) -> bool:
+    """Whether any of the three options is given."""
+    return bool(options.kubernetes_version or options.feature_gates or options.scheduler_config)
+
+
 def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Release:
     """What the two options say; ends the program where gates and version do not go together."""
+    from policies.releases import BadGates, Release
+
     release = Release(options.kubernetes_version, options.feature_gates, options.scheduler_config)
     try:
         release.semantics()
@@ -71,6 +80,8 @@ def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> 
 
 def release_minor(text: str) -> int:
     """The minor of Kubernetes 1 of a known release. Raises argparse.ArgumentTypeError."""
+    from policies.releases import UnknownRelease, known_minor
+
     try:
         return known_minor(text)
     except UnknownRelease as fault:
@@ -89,6 +100,8 @@ def scheduler_config(text: str) -> SchedulerSource:
 
 def feature_gates(text: str) -> dict[str, bool]:
     """`A=true,B=false`. Raises argparse.ArgumentTypeError."""
+    from policies.releases import BadGates, parse_gates
+
     try:
         return parse_gates(text)
     except BadGates as fault:

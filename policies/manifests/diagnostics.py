@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import quote
-from policies.manifests.json.source import JsonSource, repeated
 from policies.manifests.yaml.ambiguous import doubtful
 from policies.manifests.yaml.construct import scalar_value
 from policies.manifests.yaml.source import YamlSource, node_at, span
@@ -70,12 +68,16 @@ def of_yaml(
     for scalar, message in doubtful(root):
         owner = owner_at(scalar.start)
         if owner is not None:
+            import json
+
             fix = f'write "{scalar.text}" if a string is meant, else {json.dumps(scalar_value(scalar))}'
             yield FileDiagnostic("ambiguous-value", message, span(document, scalar), fix, owner)
 
 
 def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Iterator[FileDiagnostic]:
     """On a JSON text with repeated keys: those inside the wanted objects."""
+    from policies.manifests.json.source import JsonSource, repeated
+
     document = spans.document
     owner_at = _owners([(*s.source.extent(), s.ref) for s in subjects if isinstance(s.source, JsonSource)])
     for lost, kept in repeated(document.text, start):

@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.manifests import diagnostics, sniff
+from policies.manifests import sniff
 from policies.manifests.comments import Comment, comments_of
 from policies.manifests.documents import Document, Fault, as_utf8, split
-from policies.manifests.json.source import JsonSource, Spans
-from policies.manifests.json.text import JsonReader, NotJson
 from policies.manifests.object_finder import NO_KIND, ObjectFinder
-from policies.manifests.yaml.construct import Construction
 from policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_grammar
 from policies.manifests.yaml.lenient import leniently
-from policies.manifests.yaml.nodes import compose
 from policies.manifests.yaml.quick import UNUSUAL, quick_value
 from policies.manifests.yaml.source import Tree, YamlSource
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from policies.manifests.json.source import Spans
+    from policies.manifests.json.text import JsonReader
     from policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
 
 MAX_FILE: Final = 64 * 1024 * 1024
@@ -85,6 +83,8 @@ class _FileReader:
 
     def fault(self, document: Document, fault: Fault) -> None:
         """Note why a document could not be read; of a template's braces one remark a file is enough."""
+        from policies.manifests import diagnostics
+
         diagnostic = diagnostics.broken(document, fault)
         if diagnostic.rule != "template-braces" or all(r.rule != diagnostic.rule for r in self._diagnostics):
             self._diagnostics.append(diagnostic)
@@ -125,6 +125,10 @@ class _FileReader:
 
     def _careful(self, document: Document) -> None:
         """Read a document by its nodes, with remarks on those inside of wanted objects."""
+        from policies.manifests import diagnostics
+        from policies.manifests.yaml.construct import Construction
+        from policies.manifests.yaml.nodes import compose
+
         root, unread = compose(document)
         if unread is not None:
             self.fault(document, unread)
@@ -139,6 +143,9 @@ class _FileReader:
 
     def json(self, data: bytes) -> None:
         """Read a stream of JSON values; where the first or second is none, the rest as YAML, as kubectl does."""
+        from policies.manifests.json.source import Spans
+        from policies.manifests.json.text import JsonReader, NotJson
+
         document = Document(data, self._file)
         text = document.text  # what is no UTF-8 is U+FFFD to kubectl
         values, spans = JsonReader(text), Spans(document)
@@ -155,6 +162,9 @@ class _FileReader:
             position, count = values.skip(end), count + 1
 
     def _value(self, value: object, spans: Spans, start: int, values: JsonReader) -> None:
+        from policies.manifests import diagnostics
+        from policies.manifests.json.source import JsonSource
+
         finder = self._finder
         before = len(finder.subjects)
         self._diagnostics += finder.take(value, lambda prefix: JsonSource(spans, start, prefix))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
 
 from policies.findings import Finding, Severity, one_line
 from policies.suppressions import identity, path_of
@@ -34,6 +32,8 @@ class Report(NamedTuple):
 
 def uri(file: str) -> str:
     """The path of a file relative to the working directory, as a URI; absolute where it is not below that."""
+    from urllib.parse import quote
+
     path = os.path.relpath(file) if os.path.isabs(file) else os.path.normpath(file)
     path = os.path.abspath(path) if path.startswith(os.pardir) else path
     return quote(os.fsencode(path.replace(os.sep, "/")))
@@ -66,6 +66,8 @@ def worst_first(findings: Sequence[Finding]) -> list[Finding]:
 
 def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[str]:
     """The JSON of a document, with these entries where it has ENTRIES, in parts: one entry at a time is held."""
+    import json
+
     before, after = json.dumps(document, indent=indent).split(json.dumps(ENTRIES[0]))
     deeper, behind = "\n" + before.rpartition("\n")[2], after[: len(after) - len(after.lstrip())]
     separator = before

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
@@ -11,20 +11,29 @@ if TYPE_CHECKING:
 
     from policies.rules.support.context import Rule
 
-_SUPPORT: Final = "support"
-"""What rules share."""
+_NO_RULES: Final = frozenset(("__init__", "__pycache__", "support"))
+"""What stands beside rules; `support` is what they share."""
+_ENDINGS: Final = (".py", ".pyc", "")
+"""Of modules, and of packages."""
 
 
 def _found(path: Iterable[str], package: str) -> Iterator[Rule]:
     """Every rule in a package and the packages in it."""
-    for module in iter_modules(path):
-        if module.name == _SUPPORT:
-            continue
-        found = import_module(f"{package}.{module.name}")
-        if module.ispkg:
+    for name in _modules(path):
+        found = import_module(f"{package}.{name}")
+        if hasattr(found, "__path__"):
             yield from _found(found.__path__, found.__name__)
         else:
             yield cast("Rule", found)
+
+
+def _modules(path: Iterable[str]) -> list[str]:
+    """The modules and packages in some directories, by name.
+
+    As `pkgutil.iter_modules`, which imports `inspect`: a tenth of the linter's start.
+    """
+    files = (os.path.splitext(file) for directory in path for file in os.listdir(directory))
+    return sorted({name for name, ending in files if ending in _ENDINGS and name.isidentifier()} - _NO_RULES)
 
 
 def _ordered(rules: Iterator[Rule]) -> tuple[Rule, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -63,6 +62,8 @@ def doubtful(root: Node) -> Iterator[tuple[Scalar, str]]:
 def _doubt(text: str, field: str, wants_string: bool) -> str:
     """Why this scalar may surprise; empty where it will not."""
     if text in _SWITCHES:
+        import json
+
         return f"{text} without quotes is the boolean {json.dumps(resolve(text))} to kubectl, and a string in YAML 1.2"
     if text[0] not in "+-0123456789" or len(text) > 100:
         return ""

@@ -14,7 +14,8 @@ import pytest
 from policies.cli import COMMANDS, main
 
 HEAVY = {"flask", "numpy", "kubernetes", "cryptography", "uvicorn", "werkzeug", "webhook"}
-HEAVY |= {"policies.quantity", "policies.scheduling"}  # milliseconds of the start-up
+HEAVY |= {"policies.quantity", "policies.scheduling", "policies.semantics"}  # milliseconds of the start-up
+HEAVY |= {"dataclasses", "inspect", "pkgutil"}
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: gold}\n"
 
 
