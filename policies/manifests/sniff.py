@@ -8,9 +8,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-_TYPE_META: Final = re.compile(rb"\n(kind|apiVersion)[ \t]*:([^\n]*)")
+_ROOT_LINE: Final = re.compile(
+    rb"\n(?=[^ ])(?:(kind|apiVersion)[ \t]*:([^\n]*)|[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)"
+)
+"""In one pass: what gives the type, and what `_UNUSUAL_ROOT` finds."""
 _PLAIN_WORD: Final = re.compile(rb"[ \t]+([A-Za-z][\w./-]*)[ \t]*(?:[ \t]#.*)?\r?")
 _CONTINUED: Final = re.compile(rb"\s*+(?<=[ \t])[^#]")
 _UNUSUAL_ROOT: Final = re.compile(rb"\n(?:[^\s#a-zA-Z-]|\.\.\.|-[^ \n\r-]|items[ \t]*:)")
@@ -19,42 +22,42 @@ _FIRST_LINE: Final = re.compile(
 )
 
 _FIRST_ITEM: Final = re.compile(rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*-[ \n]")
+_ITEM_NO_WORD: Final = re.compile(rb"\n-(?! [A-Za-z])")
+_KIND_OF_ITEM: Final = re.compile(rb"\n[- ] (?! )[^\n]*kind")
 _ESCAPED: Final = re.compile(rb"\\[xuU]")
 
 # What follows begins with the character that is rare, and looks back from there: many times faster than the other way.
-_ALIAS: Final = re.compile(rb"\*(?<=[ \t\n:,\[{-].)\S")
-_TAG: Final = re.compile(rb"!(?<=[ \t\n:,\[{-].)\S")
-_BRACES: Final = re.compile(rb"\{\{")
-_AFTER_BRACKET: Final = re.compile(rb"\][ \t]*+:")
-_AFTER_BRACE: Final = re.compile(rb"\}[ \t]*+:")
-_QUESTION: Final = re.compile(rb"\?[ \t\r\n]")
+_KEY_IN_BRACKETS: Final = re.compile(rb"([\]}][ \t]*+):((?=\s|\Z))?")
 _NOT_JSON: Final = re.compile(rb"\.(?:inf|Inf|INF|nan|NaN|NAN)(?:[\s,\]}]|\Z)")
 _TILDE: Final = re.compile(rb"~(?:[ \t]*+:\s|\s*+[,}])")
 _NULL: Final = re.compile(rb"ull(?<=[nN].{3})(?:[ \t]*+:\s|\s*+[,}])")
 _NULL_IN_CAPITALS: Final = re.compile(rb"ULL(?<=N.{3})(?:[ \t]*+:\s|\s*+[,}])")
 _EMPTY_KEY: Final = re.compile(rb":(?<=[ \t\n{,?-]:)\s")
-_DOUBTFUL: Final = re.compile(rb"!(?<=[\s:?,\[{-].)|\*(?<=[\s:?,\[{-].)|\{\{|<<|\\/|\?[ \t]|\?")
+_DOUBTFUL: Final = re.compile(rb"!(?<=[\s:?,\[{-].)|\*(?<=[\s:?,\[{-].)|\{(?=\s*+[\[{])|<<|\\/|\?[ \t]|\?")
 _DISGUISES: Final = {
-    b"!": b"@", b"*": b"@", b"{{": b"@@", b"<<": b"@<", b"\\/": b"\\@", b"? ": b"@[", b"?\t": b"@[", b"?": b"[",
+    b"!": b"@", b"*": b"@", b"{": b"@", b"<<": b"@<", b"\\/": b"\\@", b"? ": b"@[", b"?\t": b"@[", b"?": b"[",
 }  # fmt: skip
-_BARE_QUESTION: Final = re.compile(rb"\?(?<=[\s:?-].)(?![ \t])")
+_BARE_QUESTION: Final = re.compile(rb"\?(?<=[\s:?-].)(?![ \t\r\n])")
 _ANCHOR_AND_QUESTION: Final = re.compile(rb"&[\w-]*+\?")
-_ANCHORED_EMPTY_KEY: Final = re.compile(rb"&[\w-]++[ \t]*+(?:~|[nN]ull|NULL)?(?:[ \t]*+:\s|\s*+[,}])")
+_ANCHORED_EMPTY_KEY: Final = re.compile(rb"&[\w-]++[ \t]*+(?:~|<<|[nN]ull|NULL)?(?:[ \t]*+:\s|\s*+[,}])")
 _LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
 _ODD_BREAKS: Final = tuple(map(re.compile, (rb"\xc2\x85", rb"\xe2\x80\xa8", rb"\xe2\x80\xa9")))
 """What ends a line to libyaml, besides line feeds: nobody writes it, and no pattern here knows it."""
-_OPENING: Final = re.compile(rb"[\[{](?:(?<=[ \t\n,\[{].)|(?<=\A.))")
+_OPENINGS: Final = tuple(re.compile(rb"%b(?:(?<=[ \t\n,\[{].)|(?<=\A.))" % sign) for sign in (rb"\[", rb"\{"))
 _IN_FLOW: Final = re.compile(rb"[\[\]{}\"'#?]")
 _SPACE: Final = b" \t"
 _NEAR: Final = 200
 """So far back it is looked; what has more blanks before it is read with care."""
 _MANY: Final = 4000
 _SUSPECT: Final = re.compile(
-    rb"<<|\{\{|\*(?<=[ \t\n:,\[{-].)\S|!(?<=[ \t\n:,\[{-].)\S|\][ \t]*+:|\}[ \t]*+:|\?[ \t\r\n]"
-    rb"|~[ \t]*+:\s|~\s*+[,}]"
+    rb"<(?=<(?:[ \t]*+:\s|\s*+[,}]))|\{(?=\s*+[\[{])|\*(?<=[ \t\n:,\[{-].)(?=\S)|!(?<=[ \t\n:,\[{-].)(?=\S)"
+    rb"|\](?=[ \t]*+:)|\}(?=[ \t]*+:)|\?(?=[ \t\r\n])|~(?=[ \t]*+:\s|\s*+[,}])"
 )
-"""What is looked at more closely, in one pass: each alternative begins with a character that is rare."""
+"""What is looked at more closely, in one pass: each alternative is a character that is rare, and what is around it."""
+_IN_PLAIN: Final = re.compile(rb"(?:.*\s)?[A-Za-z][\w./:@-]*[\[{][^\s'\"]*", re.DOTALL)
+"""Text whose last word has a bracket in it: none that opens anything, wherever it stands."""
 _OPENS_BLOCK: Final = re.compile(rb"(?::|^ *-)[ ]+[|>][-+]?[ \t]*\r?\Z")
+_ITEM_OPENS_BLOCK: Final = re.compile(rb" *-[ ]+[|>]")
 _OPENS_QUOTES: Final = re.compile(rb"[ -]*[^\s'\"#:,\[{][^'\"#:]*:[ ]+(['\"])")
 _STILL_QUOTED: Final = {b"'": re.compile(rb"(?:[^']|'')*+"), b'"': re.compile(rb'(?s:[^"\\]|\\.)*+')}
 _LONG_FLOW: Final = 2_000
@@ -76,11 +79,11 @@ def type_meta(data: bytes) -> tuple[str, str] | None:
     of the two stands there once with a plain word as its value.
     """
     text = b"\n" + data
-    if not _FIRST_LINE.match(text) or _UNUSUAL_ROOT.search(text):
+    if not _FIRST_LINE.match(text):
         return None
     found: dict[bytes, str] = {}
-    for match in _TYPE_META.finditer(text):
-        word = _PLAIN_WORD.fullmatch(match[2])
+    for match in _ROOT_LINE.finditer(text):
+        word = _PLAIN_WORD.fullmatch(match[2]) if match[1] else None
         if word is None or match[1] in found or _CONTINUED.match(text, match.end()):
             return None
         found[match[1]] = word[1].decode("ascii", "replace")
@@ -100,7 +103,8 @@ def named_kinds(data: bytes) -> set[str]:
 def is_untyped(data: bytes) -> bool:
     """Whether a document is surely a mapping, written as `type_meta` has it, without apiVersion and without kind.
 
-    Or a list in which no kind is given. None that may be too long or nested too deep to be read is.
+    Or a list in which no kind is given, or only further inside of items whose keys begin at the third character. None
+    that may be too long or nested too deep to be read is.
     """
     if len(data) > _LONG:
         return False
@@ -108,7 +112,8 @@ def is_untyped(data: bytes) -> bool:
     if _DEEP in text or _DEEP_LIST in text:
         return False
     if _FIRST_ITEM.match(text):
-        return b"kind" not in text and not _ESCAPED.search(text) and not _UNUSUAL_ROOT.search(text)
+        given = b"kind" in text and (_ITEM_NO_WORD.search(text) or _KIND_OF_ITEM.search(text))
+        return not (given or _ESCAPED.search(text) or _UNUSUAL_ROOT.search(text))
     if not _FIRST_LINE.match(text):
         return False
     return not _NO_TYPE.search(text) and not _UNUSUAL_ROOT.search(text)
@@ -128,11 +133,17 @@ def has_doubtful_questions(data: bytes) -> bool:
     """Whether a question mark may stand inside of brackets or braces, and in no quotes."""
     if b"?" not in data or (b"[" not in data and b"{" not in data):
         return False
+    last = data.rindex(b"?")
+    return any(_is_doubtful(pattern.finditer(data, 0, last), data) for pattern in _OPENINGS)
+
+
+def _is_doubtful(openings: Iterator[re.Match[bytes]], data: bytes) -> bool:
+    """Whether brackets or braces that open here may have a question mark in them."""
     end = looked = 0
     texts = _Texts(data)
-    for opening in _OPENING.finditer(data, 0, data.rindex(b"?")):
+    for opening in openings:
         start = opening.start()
-        if start < end or not _stands(_may_open_flow, data, start):
+        if start < end or not _may_open_flow(data, start):
             continue
         looked += 1
         end = _end_of_flow(data, start) or (texts.end(start) if looked < _MANY else 0)
@@ -162,7 +173,7 @@ def only_grammar_matters(data: bytes) -> bool:
 
     Not so where there are aliases, merges, tags, complex keys, infinities, template braces, or very deep nesting.
     """
-    if data[:1] in (b"*", b"!", b"&") or (_SUSPECT.search(data) and _is_suspect(data)):
+    if data[:1] in (b"*", b"!", b"&") or _any(_SUSPECT, data, _is_suspect):
         return False
     return _has_plain_keys(data)
 
@@ -173,27 +184,34 @@ def texts_to_prove_it(data: bytes) -> tuple[bytes, ...]:
     The first is the document in disguise. Each character that may begin what matters is an `@` in it, which begins
     nothing and is no escape, and is itself in text: where that is taken, all of them stand in text. A `?` is a bracket,
     too, which ends a word inside of brackets or braces, and nothing elsewhere; and as it may end such a word itself, as
-    braces do, the document is to be taken as it is, too.
+    braces do, the document is to be taken as it is, too. Behind brackets or braces that a colon makes a key of there is
+    an `@`, which nothing goes on with.
     """
     if data[:1] in b"*!&?<{[" or _BARE_QUESTION.search(data) or _ANCHOR_AND_QUESTION.search(data):
         return ()
-    if _any(_AFTER_BRACKET, data, _anywhere) or _any(_AFTER_BRACE, data, _anywhere) or not _has_plain_keys(data):
+    if not _has_plain_keys(data):
         return ()
     if b"~" in data and _any(_TILDE, data, _begins_entry):
         return ()
-    return (_DOUBTFUL.sub(_disguised, data), data)
+    return (_DOUBTFUL.sub(_disguised, _KEY_IN_BRACKETS.sub(_no_key, data)), data)
+
+
+def _no_key(match: re.Match[bytes]) -> bytes:
+    return match[1] + (b"@" if match[2] is None else b": @")
 
 
 def _disguised(match: re.Match[bytes]) -> bytes:
     found = match[0]
-    may_begin = found == b"?" and match.string[match.start() - 1] in b",[{"
-    return b"@" if may_begin else _DISGUISES[found]
+    if found == b"?" and match.string[match.start() - 1] in b",[{":
+        return b"@"
+    ends_line = found == b"?" and match.string[match.end() : match.end() + 1] in (b"\n", b"\r")
+    return b"@[" if ends_line else _DISGUISES[found]
 
 
 def _has_plain_keys(data: bytes) -> bool:
     """Whether no key is empty or null, nothing is infinite, and brackets are few."""
     return not (
-        data.count(b"[") + data.count(b"{") > _MANY
+        (len(data) > _MANY and data.count(b"[") + data.count(b"{") > _MANY)
         or _NOT_JSON.search(data)
         or _any(_NULL, data, _null_begins_entry)
         or _any(_NULL_IN_CAPITALS, data, _null_begins_entry)
@@ -204,27 +222,13 @@ def _has_plain_keys(data: bytes) -> bool:
     )
 
 
-def _is_suspect(data: bytes) -> bool:
-    """Whether anything that `_SUSPECT` finds is more than text."""
-    return (
-        b"<<" in data
-        or (b"{{" in data and _any(_BRACES, data, _may_open_flow))
-        or (b"*" in data and _any(_ALIAS, data, _may_be_node))
-        or (b"!" in data and _any(_TAG, data, _may_be_node))
-        or (b"]" in data and _any(_AFTER_BRACKET, data, _anywhere))
-        or (b"}" in data and _any(_AFTER_BRACE, data, _anywhere))
-        or (b"?" in data and _any(_QUESTION, data, _may_be_complex_key))
-        or (b"~" in data and _any(_TILDE, data, _begins_entry))
-    )
-
-
-def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes], bool]) -> bool:
+def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes, int], bool]) -> bool:
     """Whether any match is what it may be, by what stands before it; of very many it is taken for granted."""
     end = looked = 0
     texts = _Texts(data)
     for match in pattern.finditer(data):
         start = match.start()
-        if start < end or not _stands(is_it, data, start):
+        if start < end or not is_it(data, start):
             continue
         looked += 1
         end = texts.end(start) if looked < _MANY else 0
@@ -233,9 +237,9 @@ def _any(pattern: re.Pattern[bytes], data: bytes, is_it: Callable[[bytes], bool]
     return False
 
 
-def _stands(is_it: Callable[[bytes], bool], data: bytes, at: int) -> bool:
-    """Whether a place is what it may be, by what stands before it; where that is nothing near, it may be anything."""
-    return is_it(data[max(at - _NEAR, 0) : at].rstrip(_SPACE))
+def _before(data: bytes, at: int) -> bytes:
+    """What stands before a place, less blanks; where that is nothing near, the place may be anything."""
+    return data[max(at - _NEAR, 0) : at].rstrip(_SPACE)
 
 
 class _Texts:
@@ -262,7 +266,7 @@ class _Texts:
             text = line.lstrip(b" ")
             if len(line) - len(text) >= indent or not text.strip():
                 continue
-            key = len(line) - len(line.lstrip(b" -"))
+            key = line.find(b"-") if _ITEM_OPENS_BLOCK.match(line) else len(line) - len(line.lstrip(b" -"))
             if key < indent:
                 if b"#" not in line and _OPENS_BLOCK.search(line):
                     return _block(key).match(data, end + 1).end()  # type: ignore[union-attr]  # it matches nothing, too
@@ -280,14 +284,21 @@ def _block(key: int) -> re.Pattern[bytes]:
     return re.compile(rb"(?:(?: {%d}[^\n]*|[ \t\r]*)\n)*+" % (key + 1))
 
 
-def _may_be_node(before: bytes) -> bool:
-    """Whether an alias or a tag may stand behind this text, an anchor between them or not."""
+def _may_be_node(data: bytes, at: int) -> bool:
+    """Whether an alias or a tag may stand there, an anchor before it or not."""
+    before = _before(data, at)
     return not before or before[-1:] in b"\n:,[{-" or b"&" in _last_word(before)
 
 
-def _may_open_flow(before: bytes) -> bool:
-    """Whether a collection in brackets or braces may begin behind this text, an anchor or tag between them or not."""
+def _may_open_flow(data: bytes, at: int) -> bool:
+    """Whether a collection in brackets or braces may begin there, an anchor or tag before it or not."""
+    before = _before(data, at)
     return not before or before[-1:] in b"\n:,[{-?" or _last_word(before)[:1] in b"&!"
+
+
+def _may_end_flow(data: bytes, at: int) -> bool:
+    """Whether such a collection may end there: not in a word that has the bracket in it (`a[0]:`)."""
+    return not _IN_PLAIN.fullmatch(data, max(at - _NEAR, 0), at)
 
 
 def _last_word(before: bytes) -> bytes:
@@ -295,18 +306,31 @@ def _last_word(before: bytes) -> bytes:
     return (before.rsplit(None, 1) or (b"&",))[-1]
 
 
-def _anywhere(_: bytes) -> bool:
-    return True
+def _may_be_complex_key(data: bytes, at: int) -> bool:
+    return _before(data, at).rstrip(b" \t-")[-1:] in b"\n,{["
 
 
-def _may_be_complex_key(before: bytes) -> bool:
-    return before.rstrip(b" \t-")[-1:] in b"\n,{["
+def _begins_entry(data: bytes, at: int) -> bool:
+    return _before(data, at)[-1:] in b"\n{[,?-"
 
 
-def _begins_entry(before: bytes) -> bool:
-    return before[-1:] in b"\n{,?-"
-
-
-def _null_begins_entry(before: bytes) -> bool:
+def _null_begins_entry(data: bytes, at: int) -> bool:
     """The same before `ull`, the rest of a null."""
-    return _begins_entry(before[:-1].rstrip(_SPACE))
+    return _begins_entry(data, at - 1)
+
+
+_MAY_BE: Final = {
+    ord("<"): _begins_entry,
+    ord("{"): _may_open_flow,
+    ord("*"): _may_be_node,
+    ord("!"): _may_be_node,
+    ord("]"): _may_end_flow,
+    ord("}"): _may_end_flow,
+    ord("?"): _may_be_complex_key,
+    ord("~"): _begins_entry,
+}
+
+
+def _is_suspect(data: bytes, at: int) -> bool:
+    """Whether what `_SUSPECT` finds may be more than text, by what stands before it."""
+    return _MAY_BE[data[at]](data, at)

@@ -136,6 +136,9 @@ def test_what_looks_like_an_anchor_in_text_is_none(text: str) -> None:
     "text",
     [
         "a: {~}\n",
+        "a: [null: b]\n",
+        "a: [~: b]\n",
+        "a: [b, null: c]\n",
         "a: {b: 1, null}\n",
         "a: {NULL, b}\n",
         "a:\n  &b null: c\n",
@@ -161,6 +164,9 @@ spec:
     ['Equal', 'Exists'] ? a - {{b}})
   pattern: ^a\\/[b?]*$
   path: .status.addresses[*].value
+  turns: x.has(y) ?
+    x.b[0]:c
+  where: "[a]: {{ b }} : [::1]:80"
   text: "? *a !b &c << \\\\/ {{ d }}"
   block: |
     {{ a }}: *b
@@ -182,6 +188,12 @@ spec:
         ("path: .status.addresses[*].value", "path: [a, &b?c]"),
         ("path: .status.addresses[*].value", "path: {a: b, c? }"),
         ("path: .status.addresses[*].value", "path: {[a]: b}"),
+        ("path: .status.addresses[*].value", "path: {[a]:\n b}"),
+        ("path: .status.addresses[*].value", "path: {'a': {b: [c], {d}: e}}"),
+        ("path: .status.addresses[*].value", "path: [a ?\n b]"),
+        ("path: .status.addresses[*].value", "path: {?\n a: b}"),
+        ("  path: .", "  ?\n    a\n  path: ."),
+        ("  path: .", "  [a]: b\n  path: ."),
         ('  text: "?', '  text: "\\/?'),
         ("  block: |", "  block:"),
     ],
@@ -193,7 +205,9 @@ def test_words_that_look_dangerous_are_proved_to_be_text(was: str, is_now: str) 
     assert is_plainly_grammar(Document(text.encode(), "a.yaml")) == (not was)
 
 
-PIECES = [*"\n\n  \t-:,?*!&[]{}~\"'#|a", "null", "NULL", "- ", "? ", ": ", "\n  ", "<<", "a: ", ".inf"]
+PIECES = [
+    *"\n\n  \t-:,?*!&[]{}~\"'#|a", "null", "NULL", "- ", "? ", ": ", "\n  ", "<<", "a: ", ".inf", "w[0]", "- |\n  ",
+]  # fmt: skip
 pieces = st.lists(st.sampled_from(PIECES), max_size=14)
 
 
@@ -215,6 +229,7 @@ def test_what_is_taken_for_ordinary_is(parts: list[str]) -> None:
 MORE_PIECES = [
     *PIECES, *"@<`%\\/=\r\x85\u2028", "\n  ", "{{", "}}", "\\/", "!x ", "*a", " ? ", "b?", "'b ", " c'", ' "d',
     'e" ', "[a, ", ", b]", "{a: ", "b}", "|\n    ", "\n    x", ": |\n  ", "a!b", "k: ", "\nk: ", "&a ", ">-\n   ",
+    "]: ", "}: ", "]:", "}:", "w[", "w[0]", " ?\n", "?\r\n", "<<: ", "\n- |\n   ",
 ]  # fmt: skip
 
 
