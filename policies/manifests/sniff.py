@@ -23,7 +23,7 @@ _FIRST_LINE: Final = re.compile(
 
 _FIRST_ITEM: Final = re.compile(rb"\n(?:---[ \t]*\r?\n)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*-[ \n]")
 _ITEM_NO_WORD: Final = re.compile(rb"\n-(?! [A-Za-z])")
-_KIND_OF_ITEM: Final = re.compile(rb"\n[- ] (?! )[^\n]*kind")
+_KIND_OF_ITEM: Final = re.compile(rb"\n[- ] (?:[^\sA-Za-z-][^\n]*)?kind")
 _ESCAPED: Final = re.compile(rb"\\[xuU]")
 
 # What follows begins with the character that is rare, and looks back from there: many times faster than the other way.
