@@ -28,10 +28,8 @@ def _found(path: Iterable[str], package: str) -> Iterator[Rule]:
 
 
 def _modules(path: Iterable[str]) -> list[str]:
-    """The modules and packages in some directories, by name.
-
-    As pkgutil does it, which imports much more: a tenth of the linter's start.
-    """
+    """The modules and packages in some directories, by name."""
+    # Not by pkgutil, which imports inspect: 5 ms of the linter's start.
     files = (os.path.splitext(file) for directory in path for file in os.listdir(directory))
     return sorted({name for name, ending in files if ending in _ENDINGS and name.isidentifier()} - _NO_RULES)
 
