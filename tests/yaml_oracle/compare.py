@@ -166,8 +166,9 @@ def ours(text: bytes) -> tuple[list[Any], str]:
 def asked_of_kubectl(texts: Sequence[bytes]) -> Iterator[tuple[list[Any], str]]:
     """The same of kubectl's reader."""
     asked = [json.dumps({"id": str(n), "base64": base64.b64encode(text).decode()}) for n, text in enumerate(texts)]
-    done = subprocess.run([ORACLE], input="\n".join(asked), capture_output=True, text=True, check=True)
-    for line in done.stdout.rstrip("\n").split("\n"):  # a string may hold other ends of lines
+    done = subprocess.run([ORACLE], input="\n".join(asked).encode(), capture_output=True, check=True)
+    answers = done.stdout.decode(errors="replace")  # a value of !!binary may be no UTF-8
+    for line in answers.rstrip("\n").split("\n"):  # a string may hold other ends of lines
         told = json.loads(line)
         yield told["documents"], told.get("refused", "")
 
