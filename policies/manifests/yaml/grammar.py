@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from yaml.error import YAMLError
-from yaml.events import CollectionEndEvent, CollectionStartEvent, ScalarEvent
+from yaml.events import CollectionEndEvent, CollectionStartEvent, DocumentEndEvent, ScalarEvent
 
 from policies.manifests.documents import MAX_DEPTH, Fault
 from policies.manifests.sniff import has_doubtful_questions, slashes_in_disguise, texts_to_prove_it
@@ -80,6 +80,8 @@ def check_as_kubectl(document: Document) -> None:
                     raise Fault(f"nested more than {MAX_DEPTH} levels deep", start, start + 1)
             elif flow and issubclass(kind, CollectionEndEvent):
                 flow -= 1
+            elif kind is DocumentEndEvent:
+                return  # kubectl reads no further
     except YAMLError as error:
         raise fault_of(error, document) from None
 

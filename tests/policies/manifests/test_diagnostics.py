@@ -49,6 +49,7 @@ def _one(text: str | bytes, rule: str, file: str = "f.yaml") -> FileDiagnostic:
         ("a: [x?y]\n", 1, 6, "needs quotes"),
         ('a: "x\\/y"\n', 1, 6, "escape"),
         ("a: 1\n...\nb: 2\n", 2, 4, "end marker"),
+        ("a: 'x/y'\n...\nb: \"x\\\\/y\"\n", 2, 4, "end marker"),
     ],
 )
 def test_a_fault_says_where_and_what(text: str, line: int, column: int, says: str) -> None:
