@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from policies.controllers.actions import DeletePod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from policies.controllers.view import PodState
 
@@ -18,7 +18,7 @@ QUARANTINE: Final = 40.0
 
 
 def collect(
-    pods: Iterable[PodState], nodes: Iterable[str], quarantine: Mapping[str, float], now: float
+    pods: Iterable[PodState], nodes: Container[str], quarantine: Mapping[str, float], now: float
 ) -> tuple[list[DeletePod], Mapping[str, float]]:
     """One round: (the pods that are removed by force, the quarantine for the next round).
 
@@ -27,12 +27,11 @@ def collect(
     third one after the one that first missed the node.
     Source: `gcOrphaned`, `discoverDeletedNodes`, `gcUnscheduledTerminating`.
     """
-    existing = frozenset(nodes)
     every = list(pods)
-    missing = {pod.pod.node_name for pod in every} - existing - {""}
+    missing = {name for pod in every if (name := pod.pod.node_name) and name not in nodes}
     due = {**dict.fromkeys(sorted(missing), now + QUARANTINE), **quarantine}
     ripe = frozenset(name for name, at in due.items() if at < now)
-    lost = ripe - existing
+    lost = {name for name in ripe if name not in nodes}
     doomed = [pod for pod in every if pod.pod.node_name in lost]
     doomed += [pod for pod in every if pod.terminating and not pod.pod.node_name]
     deletes = [DeletePod(pod.pod.namespace, pod.pod.name, force=True) for pod in doomed]

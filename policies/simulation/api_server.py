@@ -66,6 +66,8 @@ class ApiServer:
         """Of the pods of each controller."""
         self.by_node: dict[str, dict[PodKey, PodState]] = {}
         self.nodes: dict[str, Node] = {}
+        self._missing_nodes: set[str] = set()
+        """Nodes that are in `by_node` and not there."""
         self.workloads: dict[Key, WorkloadState] = {}
         self.tallies: dict[str, dict[int, Tally]] = {}
         """Of the pods of each namespace, by what their labels are; none goes when its last pod does."""
@@ -239,15 +241,22 @@ class ApiServer:
     def _tables_of(self, pod: Pod) -> list[dict[PodKey, PodState]]:
         tables = [self.pods]
         if pod.node_name:
-            tables.append(self.by_node.setdefault(pod.node_name, {}))
+            tables.append(self._on_node(pod.node_name))
         owner = controller_of(pod)
         if owner is not None:
             tables.append(self.by_controller.setdefault(owner, {}))
         return tables
 
+    def _on_node(self, name: str) -> dict[PodKey, PodState]:
+        if name not in self.by_node:
+            self.by_node[name] = {}
+            if name not in self.nodes:
+                self._missing_nodes.add(name)
+        return self.by_node[name]
+
     def strays(self) -> list[PodState]:
         """The pods on nodes that are not there, and those that ended without one, in the order of creation."""
-        lost = (pods.keys() for node, pods in self.by_node.items() if node not in self.nodes)
+        lost = (self.by_node[node].keys() for node in self._missing_nodes)
         keys = {key for key in self._never_bound if key in self.pods}.union(*lost)
         return [self.pods[key] for key in sorted(keys, key=self._places.__getitem__)]
 
@@ -257,6 +266,7 @@ class ApiServer:
         """A node comes or changes."""
         old = self.nodes.get(node.name)
         self.nodes[node.name] = node
+        self._missing_nodes.discard(node.name)
         self.timeline.add("nodeUpdated" if old else "nodeAdded", node=node.name)
         self._tell("Node", old, node)
 
@@ -264,6 +274,8 @@ class ApiServer:
         """A node goes; its pods stay until they are collected."""
         old = self.nodes.pop(name, None)
         if old is not None:
+            if name in self.by_node:
+                self._missing_nodes.add(name)
             self.timeline.add("nodeRemoved", node=name)
             self._tell("Node", old, None)
 
