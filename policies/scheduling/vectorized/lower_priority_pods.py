@@ -115,12 +115,16 @@ class LowerPriorityPods:
         self._amounts: dict[str, Amounts] = {}
         self._bounds: dict[str, Bounds] = {}
         self._budgets: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
+        self._left: NDArray[np.intp] | None = None
+        """The places in the tables whose nodes are still there; None: all are."""
 
     def sync(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
         """Become the tables of this snapshot, but for the order on stale nodes.
 
         Raises CutShort: the nodes up to there are done.
         """
+        if self._left is not None:
+            self._keep_only(self._left)
         if snapshot.budgets is not self._budgets:
             changed = list(changed_budgets(self._budgets, snapshot.budgets)) if len(self.kind) else []
             if len(self._changes) + len(changed) > _MOST_CHANGES:
@@ -136,22 +140,25 @@ class LowerPriorityPods:
             self._put(others[start : start + BLOCK], matrix)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
-        """The nodes in these places are gone."""
+        """The nodes in these places are gone. The tables follow when somebody asks of this priority."""
+        left = np.arange(len(self.serials)) if self._left is None else self._left
+        self._left = np.delete(left, rows)
+
+    def _keep_only(self, left: NDArray[np.intp]) -> None:
         for name in ("serials", "version", "stale", "_noticed", "count", "violating"):
-            setattr(self, name, np.delete(getattr(self, name), rows))
+            setattr(self, name, getattr(self, name)[left])
         for name in ("kind", "start", "place", "violates"):
-            setattr(self, name, np.delete(getattr(self, name), rows, axis=1))
-        self._totals = {resource: np.delete(total, rows) for resource, total in self._totals.items()}
+            setattr(self, name, np.take(getattr(self, name), left, axis=1))
+        self._totals = {resource: total[left] for resource, total in self._totals.items()}
         self._amounts = {
-            resource: Amounts(
-                np.delete(amounts.by_rank, rows, axis=1), self._totals[resource], np.delete(amounts.violating, rows)
-            )
+            resource: Amounts(np.take(amounts.by_rank, left, axis=1), self._totals[resource], amounts.violating[left])
             for resource, amounts in self._amounts.items()
         }
         self._bounds = {
-            resource: Bounds(np.delete(bounds.largest, rows), np.delete(bounds.above, rows, axis=1))
+            resource: Bounds(bounds.largest[left], np.take(bounds.above, left, axis=1))
             for resource, bounds in self._bounds.items()
         }
+        self._left = None
 
     def _put(self, some: NDArray[np.intp], matrix: PodMatrix) -> None:
         """The pods of some nodes, in no order."""

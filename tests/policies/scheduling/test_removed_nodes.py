@@ -9,6 +9,7 @@ import pytest
 
 from policies.cluster import predict
 from policies.scheduling.bulk import prepare_for_all
+from policies.scheduling.large_cycle import Cycle
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.snapshot import Snapshot
 from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
@@ -61,3 +62,39 @@ def test_what_is_known_of_the_other_nodes_stays(number: int) -> None:
         assert np.array_equal(lower.serials, snapshot.columns.serials)
     assert Prediction(before, asked[0]).outcome  # an older one makes its tables anew
     before.check()
+
+
+def test_sums_of_pods_go_over() -> None:
+    """Those of many kinds and those of one, which are worked out in another way, of nodes with few pods and many."""
+    names = [f"n{n}" for n in range(5)]
+    made: list[Made] = [make_node(name).has(cpu="64", memory="99Gi", pods="200") for name in names]
+    made += [
+        make_pod(f"p{n}").labels(app="one" if n % 3 else "two").request(cpu=f"{n % 4}m").on(names[n // 140])
+        for n in range(160)
+    ]
+    snapshot = cluster(*made).scheduling
+    matrix = pod_matrix_of(snapshot)
+
+    def summed() -> None:
+        one = matrix.kept("one", None, lambda pod: 3 * (pod.labels["app"] == "one"))
+        for key, per_kind in (("all", matrix.kinds.non_zero(0)), ("one", one), ("none", np.zeros_like(one))):
+            anew = [sum(int(per_kind[matrix.kinds.number(pod)]) for pod in i.pods) for i in snapshot.node_infos]
+            assert matrix.sums(key, None, per_kind).tolist() == anew
+
+    summed()
+    snapshot = snapshot.without_nodes(["n0", "n3"])
+    assert pod_matrix_of(snapshot) is matrix
+    summed()
+
+
+def test_pods_that_say_the_same_of_nodes_share_what_comes_of_it() -> None:
+    nodes = [make_node("plain"), make_node("tainted").taint("dedicated", "gpu"), make_node("old").labels(gen="1")]
+    snapshot = cluster(*nodes).scheduling
+    tolerating = {"tolerations": [{"operator": "Exists"}]}
+    pods = [make_pod("a"), make_pod("b").request(cpu="1"), make_pod("c").spec(**tolerating)]
+    pods += [make_pod(f"s{gen}").spec(nodeSelector={"gen": gen}) for gen in ("1", "2")]
+    static = [Cycle(snapshot, predict(cluster(*nodes), pod.obj).pod).node_fit.static for pod in pods]
+    names = [info.name for info in snapshot.node_infos]
+    open_nodes = [{name for name, passes in zip(names, each, strict=True) if passes} for each in static]
+    assert open_nodes == [{"plain", "old"}, {"plain", "old"}, set(names), {"old"}, set()]
+    assert static[0] is static[1]
