@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,14 +16,18 @@ from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized import capacity
 from policies.scheduling.vectorized.lower_priority_pods import KEPT, lower_priority_pods_of
 from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer
+from policies.scheduling.vectorized.nodes import said_of_nodes
 from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from policies.objects.pod import Pod
     from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+
+_MOST_TRIED: Final = 16
 
 
 def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> VectorizedAnswer | None:
@@ -62,10 +69,13 @@ def prepare(snapshot: Snapshot) -> None:
 
 
 def prepare_for_all(snapshot: Snapshot) -> None:
-    """Do now what the first preemptions of pods like those on the nodes would wait for."""
+    """Do now what the first cycles and preemptions of pods like those on the nodes would wait for."""
     prepare(snapshot)
     with snapshot.derived.taken():
         matrix = pod_matrix_of(snapshot)
+        for pod in islice(_saying_different_things_of_nodes(matrix), _MOST_TRIED):
+            with suppress(NotValid):
+                Cycle(snapshot, pod).scores(np.arange(len(matrix.serials)))
         priorities, pods = np.unique(matrix.kinds.priority.values()[matrix.kind[matrix.kind > 0]], return_counts=True)
         for _, priority in sorted(zip(pods.tolist(), priorities.tolist(), strict=True))[-KEPT:]:
             lower = lower_priority_pods_of(matrix, snapshot, priority)
@@ -73,6 +83,16 @@ def prepare_for_all(snapshot: Snapshot) -> None:
             for resource in BASE_RESOURCES:
                 if (snapshot.columns.requested[snapshot.columns.resources.index(resource)] > 0).any():
                     lower.amounts(resource, matrix)
+
+
+def _saying_different_things_of_nodes(matrix: PodMatrix) -> Iterator[Pod]:
+    """Of the pods on nodes that say the same of these one, as if it were new."""
+    known: set[Hashable] = set()
+    for pod in matrix.kinds.members:
+        said = None if pod is None else said_of_nodes(pod.spec)
+        if pod is not None and said is not None and said not in known:
+            known.add(said)
+            yield replace(pod, node_name="")
 
 
 def schedule_in_turn(snapshot: Snapshot, pods: Iterable[Pod]) -> Iterator[Prediction]:

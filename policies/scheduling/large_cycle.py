@@ -28,6 +28,7 @@ from policies.scheduling.plugins.pod_topology_spread import HOSTNAME, default_co
 from policies.scheduling.plugins.pod_topology_spread_columns import included_nodes, matching_kinds
 from policies.scheduling.plugins.taint_toleration import TaintToleration
 from policies.scheduling.vectorized.node_fit import NodeFit
+from policies.scheduling.vectorized.nodes import said_of_nodes
 from policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from policies.scheduling.vectorized.problem import NotValid
 
@@ -125,10 +126,9 @@ class Cycle:
 
     def _of_nodes_alone(self, table: object) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
         """The same for all specs that say the same of nodes, where they do not choose among them by labels."""
-        spec, kept = self.pod.spec, self.matrix.rejections_of_nodes
-        if spec.node_affinity.node_selector is not None or spec.node_affinity.required is not None:
+        kept, said = self.matrix.rejections_of_nodes, said_of_nodes(self.pod.spec)
+        if said is None:
             return self._work_out_static()
-        said = spec.tolerations, spec.required_features
         known = kept.get(said)
         if known is None or known[0] is not table:
             if len(kept) >= _KEPT:

@@ -104,12 +104,21 @@ def _is_large(spec: PodSpec) -> bool:
     return max(len(terms), conditions, len(spec.tolerations), len(affinity.node_selector or ())) > 2 * FEW
 
 
+def said_of_nodes(spec: PodSpec) -> Hashable | None:
+    """What a spec says of nodes to the scheduler's own plugins; None where it chooses among them by labels, or says
+    much."""
+    affinity = spec.node_affinity
+    if affinity.node_selector is not None or affinity.required is not None or _is_large(spec):
+        return None
+    return spec.tolerations, spec.required_features
+
+
 class NodeTables:
     """Masks and topologies of the nodes in their present state."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes: list[Node | None] = [None] * nodes
-        self._masks: dict[tuple[Hashable, int], Mask] = {}
+        self._masks: dict[tuple[Hashable, Hashable], Mask] = {}
         self._concerns: dict[Callable[[Node], bool], Mask] = {}
         """One for each plugin that says which nodes are its concern."""
         self._topologies: dict[str, Topology] = {}
@@ -142,9 +151,15 @@ class NodeTables:
         masks = len(self._concerns) + 2 * len(self._masks)
         return 0 if self.nodes[row] is node else masks + len(self._topologies)
 
-    def static(self, what: Hashable, spec: PodSpec, filters: Callable[[], Sequence[StaticFilter]]) -> NDArray[np.bool_]:
-        """[node]: where all filters pass. `what`: whose they are; made only when the answer is not known."""
-        found = self._masks.get((what, id(spec)))
+    def static(
+        self, what: Hashable, spec: PodSpec, filters: Callable[[], Sequence[StaticFilter]], said: Hashable | None = None
+    ) -> NDArray[np.bool_]:
+        """[node]: where all filters pass. `what`: whose they are; made only when the answer is not known.
+
+        `said`: all that they look at of the spec; None: it may be anything.
+        """
+        key = what, id(spec) if said is None else said
+        found = self._masks.get(key)
         if found is not None:
             return found.values
         every = filters()
@@ -156,7 +171,7 @@ class NodeTables:
             return True
 
         made = Mask(self._known(), passes, spec, self._passing(every))
-        return made.values if _is_large(spec) else self._keep((what, id(spec)), made).values
+        return made.values if _is_large(spec) else self._keep(key, made).values
 
     def _passing(self, filters: Sequence[StaticFilter]) -> NDArray[np.bool_]:
         """[node]: where all filters pass; each is asked only of nodes that are its concern, and pass those before."""
@@ -183,7 +198,7 @@ class NodeTables:
         found = self._masks.get((what, id(spec)))
         return (found or self._keep((what, id(spec)), Mask(self._known(), holds, spec))).values
 
-    def _keep(self, key: tuple[Hashable, int], mask: Mask) -> Mask:
+    def _keep(self, key: tuple[Hashable, Hashable], mask: Mask) -> Mask:
         if len(self._masks) >= KEPT:
             self._masks.clear()
         self._masks[key] = mask

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from policies.metering import VECTOR
-from policies.scheduling.vectorized.nodes import StaticFilter
+from policies.scheduling.vectorized.nodes import StaticFilter, said_of_nodes
 from policies.scheduling.vectorized.nominations import nominations_of
 
 if TYPE_CHECKING:
@@ -113,9 +113,12 @@ class NodeFitProblem:
             ]
 
         whose: Hashable = framework.profile, self.snapshot.semantics
-        if framework.has_foreign_columns:  # kube-scheduler's own plugins look at the spec alone
+        said = None
+        if framework.has_foreign_columns:
             whose = whose, pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())
-        return self.matrix.nodes.static(whose, pod.spec, filters)
+        else:  # kube-scheduler's own plugins look at the spec alone
+            said = said_of_nodes(pod.spec)
+        return self.matrix.nodes.static(whose, pod.spec, filters, said)
 
     def add(self, constraint: Constraint) -> None:
         """One more constraint; a pod that is nominated itself is none for these."""
