@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"forewarn {name}: standard output: {error.strerror}", file=sys.stderr)  # noqa: T201
         return 3
     except KeyboardInterrupt:
-        return 130
+        return complain(name, "interrupted", 130)
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,7 +86,8 @@ def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autosc
     left_out = [*not_simulated(cache.snapshot()), *passed_over(arrivals)]
     if options.output == "html":
         return _page(options, world, left_out, autoscaling)
-    outcomes = explore(partial(Simulation, world, progress=watched()), options.runs, options.seed)
+    with watched() as show:
+        outcomes = explore(partial(Simulation, world, progress=show), options.runs, options.seed)
     told = [(outcome, summarize(outcome.simulation)) for outcome in outcomes]
     if options.output == "json":
         finals = {repr(outcome.simulation.final()) for outcome in outcomes}
@@ -157,7 +159,8 @@ def _page(options: argparse.Namespace, world: World, notes: Iterable[str], autos
 
     applied_files = [f"{' and '.join(options.filename)} applied"] if options.filename else []
     title = ", ".join([*applied_files, *([f"events of {options.events}"] if options.events else [])])
-    answer = ask(Question(title, world.arrivals), world, watched(), Occupancy, autoscaling)
+    with watched() as show:
+        answer = ask(Question(title, world.arrivals), world, show, Occupancy, autoscaling)
     sys.stdout.write(html.page(answer, notes=notes))
     return FOUND if set(_happens(answer.summary)) & set(options.fail_on) else OK
 
@@ -217,16 +220,22 @@ def _events(path: str | None) -> Iterator[Arrival]:
         raise SourceError(name, str(fault)) from None
 
 
-def watched() -> Callable[[float, int], None] | None:
-    """What says on a terminal how far a run is."""
+@contextmanager
+def watched() -> Iterator[Callable[[float, int], None] | None]:
+    """What says on a terminal how far a run is; that line is wiped at the end."""
     if not sys.stderr.isatty():
-        return None
+        yield None
+        return
 
-    def show(seconds: float, events: int) -> None:
-        sys.stderr.write(f"\r\033[K{seconds:.0f} s simulated, {events} events")
+    def show(seconds: float, steps: int) -> None:
+        sys.stderr.write(f"\r\033[K{max(seconds, 0.0):.0f} s simulated, {steps:,} steps")
         sys.stderr.flush()
 
-    return show
+    try:
+        yield show
+    finally:
+        sys.stderr.write("\r\033[K")
+        sys.stderr.flush()
 
 
 def answer_case(case: ApiObject, *, runs: int = 1, seed: int = 0, semantics: Semantics = DEFAULT) -> ApiObject:

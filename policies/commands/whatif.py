@@ -63,7 +63,8 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     question, change = _question(options, cache)
     world = world_with(cache, question.arrivals, options.until)
     watch = Occupancy if options.output in DRAWN else None
-    answer = ask(question, world, watched(), watch, autoscaling)
+    with watched() as show:
+        answer = ask(question, world, show, watch, autoscaling)
     notes = not_simulated(cache.snapshot())
     if options.output in DRAWN:
         sys.stdout.write(_drawn(options.output, answer, change, notes))

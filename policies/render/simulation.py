@@ -56,7 +56,8 @@ def settled(summary: Summary) -> str:
     """When all was over."""
     if summary.stopped:
         return (
-            f"given up {summary.stopped}, at {duration(summary.settled_at)}: what follows is what had happened by then"
+            f"given up {summary.stopped}, at {duration(summary.settled_at)}: what follows is what had happened by then;"
+            " a shorter --until, or less asked at once, comes to an end"
         )
     if not summary.settled:
         return f"not settled after {duration(summary.settled_at)}: longer with --until"

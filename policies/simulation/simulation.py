@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 MOST_STEPS: Final = 2_000_000
 """What a run may take: an input that somebody wrote does not keep a machine busy for good."""
+STEPS_EACH: Final = 200
+"""What it may take for each node and pod that there is when it begins, where that is more: who loads many has asked for
+a large answer, and has the memory."""
 MOST_PODS: Final = 200_000
 """New pods in a run, likewise."""
 _PROGRESS_EVERY: Final = 1000
@@ -42,7 +45,7 @@ class Simulation:
     def __init__(
         self, world: World, random: Random | None = None, *, progress: Callable[[float, int], None] | None = None
     ) -> None:
-        """`progress` is told now and then how many seconds are over, and how many events there were."""
+        """`progress` is told now and then how many seconds are over, and how many steps were made."""
         self.world, self._progress = world, progress
         self.clock = Clock(QUEUE_STARTS)
         self.timeline = Timeline(self.clock)
@@ -67,6 +70,8 @@ class Simulation:
         """That of the arrivals among all that happens."""
         self._steps = 0
         """Those that were made before it runs."""
+        self.most_steps = max(MOST_STEPS, STEPS_EACH * (len(world.nodes) + len(world.pods)))
+        """After how many it is given up."""
         self._arrivals = len(world.arrivals)
         """How many have not come yet."""
         self.settled = True
@@ -108,7 +113,7 @@ class Simulation:
         """
         if min(self.world.horizon, self.world.quiet) <= FIRST_COLLECTION:
             return False
-        while self.clock.is_due_before(FIRST_COLLECTION) and not self.timeline.events and self._steps < MOST_STEPS:
+        while self.clock.is_due_before(FIRST_COLLECTION) and not self.timeline.events and self._steps < self.most_steps:
             self._advance()
         return not self.clock.is_due_before(FIRST_COLLECTION) and not self.timeline.events
 
@@ -137,8 +142,8 @@ class Simulation:
 
     def run(self) -> None:
         """Until the horizon, until all has been quiet for long enough, or until that has become too much work."""
-        for step in range(self._steps, MOST_STEPS):
-            if step % _PROGRESS_EVERY == 0 and self._is_too_large():
+        for step in range(self._steps, self.most_steps):
+            if step % _PROGRESS_EVERY == 0 and self._is_too_large(step):
                 return
             time = self.clock.next_time
             if time is None:
@@ -152,11 +157,11 @@ class Simulation:
                     self.clock.now = quiet
                     return
             self.clock.advance()
-        self._give_up(f"after {MOST_STEPS:,} steps")
+        self._give_up(f"after {self.most_steps:,} steps")
 
-    def _is_too_large(self) -> bool:
+    def _is_too_large(self, steps: int) -> bool:
         if self._progress is not None:
-            self._progress(self.clock.now, len(self.timeline.events))
+            self._progress(self.clock.now, steps)
         if self.api.created > MOST_PODS:
             self._give_up(f"after {MOST_PODS:,} new pods")
         return bool(self.stopped)

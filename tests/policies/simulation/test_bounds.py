@@ -123,6 +123,18 @@ def test_a_job_every_minute_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatc
     status, out, _ = run("--until", "744h", new=[cron_job()])
     assert status == 0
     assert "given up after 3,000 steps, at " in out
+    assert "a shorter --until, or less asked at once, comes to an end" in out
+
+
+@pytest.mark.parametrize("pods", [1, 100])
+def test_who_loads_more_may_ask_for_more(run: Run, monkeypatch: pytest.MonkeyPatch, pods: int) -> None:
+    """A number that a large cluster's question exceeds protects nobody: its bound goes by the nodes and pods of it."""
+    monkeypatch.setattr("policies.simulation.simulation.MOST_STEPS", 3000)
+    monkeypatch.setattr("policies.simulation.simulation.STEPS_EACH", 100)
+    there = [workload("ReplicaSet", "web", pods), *(owned("ReplicaSet", "web", number) for number in range(pods))]
+    status, out, _ = run("--until", "744h", new=[cron_job()], cluster=there)
+    assert status == 0
+    assert f"given up after {max(3000, 100 * (pods + 2)):,} steps, at " in out
 
 
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
