@@ -34,7 +34,8 @@ _GROUPS: Final = {"v1": "", "apps/v1": "apps", "batch/v1": "batch"}
 
 
 class Change(NamedTuple):
-    """One object has come (`old` None), changed, or gone (`new` None). `kind`: Pod, Node, Workload or Budget."""
+    """One object has come (`old` None), changed, or gone (`new` None). `kind`: Pod, Node, Workload or Budget. If only
+    the condition PodScheduled of a pod has changed, `new` is `old`."""
 
     kind: str
     old: Any
@@ -150,7 +151,10 @@ class ApiServer:
             event = "nominated" if nominated else "nominationCleared"
             self.timeline.add(event, pod.key, nominated or pod.nominated_node_name)
             pod = replace(pod, nominated_node_name=nominated)
-        self._put(state, replace(state, pod=pod))
+        if pod is state.pod:  # only the condition is another one, which is kept beside
+            self._tell("Pod", state, state)
+        else:
+            self._put(state, replace(state, pod=pod))
 
     def patch_disruption_target(self, key: PodKey) -> bool:
         """Say that the scheduler preempts a pod; False where it is gone."""

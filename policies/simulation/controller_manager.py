@@ -50,6 +50,8 @@ JOB: Final = "batch/Job"
 DAEMON_SET: Final = "apps/DaemonSet"
 DEPLOYMENT: Final = "apps/Deployment"
 _REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
+_CALM: Final = (BUDGET, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
+"""Kinds of which a sync that has nothing to do leaves nothing behind: others draw lots, or go by more than changes."""
 _SIZED: Final = ("apps/ReplicaSet", "apps/StatefulSet")
 FIRST_COLLECTION: Final = 5.7
 """When the collector of lost pods looks first, in seconds."""
@@ -114,6 +116,8 @@ class ControllerManager:
         self._collects = False
         self._quiet: dict[Key, Quiet] = {}
         self._settled: dict[Key, Settled] = {}
+        self._idle: set[Key] = set()
+        """Objects whose last sync had nothing to do, and of which nothing has changed since."""
         self._seen = -1
         """The API server's revision when all budgets were last brought up to date."""
         self.terminations: dict[str, float] = {}
@@ -145,6 +149,14 @@ class ControllerManager:
     def _heard(self, change: Change) -> None:
         if change.kind == "Status":
             return
+        if change.kind != "Pod":
+            self._idle.clear()
+        elif change.new is change.old:
+            if self._are_idle(change.new):
+                return
+        elif change.old is not None:  # budgets that select it no longer are not looked at now
+            pod = change.old.pod
+            self._idle.difference_update(self._api.budgets_of(pod.namespace, pod.labels))
         if change.kind == "Pod":
             if change.new is None:
                 self._keep_for_its_job(change.old)
@@ -292,6 +304,18 @@ class ControllerManager:
 
     # Workloads
 
+    def _are_idle(self, state: PodState) -> bool:
+        """Whether all who hear of a pod would do nothing again. What is looked at after a while is not among them: the
+        look that this change asks for may be the one that others wait for."""
+        owner = controller_of(state.pod)
+        keys = self._api.budgets_of(state.pod.namespace, state.pod.labels)
+        if owner is not None:
+            above = self._api.workloads.get(owner)
+            if self._grows_only or owner[0] in SYNC_DELAY or len(self._api.by_controller.get(owner, ())) > _MANY:
+                return False
+            keys = [*keys, owner] if above is None or above.controller is None else [*keys, owner, above.controller]
+        return self._idle.issuperset(keys)
+
     def _sync_after(self, key: Key) -> Generator[float | None, None, None]:
         """Sync a workload whose pod has changed: at once, or after a while, which further changes do not move.
 
@@ -312,6 +336,7 @@ class ControllerManager:
             self._requeue(state.controller, self._clock.now + (count * _LOOK if count > _MANY else 0.0))
 
     def _requeue(self, key: Key, time: float) -> None:
+        self._idle.discard(key)
         if not self._delayed.get(key, float("inf")) <= time:
             self._delayed[key] = time
             self._clock.at(time, partial(self._sync_due, key, time))
@@ -329,6 +354,13 @@ class ControllerManager:
             self.unreadable[key] = str(error)
             return
         yield from self._carry_out(key, actions)
+        if key[0] in _CALM and (not actions or self._only_waits(key, actions)):
+            self._idle.add(key)
+
+    def _only_waits(self, key: Key, actions: Sequence[Action]) -> bool:
+        """Whether there is nothing to do but to look again when it will be looked at anyway."""
+        due = [action.at - self._api.epoch for action in actions if isinstance(action, Requeue) and action.key == key]
+        return len(due) == len(actions) and self._delayed.get(key) == min(due)
 
     def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
         for action in actions:

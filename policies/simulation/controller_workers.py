@@ -69,6 +69,7 @@ class ControllerWorkers(ControllerManager):
     def _sync(self, key: Key) -> Generator[float | None, None, None]:
         """It comes into its queue, where it is not there yet."""
         kind, queue = key[0], self._queues.setdefault(key[0], deque())
+        self._idle.discard(key)
         if key not in self._queued:
             self._queued.add(key)
             queue.append(key)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from policies.controllers import reconcile
-from policies.controllers.actions import SetStatus
+from policies.controllers.actions import Requeue, SetStatus
+from policies.simulation.api_server import controller_of
 from policies.simulation.controller_manager import ControllerManager
 from policies.simulation.dump import world_of
 from policies.simulation.scheduler_cache import SchedulerCache
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.controllers.actions import Action
-    from policies.controllers.view import Key
+    from policies.controllers.view import Key, PodState
     from policies.scheduling.snapshot import Snapshot
 
 
@@ -67,6 +68,32 @@ def test_a_settled_deployment_tells_of_its_counts_alone(seed: int | None, monkey
     Simulation(world_of(cluster, arrivals, until=900.0), None if seed is None else Random(seed)).run()
     assert asked > 50
     assert told > 10
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_who_is_idle_would_do_nothing(seed: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A condition that changes is no news to who has nothing to do."""
+    spared, kept = 0, ControllerManager._are_idle
+
+    def watched(self: ControllerManager, state: PodState) -> bool:
+        nonlocal spared
+        idle = kept(self, state)
+        if idle:
+            owner = controller_of(state.pod)
+            above = self._api.workloads[owner].controller if owner else None
+            for key in (*self._api.budgets_of(state.pod.namespace, state.pod.labels), owner, above):
+                actions = reconcile(self._view, key, self._api.seconds) if key else []
+                for action in actions:
+                    assert isinstance(action, Requeue)
+                    assert self._delayed[action.key] == action.at - self._api.epoch
+        spared += idle
+        return idle
+
+    monkeypatch.setattr(ControllerManager, "_are_idle", watched)
+    cluster = filled(12)
+    arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
+    Simulation(world_of(cluster, arrivals, until=900.0), None if seed is None else Random(seed)).run()
+    assert spared > 50
 
 
 def test_a_snapshot_stays_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
