@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 _KEPT: Final = 4096
 """Specs that are remembered at most."""
+_KEPT_CHANGES: Final = 4096
+_FEW: Final = 16
+"""Nodes that Python goes through sooner than numpy goes through all."""
 _KEPT_REQUESTS: Final = 256
 """Requests, each at one priority: some 400 kB each at 5,000 nodes."""
 
@@ -64,17 +67,27 @@ class _Spec(NamedTuple):
     plugins: frozenset[str]
     reasons: Counter[str]
     left: NDArray[np.bool_]
+    leaves: int
+    """The number of what it leaves: the same for all specs with the same `open` and `left`."""
     nominated: bool
     """Whether a pod that is nominated is one for columns."""
 
 
 class _Request:
-    """A request at one priority, on the nodes as they are now."""
+    """A request at one priority, on the nodes as they are now. What it says of a node changes when the node does."""
 
     def __init__(self, demands: Sequence[_Demand], priority: int) -> None:
-        self._demands, self._priority = demands, priority
+        self.demands, self._priority = demands, priority
         self._columns: Columns | None = None
+        self._serials: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._nominations: Nominations | None = None
         self._nominated = -1
+        self._age = 0
+        """How often all nodes were gone through."""
+        self._changes: list[int] = []
+        """The nodes that have changed since, as rows."""
+        self.rooms: dict[int, _Room] = {}
+        self.helped: dict[int, _Helped] = {}
         self.present: list[NDArray[np.int64]] = []
         """[node] of each demand: what is requested there, nominated pods included."""
         self.lacks: list[NDArray[np.bool_]] = []
@@ -84,25 +97,135 @@ class _Request:
 
     def sync(self, columns: Columns, nominations: Nominations) -> None:
         """Become those of these nodes. Raises NotValid."""
-        if self._columns is columns and self._nominated == nominations.version:
+        if self._columns is columns and self._nominations is nominations and self._nominated == nominations.version:
             return
+        rows = self._changed(columns, nominations)
         self._columns = None
-        self.present = [self._present(demand, columns, nominations) for demand in self._demands]
-        self.lacks = [now > demand.limit for now, demand in zip(self.present, self._demands, strict=True)]
+        if rows is None:
+            self._go_through(columns, nominations)
+        else:
+            for row in rows:
+                self._update(row, columns, nominations)
+            self._changes += rows
+        self._serials, self._columns = columns.serials, columns
+        self._nominations, self._nominated = nominations, nominations.version
+
+    def _changed(self, columns: Columns, nominations: Nominations) -> list[int] | None:
+        """The rows that differ from what is known; None where these are many."""
+        if self._columns is None or self._nominations is not nominations or len(self._changes) > _KEPT_CHANGES:
+            return None
+        nominated = nominations.changed_since(self._nominated)
+        if nominated is None or len(nominated) > _FEW:
+            return None
+        if self._columns is columns:
+            return list(dict.fromkeys(nominated))
+        rows = np.flatnonzero(self._serials != columns.serials)
+        return list({*rows.tolist(), *nominated}) if len(rows) <= _FEW else None
+
+    def _go_through(self, columns: Columns, nominations: Nominations) -> None:
+        self.present = [self._present(demand, columns, nominations) for demand in self.demands]
+        self.lacks = [now > demand.limit for now, demand in zip(self.present, self.demands, strict=True)]
         full = self.lacks[0].copy()
         for lacks in self.lacks[1:]:
             full |= lacks
-        self.full, self._columns, self._nominated = full, columns, nominations.version
+        self.full, self._age, self._changes = full, self._age + 1, []
+
+    def _update(self, row: int, columns: Columns, nominations: Nominations) -> None:
+        full = False
+        for demand, all_present, all_lacks in zip(self.demands, self.present, self.lacks, strict=True):
+            present = int(columns.requested[demand.row, row])
+            if nominations:
+                added = int(nominations.amounts(demand.resource, self._priority)[row])
+                if added >= MOST:
+                    raise NotValid
+                present += added
+            lacks = present > int(demand.limit[row])
+            all_present[row], all_lacks[row] = present, lacks
+            full = full or lacks
+        self.full[row] = full
+
+    def changes_since(self, seen: tuple[int, int]) -> tuple[Sequence[int] | None, tuple[int, int]]:
+        """(the rows that have changed since then, None where these are many; what to ask with next time)."""
+        age, count = seen
+        now = self._age, len(self._changes)
+        if age != self._age or now[1] - count > _FEW:
+            return None, now
+        return list(dict.fromkeys(self._changes[count:])), now
 
     def _present(self, demand: _Demand, columns: Columns, nominations: Nominations) -> NDArray[np.int64]:
         if not nominations:
-            requested: NDArray[np.int64] = columns.requested[demand.row]
+            requested: NDArray[np.int64] = columns.requested[demand.row].copy()
             return requested
         added = nominations.amounts(demand.resource, self._priority)
         if added.max(initial=0) >= MOST:
             raise NotValid
         present: NDArray[np.int64] = columns.requested[demand.row] + added
         return present
+
+
+class _Room:
+    """Where a request has room, of the nodes that a spec leaves, and what it lacks."""
+
+    def __init__(self) -> None:
+        self._seen = -1, 0
+        self._open: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._lacks: list[NDArray[np.bool_]] = []
+        self.nodes = 0
+        """How many have room."""
+        self.lacking: list[int] = []
+        """Of each demand, how many have too little."""
+
+    def sync(self, request: _Request, spec: _Spec) -> None:
+        """Become that of the nodes as the request has them."""
+        rows, self._seen = request.changes_since(self._seen)
+        if rows is None:
+            self._open = spec.open & ~request.full
+            self._lacks = [spec.left & lacks for lacks in request.lacks]
+            self.nodes = int(np.count_nonzero(self._open))
+            self.lacking = [int(np.count_nonzero(lacks)) for lacks in self._lacks]
+            return
+        for row in rows:
+            fits = bool(spec.open[row]) and not request.full[row]
+            self.nodes += fits - bool(self._open[row])
+            self._open[row] = fits
+            if spec.left[row]:
+                for number, (mine, lacks) in enumerate(zip(self._lacks, request.lacks, strict=True)):
+                    now = bool(lacks[row])
+                    self.lacking[number] += now - bool(mine[row])
+                    mine[row] = now
+
+
+class _Helped:
+    """Which nodes would have room for a request without all pods of lower priority, of those that a spec leaves."""
+
+    def __init__(self) -> None:
+        self._seen = -1, 0
+        self._nodes: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.count = 0
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The nodes as rows of the columns."""
+        return np.flatnonzero(self._nodes) if self.count else np.zeros(0, np.intp)
+
+    def sync(self, request: _Request, spec: _Spec, lower: LowerPriorityPods, matrix: PodMatrix) -> None:
+        """Become those of the nodes as the request, and the tables of the pods below its priority, have them."""
+        rows, self._seen = request.changes_since(self._seen)
+        totals = [lower.total(demand.resource, matrix) for demand in request.demands]
+        demands = list(zip(request.demands, request.present, totals, strict=True))
+        if rows is None:
+            nodes = spec.open & (lower.count > 0)
+            for demand, present, total in demands:
+                nodes &= present - total <= demand.limit
+            self._nodes, self.count = nodes, int(np.count_nonzero(nodes))
+            return
+        for row in rows:
+            helps = bool(spec.open[row]) and bool(lower.count[row] > 0)
+            helps = helps and all(
+                bool(present[row] - total[row] <= demand.limit[row]) for demand, present, total in demands
+            )
+            self.count += helps - bool(self._nodes[row])
+            self._nodes[row] = helps
 
 
 class RecurringCycles:
@@ -112,6 +235,8 @@ class RecurringCycles:
         self._nodes: object = None
         self._specs: dict[int, tuple[PodSpec, _Spec | None]] = {}
         self._requests: dict[tuple[int, Hashable], _Request] = {}
+        self._left: dict[tuple[bytes, bytes], int] = {}
+        """What specs leave -> its number."""
         self._measured: Columns | None = None
         """Whose amounts are known to be no larger than numpy's integers."""
 
@@ -121,6 +246,7 @@ class RecurringCycles:
             self._nodes = snapshot.objects.nodes
             self._specs.clear()
             self._requests.clear()
+            self._left.clear()
         matrix = pod_matrix_of(snapshot)
         try:
             spec = self._spec(snapshot, pod)
@@ -168,7 +294,8 @@ class RecurringCycles:
         base = amounts.milli_cpu, amounts.memory, amounts.ephemeral_storage
         request = base, tuple(sorted(amounts.scalars.items()))
         late = any(plugin.static_filter(pod) for plugin in cycle.framework.late_static_plugins)
-        return _Spec(spec, request, demands, fit.open.copy(), frozenset(plugins), reasons, left, not late)
+        leaves = self._left.setdefault((fit.open.tobytes(), left.tobytes()), len(self._left))
+        return _Spec(spec, request, demands, fit.open.copy(), frozenset(plugins), reasons, left, leaves, not late)
 
     def _request(self, spec: _Spec, priority: int) -> _Request:
         key = priority, spec.request
@@ -196,7 +323,9 @@ class RecurringCycle:
         self._matrix, self._spec, self._request = matrix, spec, request
         self._present, self._lacks, self._full = request.present, request.lacks, request.full
         own = nominations.of(pod)
-        if own is not None and own.priority >= pod.effective_priority:
+        self._alone = own is not None and own.priority >= pod.effective_priority
+        """Whether it is among the nominated pods: so no other pod sees the nodes as it does."""
+        if own is not None and self._alone:
             self._leave_out(own)
 
     def _leave_out(self, own: Nominated) -> None:
@@ -222,7 +351,20 @@ class RecurringCycle:
 
     def find(self, order: NDArray[np.intp]) -> Found:
         """The nodes that the scheduler finds, going through them in this order; none where it finds none."""
+        room = self._room()
+        if room is not None and not room.nodes:
+            return Found(order[:0], len(order))
         return found_in_order(self.feasible, order)
+
+    def _room(self) -> _Room | None:
+        if self._alone:
+            return None
+        rooms = self._request.rooms
+        room = rooms.get(self._spec.leaves)
+        if room is None:
+            room = rooms[self._spec.leaves] = _Room()
+        room.sync(self._request, self._spec)
+        return room
 
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """What the nodes are worth, less what all have in common. Raises NotValid."""
@@ -231,9 +373,9 @@ class RecurringCycle:
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """(who rejects it, reasons and of how many nodes)."""
         reasons, left = self._spec.reasons.copy(), self._spec.left
-        lacking = False
-        for demand, lacks in zip(self._spec.demands, self._lacks, strict=True):
-            count = int(np.count_nonzero(left & lacks))
+        lacking, room = False, self._room()
+        counts = room.lacking if room else (int(np.count_nonzero(left & lacks)) for lacks in self._lacks)
+        for demand, count in zip(self._spec.demands, counts, strict=True):
             if count:
                 reasons[reason_of(demand.resource)] += count
                 lacking = True
@@ -249,11 +391,10 @@ class RecurringCycle:
     def best_nodes(self) -> list[str]:
         """The nodes that may be nominated, by name; none where preemption does not help."""
         matrix, snapshot = self._matrix, self.snapshot
+        if matrix.kinds.lowest_priority >= self.pod.effective_priority:
+            return []
         lower = lower_priority_pods_of(matrix, snapshot, self.pod.effective_priority)
-        nodes = np.flatnonzero(self._spec.open & (lower.count > 0))
-        for demand, present in zip(self._spec.demands, self._present, strict=True):
-            base = present - lower.total(demand.resource, matrix)
-            nodes = nodes[base[nodes] <= demand.limit[nodes]]
+        nodes = self._helped(lower)
         if not len(nodes):
             return []
         lower.settle(nodes, matrix, snapshot)
@@ -262,6 +403,21 @@ class RecurringCycle:
             costs = self._request.costs = KeptCosts(lower, len(self._spec.demands))
         best = costs.best(self._occupancy(lower), nodes, matrix)
         return [snapshot.node_infos[row].name for row in best.nodes.tolist()]
+
+    def _helped(self, lower: LowerPriorityPods) -> NDArray[np.intp]:
+        """The nodes that have room without all pods of lower priority."""
+        matrix, spec = self._matrix, self._spec
+        if self._alone:
+            nodes = np.flatnonzero(spec.open & (lower.count > 0))
+            for demand, present in zip(spec.demands, self._present, strict=True):
+                base = present - lower.total(demand.resource, matrix)
+                nodes = nodes[base[nodes] <= demand.limit[nodes]]
+            return nodes
+        helped = self._request.helped.get(spec.leaves)
+        if helped is None:
+            helped = self._request.helped[spec.leaves] = _Helped()
+        helped.sync(self._request, spec, lower, matrix)
+        return helped.rows
 
     def _occupancy(self, lower: LowerPriorityPods) -> list[Occupancy]:
         demands = zip(self._spec.demands, self._present, strict=True)

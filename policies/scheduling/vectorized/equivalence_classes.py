@@ -37,6 +37,8 @@ class EquivalenceClasses:
         """The kinds of each namespace, in ascending order."""
         self.weight = 1
         """Their number, a large one counted as several: each keeps its spec alive."""
+        self.lowest_priority = 2**31
+        """Of all kinds that there have been."""
         self.priority = PerClass(self, lambda pod: pod.effective_priority)
         self._amounts: dict[str, PerClass] = {}
         self._non_zero = (
@@ -57,6 +59,7 @@ class EquivalenceClasses:
             self.members.append(pod)
             self.of_namespace.setdefault(pod.namespace, []).append(found)
             self.weight += 1 + pod.spec.size // _LARGE
+            self.lowest_priority = min(self.lowest_priority, pod.effective_priority)
         return found
 
     def forget(self) -> None:

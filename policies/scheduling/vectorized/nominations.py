@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from policies.scheduling.snapshot import Snapshot
     from policies.scheduling.vectorized.pod_matrix import PodMatrix
 
+_KEPT_CHANGES: Final = 4096
 _KEPT: Final = 64
 """Sums kept at most: resources times priorities that ask."""
 
@@ -52,6 +53,8 @@ class Nominations:
         self._columns: NDArray[np.int64] | None = None
         self.version = 0
         """Another one whenever they change."""
+        self._changed: list[int] = []
+        """Where each of the last versions differs from the one before, as rows of the columns."""
 
     def __bool__(self) -> bool:
         return bool(self._by_node)
@@ -75,6 +78,7 @@ class Nominations:
     def _forget(self, snapshot: Snapshot) -> None:
         self._nodes, self._count = snapshot.rows, len(snapshot.node_infos)
         self.version += 1
+        self._changed = []
         self._pods, self._by_node, self._by_pod, self._sums, self._columns = {}, {}, {}, {}, None
 
     def _change(
@@ -117,9 +121,17 @@ class Nominations:
     def _add(self, nominated: Nominated, sign: int) -> None:
         self._columns = None
         self.version += 1
+        if len(self._changed) >= _KEPT_CHANGES:
+            self._changed = []
+        self._changed.append(nominated.row)
         for (priority, resource), total in self._sums.items():
             if nominated.priority >= priority:
                 total[nominated.row] += sign * self._kinds.amounts(resource)[nominated.kind]
+
+    def changed_since(self, version: int) -> list[int] | None:
+        """The rows that differ from a version; None where that is too long ago."""
+        count = self.version - version
+        return self._changed[len(self._changed) - count :] if count <= len(self._changed) else None
 
     def of(self, pod: Pod) -> Nominated | None:
         """The pod itself, where it is nominated and of those that count."""

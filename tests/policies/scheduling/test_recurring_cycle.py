@@ -14,6 +14,7 @@ import pytest
 from policies.cluster import predict
 from policies.cow_table import Table
 from policies.objects.pod import Pod
+from policies.scheduling import recurring_cycle
 from policies.scheduling.large_cycle import Cycle
 from policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from policies.scheduling.snapshot import Snapshot
@@ -89,6 +90,9 @@ class Watched(RecurringCycles):
         fits = bool(anew.feasible.any())
         assert found.feasible.tolist() == anew.feasible.tolist()
         assert [found.fits_on(name) for name in fresh.rows] == anew.feasible.tolist()
+        order = np.roll(np.arange(len(fresh.rows)), sum(self.seen.values()) % len(fresh.rows))
+        sought, found_anew = found.find(order), anew.find(order)
+        assert (sought.rows.tolist(), sought.evaluated) == (found_anew.rows.tolist(), found_anew.evaluated)
         if fits:
             self.seen["scored"] += self._scores_are_those(found, anew)
         else:
@@ -115,6 +119,7 @@ class Watched(RecurringCycles):
 @pytest.mark.parametrize("number", range(6))
 def test_it_is_what_a_cycle_anew_comes_to(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated_cycle, "MIN_FEASIBLE_NODES", 0)
+    monkeypatch.setattr(recurring_cycle, "_FEW", (16, 1, 0)[number // 2])  # nodes that are gone through one by one
     cache = crowded(f"{SEED} recurring {number}")
     question = questions.zone_lost(cache.snapshot(), "abc"[number % 3])
     simulation = Simulation(world_of(cache, question.arrivals, until=250.0), random.Random(number))
