@@ -1,6 +1,8 @@
 """How long audit, headroom and whatif take on a large cluster: 600 Deployments that fill its nodes.
 
-python -m tests.benchmarks.bench_owners [--nodes 5000] [--losses 100] [audit|headroom|node|zone|losses ...]
+python -m tests.benchmarks.bench_owners [--nodes 5000] [--losses 100] [--room] [audit|headroom|node|zone|losses ...]
+
+`--room`: nodes twice as large, so that all that is lost with a zone finds a place and nobody is pushed out.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import resource
 import time
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policies.audit import audit, stored_objects
 from policies.commands.losses import lost_replicas
@@ -27,10 +29,16 @@ if TYPE_CHECKING:
     from tests.benchmarks.clusters import Obj
 
 
-def filled(nodes: int) -> DumpCache:
-    """A cluster with a Deployment for each workload."""
+ROOM: Final = {"cpu": "32", "memory": "128Gi"}
+"""What nodes have where there is room."""
+
+
+def filled(nodes: int, *, room: bool = False) -> DumpCache:
+    """A cluster with a Deployment for each workload. `room`: for half as many pods more."""
     cache, templates, counts = DumpCache(), dict[tuple[str, str], "Obj"](), Counter[tuple[str, str]]()
     for obj in objects(Size(nodes)):
+        if room and obj["kind"] == "Node":
+            obj["status"]["allocatable"].update(ROOM)
         cache.add(obj)
         if obj["kind"] == "Pod":
             key = obj["metadata"]["namespace"], obj["metadata"]["labels"]["app"]
@@ -58,9 +66,10 @@ def main() -> None:
     parser.add_argument("what", nargs="*", default=["audit", "headroom", "node"])
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--losses", type=int, default=100, help="how many nodes are lost, each alone")
+    parser.add_argument("--room", action="store_true", help="nodes that have room for what is lost with a zone")
     options = parser.parse_args()
     started = time.process_time()
-    cache = filled(options.nodes)
+    cache = filled(options.nodes, room=options.room)
     cluster = cache.snapshot()
     print(f"{options.nodes} nodes, {len(cluster.pods)} pods read in {time.process_time() - started:.1f} s of processor")
 

@@ -1,6 +1,7 @@
-"""How long simulations of large clusters take: a cascade of three levels, and a rollout.
+"""How long simulations of large clusters take: a cascade of three levels, a rollout, and pods that all fit.
 
 python tests/benchmarks/bench_simulation.py [--nodes 5000] [--pods-per-node 30] [--arrivals 1000] [--rollout 10000]
+    [--fits 1200]
 python tests/benchmarks/bench_simulation.py --arrivals 100 --beside .cache/oracle
 
 `--beside` runs the cascade, and 20 times as many pods that fit, by kube-scheduler's own code too (`make oracle`): a
@@ -238,6 +239,7 @@ def main() -> None:
     parser.add_argument("--pods-per-node", type=int, default=30)
     parser.add_argument("--arrivals", type=int, default=1000)
     parser.add_argument("--rollout", type=int, default=10_000)
+    parser.add_argument("--fits", type=int, default=1200, help="pods that come where all have room")
     parser.add_argument("--beside", metavar="ORACLE", help="run the cascade by kube-scheduler's own code as well")
     options = parser.parse_args()
     if options.beside:
@@ -248,6 +250,8 @@ def main() -> None:
         measure("cascade", cascade(options.nodes, options.pods_per_node, options.arrivals))
     if options.rollout:
         measure("rollout", rollout(options.nodes, options.pods_per_node, options.rollout))
+    if options.fits:
+        measure("fits", fitting(options.nodes, options.pods_per_node, options.fits))
 
 
 if __name__ == "__main__":
