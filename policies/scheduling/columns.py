@@ -24,20 +24,21 @@ class Columns:
 
     Resources: cpu (thousandths), memory and ephemeral-storage (bytes), pods (number), then all others that a node has:
     what pods request beside these, by names that anybody may make up, fits nowhere or is nothing.
-    `serials`: of the NodeInfos that the columns are made of.
+    `non_zero`: cpu and memory as scoring counts them. `serials`: of the NodeInfos that the columns are made of.
     """
 
-    __slots__ = ("allocatable", "requested", "resources", "serials")
+    __slots__ = ("allocatable", "non_zero", "requested", "resources", "serials")
 
     def __init__(
         self,
         resources: tuple[str, ...],
         allocatable: NDArray[np.int64],
         requested: NDArray[np.int64],
+        non_zero: NDArray[np.int64],
         serials: NDArray[np.int64],
     ) -> None:
         self.resources = resources
-        self.allocatable, self.requested = allocatable, requested
+        self.allocatable, self.requested, self.non_zero = allocatable, requested, non_zero
         self.serials = serials
 
     @classmethod
@@ -46,7 +47,7 @@ class Columns:
         scalars = {name for info in node_infos for name in info.node.allocatable.scalars}
         resources = (*BASE_RESOURCES, *sorted(scalars))
         shape = (len(resources), len(node_infos))
-        columns = cls(resources, np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape[1], np.int64))
+        columns = cls(resources, *(np.zeros(size, np.int64) for size in (shape, shape, (2, shape[1]), shape[1])))
         for index, info in enumerate(node_infos):
             columns._set(index, info)
         return columns
@@ -54,7 +55,7 @@ class Columns:
     def updated(self, changed: Iterable[tuple[int, NodeInfo]]) -> Columns | None:
         """With other nodes in some places; None where they have resources that have no row yet."""
         known = set(self.resources)
-        columns = Columns(self.resources, self.allocatable.copy(), self.requested.copy(), self.serials.copy())
+        columns = Columns(self.resources, *(table.copy() for table in self._tables()))
         work = meter()
         work.charge(self.requested.size // VECTOR)
         for index, info in changed:
@@ -66,8 +67,10 @@ class Columns:
 
     def without(self, rows: NDArray[np.intp]) -> Columns:
         """Without the nodes in these places. Resources that no node has any longer keep their rows."""
-        left = [np.delete(table, rows, axis=-1) for table in (self.allocatable, self.requested, self.serials)]
-        return Columns(self.resources, *left)
+        return Columns(self.resources, *(np.delete(table, rows, axis=-1) for table in self._tables()))
+
+    def _tables(self) -> tuple[NDArray[np.int64], ...]:
+        return self.allocatable, self.requested, self.non_zero, self.serials
 
     def _set(self, index: int, info: NodeInfo) -> None:
         has = info.node.allocatable
@@ -75,6 +78,7 @@ class Columns:
         self.allocatable[:4, index] = has.milli_cpu, has.memory, has.ephemeral_storage, has.allowed_pod_number
         requested = info.milli_cpu, info.memory, info.ephemeral_storage, len(info.pods)
         self.requested[:4, index] = [min(amount, _INT64) for amount in requested]
+        self.non_zero[:, index] = min(info.non_zero_cpu, _INT64), min(info.non_zero_memory, _INT64)
         for row, name in enumerate(self.resources[4:], 4):
             self.allocatable[row, index] = has.scalars.get(name, 0)
             self.requested[row, index] = min(info.scalars.get(name, 0), _INT64)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from policies.scheduling.plugins.pod_topology_spread import Constraints
     from policies.scheduling.preemption import Candidate
     from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.resource_scores import ResourceScores
 
 _KEPT: Final = 512
 _KEPT_CONSTRAINTS: Final = 8192
@@ -167,12 +168,10 @@ class Cycle:
 
 
 class _Wanted(NamedTuple):
-    """What a spec asks for, as scoring counts it. `least`: [cpu, memory], with what stands in for requests that are not
-    made; `balance`: the same without, None where there is neither; `images`: names."""
+    """What a spec asks for, as scoring counts it. `resources`: shared by all that request the same; `images`: names."""
 
     spec: PodSpec
-    least: tuple[int, int]
-    balance: NDArray[np.int64] | None
+    resources: ResourceScores
     images: frozenset[str]
 
 
@@ -193,7 +192,8 @@ class Scores:
         if nodes.where(_is_to_be_avoided)[rows].any():
             raise NotValid
         wanted = self._wanted()
-        return self._resources(rows, wanted) + 2 * self._spread(rows) + self._images(rows, wanted)
+        of_resources = wanted.resources.of(rows, self.snapshot)
+        return of_resources + 2 * self._spread(rows) + self._images(rows, wanted)
 
     def _wanted(self) -> _Wanted:
         spec, kept = self.pod.spec, self.matrix.wanted
@@ -205,10 +205,11 @@ class Scores:
             least = as_resource({name: amounts.get(name, 0) for name in (CPU, MEMORY)})
             amounts = spec.requests.total(use_status=True)
             own = as_resource({name: amounts.get(name, 0) for name in (CPU, MEMORY)})
-            balance = np.array([[own.milli_cpu], [own.memory]]) if own.milli_cpu or own.memory else None
+            balance = (own.milli_cpu, own.memory) if own.milli_cpu or own.memory else None
             names = [*spec.images, *(volume.image for volume in spec.volumes if volume.image)]
             images = frozenset(map(normalized_image_name, names))
-            found = kept[id(spec)] = _Wanted(spec, (least.milli_cpu, least.memory), balance, images)
+            resources = self.matrix.scores_of_resources((least.milli_cpu, least.memory), balance)
+            found = kept[id(spec)] = _Wanted(spec, resources, images)
         return found
 
     def _images(self, rows: NDArray[np.intp], wanted: _Wanted) -> NDArray[np.int64] | int:
@@ -225,29 +226,6 @@ class Scores:
             if not wanted.images.isdisjoint(info.node.images):
                 found[place] = plugin.score(state, self.pod, info)
         return found
-
-    def _resources(self, rows: NDArray[np.intp], wanted: _Wanted) -> NDArray[np.int64]:
-        """Upstream `leastResourceScorer` and `balancedResourceScorer`."""
-        columns, kinds = self.snapshot.columns, self.matrix.kinds
-        least = np.zeros(len(rows), np.int64)
-        counted = np.zeros(len(rows), np.int64)
-        for index, amount in enumerate(wanted.least):
-            has = columns.allocatable[index, rows]
-            used = self.matrix.sums(("non-zero", index), None, kinds.non_zero(index))[rows] + amount
-            share = np.where(used > has, 0, (has - used) * MAX_NODE_SCORE // np.maximum(has, 1))
-            least += np.where(has > 0, share, 0)
-            counted += has > 0
-        return least // np.maximum(counted, 1) + self._balance(rows, wanted)
-
-    def _balance(self, rows: NDArray[np.intp], wanted: _Wanted) -> NDArray[np.int64] | int:
-        if wanted.balance is None:
-            return 0
-        columns = self.snapshot.columns
-        has, used = columns.allocatable[:2, rows], columns.requested[:2, rows]
-        difference = _evenness(used + wanted.balance, has) - _evenness(used, has)
-        half = MAX_NODE_SCORE // 2
-        balance: NDArray[np.int64] = half + np.trunc((half + difference) / 2).astype(np.int64)
-        return balance
 
     def _spread(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
         """Upstream PodTopologySpread by the system's defaults, which only score."""
@@ -318,12 +296,3 @@ def _first(spec: PodSpec, node: Node) -> tuple[str, Status]:
     if not spec.node_affinity.matches(node.labels, node.name):
         return NodeAffinity.name, node_affinity.REASON
     raise NotValid
-
-
-def _evenness(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Source: upstream `balancedResourceScore`."""
-    fractions = np.minimum(used / np.maximum(has, 1), 1.0)
-    both = (has > 0).all(axis=0)
-    deviation = np.where(both, np.abs((fractions[0] - fractions[1]) / 2), 0.0)
-    even: NDArray[np.int64] = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
-    return even

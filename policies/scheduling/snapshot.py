@@ -327,6 +327,7 @@ class Snapshot:
                     assert np.array_equal(have, getattr(fresh, kind)[fresh.resources.index(name)]), f"{kind} {name}"
                 elif kind == "allocatable":
                     assert not have.any(), f"{name} of nobody"
+        assert np.array_equal(self.columns.non_zero, fresh.non_zero), "non-zero requests"
         assert [info.serial for info in self.node_infos] == self.columns.serials.tolist(), "serials"
         assert set(fresh.resources) <= set(self.columns.resources), "resources without a row"
 

@@ -16,6 +16,7 @@ from policies.scheduling.preemption import start_time
 from policies.scheduling.vectorized.budgets import MatchingBudgets
 from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
 from policies.scheduling.vectorized.nodes import NodeTables
+from policies.scheduling.vectorized.resource_scores import Amounts, ResourceScores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -78,6 +79,7 @@ class PodMatrix:
         """Up to which kind they are known."""
         self.wanted: dict[int, Any] = {}
         """id of a spec -> what it asks for, as scoring counts it (large_cycle.py)."""
+        self._resource_scores: dict[tuple[Amounts, Amounts | None], ResourceScores] = {}
         self.default_constraints: dict[Hashable, tuple[object, object, object, Any]] = {}
         """Whose pods -> (the labels, Services and controller that this was worked out of, the default constraints)."""
         self._pod_affinity, self._pod_affinity_known = False, 1
@@ -134,6 +136,8 @@ class PodMatrix:
         self._sums.clear()
         self.static_rejections.clear()
         self.rejections_of_nodes.clear()
+        self.wanted.clear()
+        self._resource_scores.clear()
 
     def kept(
         self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None = None
@@ -177,6 +181,15 @@ class PodMatrix:
             found = (kind == number).sum(axis=0, dtype=narrow).astype(np.int64) * per_kind[number]
         else:
             found = per_kind[kind].sum(axis=0)
+        return found
+
+    def scores_of_resources(self, least: Amounts, balance: Amounts | None) -> ResourceScores:
+        """Those of pods that request as much. See ResourceScores."""
+        found = self._resource_scores.get((least, balance))
+        if found is None:
+            if len(self._resource_scores) >= _room(_KEPT_SUMS, len(self.serials)):
+                self._resource_scores.clear()
+            found = self._resource_scores[least, balance] = ResourceScores(least, balance, len(self.serials))
         return found
 
     def present(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:

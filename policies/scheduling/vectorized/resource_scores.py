@@ -1,0 +1,111 @@
+"""What nodes are worth by their resources, for one request of cpu and memory, kept from pod to pod.
+
+It depends on a node and on what its pods request, on nothing else: only nodes that have changed are worked out anew.
+Source: kubernetes `pkg/scheduler/framework/plugins/noderesources` (`leastResourceScorer`, `balancedResourceScorer`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from policies.metering import charge
+from policies.scheduling.plugin import MAX_NODE_SCORE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.snapshot import Snapshot
+
+_FEW: Final = 24
+"""Nodes that Python goes through sooner than numpy."""
+_EXACT: Final = 2**53
+"""Below it whole numbers are floats without loss, so that both come to the same."""
+_HALF: Final = MAX_NODE_SCORE // 2
+
+Amounts = tuple[int, int]
+"""Cpu in thousandths, memory in bytes."""
+
+
+class ResourceScores:
+    """Of pods that request the same. `least`: with what stands in for requests that are not made; `balance`: the same
+    without, None where there is neither."""
+
+    def __init__(self, least: Amounts, balance: Amounts | None, nodes: int) -> None:
+        self._least, self._balance = least, balance
+        self._wanted = None if balance is None else np.array([[amount] for amount in balance])
+        self._values: NDArray[np.int64] = np.zeros(nodes, np.int64)
+        self._serials: NDArray[np.int64] = np.full(nodes, -1, np.int64)
+
+    def of(self, rows: NDArray[np.intp], snapshot: Snapshot) -> NDArray[np.int64]:
+        """[place in `rows`]: what the node is worth."""
+        serials = snapshot.columns.serials
+        changed = rows[self._serials[rows] != serials[rows]]
+        if len(changed):
+            charge(len(changed) // 8)
+            self._serials[changed] = serials[changed]
+            if len(changed) > _FEW:
+                self._values[changed] = self._of_many(changed, snapshot)
+            else:
+                for row in changed.tolist():
+                    self._values[row] = self._of_one(row, snapshot)
+        return self._values[rows]
+
+    def _of_one(self, row: int, snapshot: Snapshot) -> int:
+        info = snapshot.node_infos[row]
+        has = info.node.allocatable
+        used = info.milli_cpu, info.memory, info.non_zero_cpu, info.non_zero_memory
+        if max(has.milli_cpu, has.memory, *used) > _EXACT:
+            return int(self._of_many(np.array([row]), snapshot)[0])
+        least = counted = 0
+        for there, taken, amount in (
+            (has.milli_cpu, info.non_zero_cpu, self._least[0]),
+            (has.memory, info.non_zero_memory, self._least[1]),
+        ):
+            if there > 0:
+                counted += 1
+                if taken + amount <= there:
+                    least += (there - taken - amount) * MAX_NODE_SCORE // there
+        return least // max(counted, 1) + self._balance_of_one(info)
+
+    def _balance_of_one(self, info: NodeInfo) -> int:
+        if self._balance is None:
+            return 0
+        cpu, memory = info.node.allocatable.milli_cpu, info.node.allocatable.memory
+        if cpu <= 0 or memory <= 0:
+            return _HALF + _HALF // 2
+        before = _evenness_of_one(info.milli_cpu / cpu, info.memory / memory)
+        after = _evenness_of_one((info.milli_cpu + self._balance[0]) / cpu, (info.memory + self._balance[1]) / memory)
+        return _HALF + int((_HALF + after - before) / 2)
+
+    def _of_many(self, rows: NDArray[np.intp], snapshot: Snapshot) -> NDArray[np.int64]:
+        columns = snapshot.columns
+        least = np.zeros(len(rows), np.int64)
+        counted = np.zeros(len(rows), np.int64)
+        for index, amount in enumerate(self._least):
+            has = columns.allocatable[index, rows]
+            used = columns.non_zero[index, rows] + amount
+            share = np.where(used > has, 0, (has - used) * MAX_NODE_SCORE // np.maximum(has, 1))
+            least += np.where(has > 0, share, 0)
+            counted += has > 0
+        scores: NDArray[np.int64] = least // np.maximum(counted, 1)
+        if self._wanted is None:
+            return scores
+        has, used = columns.allocatable[:2, rows], columns.requested[:2, rows]
+        difference = _evenness(used + self._wanted, has) - _evenness(used, has)
+        return scores + _HALF + np.trunc((_HALF + difference) / 2).astype(np.int64)
+
+
+def _evenness_of_one(cpu: float, memory: float) -> int:
+    return int((1 - abs((min(cpu, 1.0) - min(memory, 1.0)) / 2)) * float(MAX_NODE_SCORE))
+
+
+def _evenness(used: NDArray[np.int64], has: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Source: upstream `balancedResourceScore`."""
+    fractions = np.minimum(used / np.maximum(has, 1), 1.0)
+    both = (has > 0).all(axis=0)
+    deviation = np.where(both, np.abs((fractions[0] - fractions[1]) / 2), 0.0)
+    even: NDArray[np.int64] = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
+    return even
