@@ -25,7 +25,11 @@ from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes
 from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT, NodeUnschedulable
 from policies.scheduling.plugins.pod_topology_spread import HOSTNAME, default_constraints
-from policies.scheduling.plugins.pod_topology_spread_columns import included_nodes, matching_kinds
+from policies.scheduling.plugins.pod_topology_spread_columns import (
+    included_nodes,
+    includes_all_nodes,
+    pods_of_defaults,
+)
 from policies.scheduling.plugins.taint_toleration import TaintToleration
 from policies.scheduling.vectorized.node_fit import NodeFit
 from policies.scheduling.vectorized.nodes import said_of_nodes
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.objects.pod_spec import PodSpec
+    from policies.objects.topology_spread import TopologySpreadConstraint
     from policies.scheduling.framework import Status
     from policies.scheduling.plugins.pod_topology_spread import Constraints
     from policies.scheduling.preemption import Candidate
@@ -189,7 +194,7 @@ class Scores:
             raise NotValid
         if spec.pod_affinity.has_preferred or self.matrix.has_pod_affinity:
             raise NotValid
-        if nodes.where(_is_to_be_avoided)[rows].any():
+        if nodes.anywhere(_is_to_be_avoided) and nodes.where(_is_to_be_avoided)[rows].any():
             raise NotValid
         wanted = self._wanted()
         of_resources = wanted.resources.of(rows, self.snapshot)
@@ -214,6 +219,8 @@ class Scores:
 
     def _images(self, rows: NDArray[np.intp], wanted: _Wanted) -> NDArray[np.int64] | int:
         """Upstream ImageLocality; nodes without one of the images are worth nothing."""
+        if not self.matrix.nodes.anywhere(_has_images):
+            return 0
         there = self.matrix.nodes.where(_has_images)[rows]
         if not there.any():
             return 0
@@ -232,20 +239,22 @@ class Scores:
         constraints = self._default_constraints()
         if not constraints:
             return 0
-        selector = constraints[0].selector
-        counted = matching_kinds(self.pod, constraints[0], self.matrix)
-        here = self.matrix.sums(("defaults", self.pod.namespace, selector), selector, counted)
+        counts = pods_of_defaults(self.pod, constraints[0], self.matrix)
         total = np.zeros(len(rows), np.float64)
         for constraint in constraints:
             topology = self.matrix.nodes.topology(constraint.topology_key)
+            domains = topology.values[rows]
             if constraint.topology_key == HOSTNAME:
-                count, domains = here[rows], len(rows)
+                worth = _worth(counts.here[rows], len(rows), constraint)
             else:
-                included = included_nodes(constraint, self.pod, self.matrix)
-                count = topology.sums(np.where(included, here, 0))[rows]
-                domains = len(np.unique(topology.values[rows]))
-            worth = count * np.log(domains + 2) + float(constraint.max_skew - 1)
-            total += np.where(topology.present[rows], worth, 0.0)
+                number = int(np.count_nonzero(np.bincount(domains + 1)))
+                if includes_all_nodes(constraint, self.pod):
+                    by_domain = counts.by_domain(topology)
+                else:
+                    included = included_nodes(constraint, self.pod, self.matrix)
+                    by_domain = topology.by_value(np.where(included, counts.here, 0))
+                worth = _worth(by_domain, number, constraint)[domains]
+            total += worth if domains.min() >= 0 else np.where(domains >= 0, worth, 0.0)
         scores = np.floor(total + 0.5).astype(np.int64)
         least, most = int(scores.min()), int(scores.max())
         if not most:
@@ -277,6 +286,12 @@ def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
 def reason_of(resource: str) -> str:
     """What a node says that has too little of a resource. Source: upstream `fitsRequest`."""
     return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
+
+
+def _worth(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
+    """Source: upstream `scoreForCount`, `topologyNormalizingWeight`."""
+    worth: NDArray[np.float64] = counts * np.log(domains + 2) + float(constraint.max_skew - 1)
+    return worth
 
 
 def _is_to_be_avoided(node: Node) -> bool:

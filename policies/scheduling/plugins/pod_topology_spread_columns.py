@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.objects.topology_spread import TopologySpreadConstraint
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
 
 _MAX_INT32: Final = 2**31 - 1
 
@@ -65,13 +65,20 @@ def _spread_constraint(
     return Constraint(per_kind, included, counts, present, limit, possible, skew=skew)
 
 
-def matching_kinds(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> NDArray[np.int64]:
-    """[kind]: 1 where its pods count for the defaults of a pod that spreads by its controller's selector."""
+def pods_of_defaults(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> PodCounts:
+    """The pods that count for the defaults of a pod that spreads by its controller's selector."""
+    namespace = pod.namespace
 
     def counted(other: Pod) -> int:
-        return other.namespace == pod.namespace and not other.terminating and constraint.matches(other.labels)
+        return other.namespace == namespace and not other.terminating and constraint.matches(other.labels)
 
-    return matrix.kept(("defaults", pod.namespace, constraint.selector), constraint.selector, counted, pod.namespace)
+    return matrix.counts(("defaults", namespace, constraint.selector), constraint.selector, counted, namespace)
+
+
+def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
+    """Whether a constraint looks at every node."""
+    affinity = pod.spec.node_affinity
+    return affinity.node_selector is None and affinity.required is None and constraint.node_taints_policy != "Honor"
 
 
 def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
@@ -82,8 +89,7 @@ def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMa
 def _included(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
     """Source: upstream `matchNodeInclusionPolicies`."""
     spec = pod.spec
-    affinity = spec.node_affinity
-    if affinity.node_selector is None and affinity.required is None and constraint.node_taints_policy != "Honor":
+    if includes_all_nodes(constraint, pod):
         return np.ones(len(matrix.serials), np.bool_)
 
     def included(node: Node) -> bool:

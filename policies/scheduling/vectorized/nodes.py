@@ -49,14 +49,24 @@ class Mask:
         if values is None:
             values = np.fromiter(map(holds, each(nodes, 0.7)), np.bool_)
         self.values: NDArray[np.bool_] = values
+        self._any: bool | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether it holds for one of them."""
+        if self._any is None:
+            self._any = bool(self.values.any())
+        return self._any
 
     def set(self, row: int, node: Node) -> None:
         """Another node is in this place."""
         self.values[row] = self._holds(node)
+        self._any = None
 
     def remove(self, rows: NDArray[np.intp]) -> None:
         """The nodes in these places are gone."""
         self.values = np.delete(self.values, rows)
+        self._any = None
 
 
 class Topology:
@@ -89,9 +99,12 @@ class Topology:
 
     def sums(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
         """[node]: the sum over all nodes with its value; 0 where it has none."""
+        return np.where(self.present, self.by_value(amounts)[self.values], 0)
+
+    def by_value(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[number]: the sum over the nodes with that value, and last 0, of no value. `amounts`: [node]."""
         present = self.present
-        by_value = np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
-        return np.where(present, by_value[self.values], 0)
+        return np.bincount(self.values[present], amounts[present], len(self) + 1).astype(np.int64)
 
 
 def _is_large(spec: PodSpec) -> bool:
@@ -186,10 +199,17 @@ class NodeTables:
 
     def where(self, concerns: Callable[[Node], bool]) -> NDArray[np.bool_]:
         """[node]: which are a plugin's concern, or whatever else a function of its module says of a node alone."""
+        return self._where(concerns).values
+
+    def anywhere(self, concerns: Callable[[Node], bool]) -> bool:
+        """Whether there is such a node."""
+        return self._where(concerns).any
+
+    def _where(self, concerns: Callable[[Node], bool]) -> Mask:
         found = self._concerns.get(concerns)
         if found is None:
             found = self._concerns[concerns] = Mask(self._known(), concerns, None)
-        return found.values
+        return found
 
     def mask(self, what: Hashable, spec: PodSpec, holds: Callable[[Node], bool]) -> NDArray[np.bool_]:
         """[node]: whether something holds that depends on the pod's spec and the node alone."""

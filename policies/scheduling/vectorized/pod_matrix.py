@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
     from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from policies.scheduling.vectorized.nodes import Topology
     from policies.semantics import Semantics
 
 KEPT: Final = 64
@@ -38,8 +39,48 @@ MOST_NEW_KINDS: Final = 1024
 anew."""
 _KEPT_SUMS: Final = 256
 """Sums kept at most: 80 kB each at 5,000 nodes; or as many as `_KEPT_NUMBERS` has room for."""
+_MOST_TOPOLOGIES: Final = 8
+"""By which counts are kept at most."""
 _NODE: Final = 14
 """Units that a node costs, and two more for each of its pods."""
+
+
+class PodCounts:
+    """How many pods of some kinds are on each node, and in each domain of topologies that were asked for. `of`: whether
+    (1 or 0) a pod counts; `keep`: what is kept alive for it."""
+
+    __slots__ = ("_domains", "here", "keep", "of")
+
+    def __init__(self, here: NDArray[np.int64], of: Callable[[Pod], int], keep: object) -> None:
+        self.here, self.of, self.keep = here, of, keep
+        self._domains: dict[Topology, NDArray[np.int64]] = {}
+
+    def add(self, row: int, sign: int) -> None:
+        """A pod comes (1) or goes (-1)."""
+        self.here[row] += sign
+        for topology, counts in self._domains.items():
+            number = topology.values[row]
+            if number >= 0:
+                counts[number] += sign
+
+    def by_domain(self, topology: Topology) -> NDArray[np.int64]:
+        """[number of a domain]: how many there are on all its nodes; the last is 0, for nodes that have no label."""
+        found = self._domains.get(topology)
+        if found is None:
+            if len(self._domains) >= _MOST_TOPOLOGIES:
+                self._domains.clear()
+            found = self._domains[topology] = topology.by_value(self.here)
+        return found
+
+    def forget_domains(self) -> None:
+        """A node is in another domain, maybe."""
+        self._domains.clear()
+
+    def check(self, node_infos: Sequence[NodeInfo]) -> None:
+        """Raises AssertionError where what is kept up differs from what is counted anew."""
+        assert self.here.tolist() == [sum(map(self.of, info.pods)) for info in node_infos], "counts of pods"
+        for topology, counts in self._domains.items():
+            assert np.array_equal(counts, topology.by_value(self.here)), "counts by domain"
 
 
 class PodMatrix:
@@ -61,9 +102,11 @@ class PodMatrix:
         """What constraints make of each kind, by what they depend on; the second keeps alive what the key names."""
         self.against: dict[Hashable, tuple[Any, object]] = {}
         """What anti-affinity of pods on nodes has against a pod, by what it depends on."""
-        self._sums: dict[Hashable, tuple[NDArray[np.int64], NDArray[np.int64], object]] = {}
-        """What pods of each node come to, the serials of the nodes that this was worked out of, and what the key names
-        by identity."""
+        self._counts: dict[Hashable, PodCounts] = {}
+        self._counts_of: dict[str, list[PodCounts]] = {}
+        """By namespace."""
+        self._counting: dict[int, list[PodCounts]] = {}
+        """Kind -> those that count it, as far as has been asked."""
         self.budgets: dict[Hashable, tuple[PerClass, object]] = {}
         """Which kinds a disruption budget matches, by namespace and selector; the second keeps the latter alive."""
         self.matching_budgets = MatchingBudgets(self.kinds)
@@ -113,15 +156,26 @@ class PodMatrix:
         if count > len(self.kind):
             more = ((0, count + 4 - len(self.kind)), (0, 0))
             self.kind, self.start = np.pad(self.kind, more), np.pad(self.start, more)
-        self.nodes.set(row, info.node)
+        if self.nodes.nodes[row] is not info.node:
+            self.nodes.set(row, info.node)
+            for counts in self._counts.values():
+                counts.forget_domains()
         before = self._pods[row]
         self._pods[row] = pods
-        if len(before) > count:
-            self.kind[count:, row] = 0
         new = [place for place, (old, pod) in enumerate(zip(before, pods, strict=False)) if old is not pod]
         new += range(len(before), count)
-        self.kind[new, row] = [number(pods[place]) for place in new]
+        places = new if len(before) <= count else [*new, *range(count, len(before))]
+        old_kinds, kinds = self.kind[places, row].tolist(), [number(pods[place]) for place in new]
+        if len(before) > count:
+            self.kind[count:, row] = 0
+        self.kind[new, row] = kinds
         self.start[new, row] = [start_time(pods[place]) for place in new]
+        if self._counts and old_kinds != kinds:
+            for kind in kinds:
+                self._count(row, kind, 1)
+            for kind in old_kinds:
+                if kind:
+                    self._count(row, kind, -1)
 
     def remove(self, rows: NDArray[np.intp]) -> None:
         """The nodes in these places are gone; what is known of the others stays."""
@@ -133,7 +187,7 @@ class PodMatrix:
         for lower in self.lower_priority.values():
             lower.remove(rows)
         self.nominations.clear()
-        self._sums.clear()
+        self._forget_counts()
         self.static_rejections.clear()
         self.rejections_of_nodes.clear()
         self.wanted.clear()
@@ -151,24 +205,36 @@ class PodMatrix:
             found = self.matches[key] = (PerClass(self.kinds, of, namespace), keep)
         return found[0].values()
 
-    def sums(self, key: Hashable, keep: object, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[node]: the sum over its pods of what their kinds have, kept up: of nodes that are as they were it holds.
+    def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str) -> PodCounts:
+        """How many pods of a namespace each node has of which `of` says 1, and not 0; kept up while pods come and go.
 
-        `per_kind` depends on `key` alone, and on nothing that changes; `keep`: as `kept` has it. Not to be changed.
+        What it says depends on `key` and the pod's kind alone; `keep`: as `kept` has it.
         """
-        known = self._sums.get(key)
-        if known is None:
-            if len(self._sums) >= _room(_KEPT_SUMS, len(self.serials)):
-                self._sums.clear()
-            nodes = len(self.serials)
-            known = self._sums[key] = np.zeros(nodes, np.int64), np.full(nodes, -1, np.int64), keep
-        total, serials, _ = known
-        rows = np.flatnonzero(serials != self.serials)
-        if len(rows):
-            charge(len(self.kind) * len(rows) // VECTOR)
-            total[rows] = self._summed(self.kind[:, rows] if len(rows) < len(serials) else self.kind, per_kind)
-            serials[rows] = self.serials[rows]
-        return total
+        found = self._counts.get(key)
+        if found is None:
+            if len(self._counts) >= _room(_KEPT_SUMS, len(self.serials)):
+                self._forget_counts()
+            per_kind = self.kept(key, keep, of, namespace)
+            charge(self.kind.size // VECTOR)
+            here = self._summed(self.kind, per_kind)
+            found = self._counts[key] = PodCounts(here, of, keep)
+            self._counts_of.setdefault(namespace, []).append(found)
+            self._counting.clear()
+        return found
+
+    def _forget_counts(self) -> None:
+        for table in (self._counts, self._counts_of, self._counting):
+            table.clear()
+
+    def _count(self, row: int, kind: int, sign: int) -> None:
+        """A pod of a kind comes to a node (1), or goes (-1)."""
+        counting = self._counting.get(kind)
+        if counting is None:
+            pod = self.kinds.members[kind]
+            every = () if pod is None else self._counts_of.get(pod.namespace, ())
+            counting = self._counting[kind] = [counts for counts in every if pod is not None and counts.of(pod)]
+        for counts in counting:
+            counts.add(row, sign)
 
     @staticmethod
     def _summed(kind: NDArray[np.int32], per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -207,6 +273,8 @@ class PodMatrix:
         self.nodes.check(snapshot.node_infos)
         for lower in self.lower_priority.values():
             lower.check(self, snapshot)
+        for counts in self._counts.values():
+            counts.check(snapshot.node_infos)
 
 
 def _room(least: int, size: int) -> int:

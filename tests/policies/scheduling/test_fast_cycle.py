@@ -116,6 +116,36 @@ def test_larger_clusters_score_as_plugin_by_plugin() -> None:
     assert outcomes["scored"] > 8, outcomes
 
 
+def test_counts_for_spreading_are_kept_while_pods_and_zones_change() -> None:
+    rng = random.Random(f"{SEED} kept counts")
+    cache = policies.Cache()
+    for name in ("one", "two"):
+        spec = {"selector": {"matchLabels": {"app": name}}}
+        metadata = {"name": name, "namespace": "default"}
+        cache.add({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
+    nodes = [f"n{number}" for number in range(12)]
+    for name in nodes:
+        cache.add(make_node(name).zone(rng.choice("abc")).has(cpu="30").obj)
+    outcomes: Counter[str] = Counter()
+    for number in range(60):
+        app = rng.choice(("one", "two"))
+        there = make_pod(f"p{rng.randrange(25)}").labels(app=app).request(cpu="1").on(rng.choice(nodes))
+        change = rng.random()
+        if change < 0.6:
+            cache.add((there.terminating() if change < 0.1 else there).obj)
+        elif change < 0.9:
+            cache.remove(there.obj)
+        else:
+            node = make_node(rng.choice(nodes)).has(cpu="30")
+            cache.add((node if change < 0.92 else node.zone(rng.choice("abc"))).obj)
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "controller": True}
+        snapshot = cache.snapshot()
+        asked = make_pod("new").labels(app=app).request(cpu="1").metadata(ownerReferences=[owner])
+        outcomes[compare(snapshot, asked.obj, number)] += 1
+        snapshot.scheduling.check()
+    assert outcomes["scored"] == 60, outcomes
+
+
 def test_how_many_nodes_are_enough() -> None:
     found = {nodes: num_feasible_nodes_to_find(nodes) for nodes in (99, 100, 200, 1000, 5000, 15000)}
     assert found == {99: 99, 100: 100, 200: 100, 1000: 420, 5000: 500, 15000: 750}

@@ -64,27 +64,24 @@ def test_what_is_known_of_the_other_nodes_stays(number: int) -> None:
     before.check()
 
 
-def test_sums_of_pods_go_over() -> None:
-    """Those of many kinds and those of one, which are worked out in another way, of nodes with few pods and many."""
+def test_pods_are_counted_on_the_nodes_that_are_left() -> None:
+    """Those of many kinds and those of one, which are counted in another way, of nodes with few pods and many."""
     names = [f"n{n}" for n in range(5)]
     made: list[Made] = [make_node(name).has(cpu="64", memory="99Gi", pods="200") for name in names]
-    made += [
-        make_pod(f"p{n}").labels(app="one" if n % 3 else "two").request(cpu=f"{n % 4}m").on(names[n // 140])
-        for n in range(160)
-    ]
+    made += [make_pod(f"p{n}").labels(app=f"a{n % 3}").on(names[n // 140]) for n in range(160)]
     snapshot = cluster(*made).scheduling
     matrix = pod_matrix_of(snapshot)
 
-    def summed() -> None:
-        one = matrix.kept("one", None, lambda pod: 3 * (pod.labels["app"] == "one"))
-        for key, per_kind in (("all", matrix.kinds.non_zero(0)), ("one", one), ("none", np.zeros_like(one))):
-            anew = [sum(int(per_kind[matrix.kinds.number(pod)]) for pod in i.pods) for i in snapshot.node_infos]
-            assert matrix.sums(key, None, per_kind).tolist() == anew
+    def counted() -> None:
+        for apps in ({"a1"}, {"a0", "a2"}, set[str]()):
+            found = matrix.counts(str(apps), None, lambda pod, apps=apps: int(pod.labels["app"] in apps), "default")
+            anew = [sum(pod.labels["app"] in apps for pod in info.pods) for info in snapshot.node_infos]
+            assert found.here.tolist() == anew
 
-    summed()
+    counted()
     snapshot = snapshot.without_nodes(["n0", "n3"])
     assert pod_matrix_of(snapshot) is matrix
-    summed()
+    counted()
 
 
 def test_pods_that_say_the_same_of_nodes_share_what_comes_of_it() -> None:
