@@ -134,7 +134,7 @@ class SchedulingAlgorithm:
             return Fits(infos[rows[best[0]]].name)
         if self._tie is not None:
             return Fits(self._tie([infos[row].name for row in rows[best].tolist()]))
-        return Fits(infos[rows[top_place(best.tolist())]].name)
+        return Fits(infos[rows[top_place(best)]].name)
 
     def _nowhere(self, cycle: Cycle | RecurringCycle) -> Rejected:
         snapshot, pod = cycle.snapshot, cycle.pod

@@ -8,8 +8,12 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from policies.objects.node import Node
 
@@ -78,15 +82,16 @@ def top_of_heap(order: Sequence[K], scores: Scores[K]) -> K:
     return order[top_place([place for place, score in enumerate(worth) if score == best])]
 
 
-def top_place(best: Sequence[int]) -> int:
+def top_place(best: Sequence[int] | NDArray[np.intp]) -> int:
     """Which of the places of equally best elements ends on top.
 
     `heap.Init` sifts down from the last parent to the first, and swaps only where a child is better, the right one only
     where it is better than the left. So a parent stays above equal children, and what comes up is from the left where
-    that has it: the first in preorder. The path to place p is the binary number p + 1 without its first digit.
+    that has it: the first in preorder. The path to place p is the binary number p + 1 without its first digit: made
+    equally long with zeros, these are in that order, and of equal ones the shorter is first. `best`: ascending.
     """
-    return 0 if best[0] == 0 else min(best, key=_path)
-
-
-def _path(place: int) -> str:
-    return bin(place + 1)[3:]
+    if best[0] == 0 or len(best) == 1:
+        return int(best[0])
+    numbers = np.asarray(best, np.int64) + 1
+    digits = np.frexp(numbers)[1]
+    return int(numbers[np.argmin(numbers << (digits[-1] - digits))]) - 1

@@ -12,7 +12,7 @@ import pytest
 
 import policies
 from policies.scheduling.filtering import num_feasible_nodes_to_find
-from policies.scheduling.large_cycle import Cycle
+from policies.scheduling.large_cycle import Cycle, found_in_order
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized.problem import NotValid
 from tests.benchmarks.clusters import Size, objects, pod, workload
@@ -144,6 +144,18 @@ def test_counts_for_spreading_are_kept_while_pods_and_zones_change() -> None:
         outcomes[compare(snapshot, asked.obj, number)] += 1
         snapshot.scheduling.check()
     assert outcomes["scored"] == 60, outcomes
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.15, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("nodes", [90, 700, 5000])
+def test_a_large_cluster_is_looked_at_up_to_where_enough_is_found(nodes: int, share: float) -> None:
+    rng = np.random.default_rng(nodes)
+    feasible, order = rng.random(nodes) < share, rng.permutation(nodes)
+    places = [place for place, row in enumerate(order.tolist()) if feasible[row]]
+    most = num_feasible_nodes_to_find(nodes)
+    found = found_in_order(feasible, order)
+    assert found.rows.tolist() == order[places[:most]].tolist()
+    assert found.evaluated == (places[most] if len(places) > most else nodes)
 
 
 def test_how_many_nodes_are_enough() -> None:
