@@ -86,28 +86,34 @@ func (s *store) put(gvr schema.GroupVersionResource, object apiObject) {
 	if s.objects[gvr] == nil {
 		s.objects[gvr] = map[types.NamespacedName]apiObject{}
 	}
-	_, known := s.objects[gvr][keyOf(object)]
+	old, known := s.objects[gvr][keyOf(object)]
 	s.objects[gvr][keyOf(object)] = object
 	kind := watch.Added
 	if known {
 		kind = watch.Modified
 	}
-	s.tell(gvr, kind, object)
+	s.tell(gvr, kind, old, object)
 }
 
 func (s *store) remove(gvr schema.GroupVersionResource, object apiObject) {
+	old := s.objects[gvr][keyOf(object)]
 	delete(s.objects[gvr], keyOf(object))
 	s.version++
 	gone := object.DeepCopyObject().(apiObject)
 	gone.SetResourceVersion(strconv.FormatInt(s.version, 10))
-	s.tell(gvr, watch.Deleted, gone)
+	s.tell(gvr, watch.Deleted, old, gone)
 }
 
-func (s *store) tell(gvr schema.GroupVersionResource, kind watch.EventType, object apiObject) {
+// tell has who watches hear of a change. Who asked for unfinished pods hears that a pod is gone when it has finished, and no
+// more of it: of an object that was and is not what was asked for, the API server sends nothing.
+func (s *store) tell(gvr schema.GroupVersionResource, kind watch.EventType, old, object apiObject) {
 	for _, w := range s.watchers[gvr] {
 		if (w.namespace == "" || w.namespace == object.GetNamespace()) && !w.to.IsStopped() {
 			told := kind
 			if pod, ok := object.(*v1.Pod); ok && w.unfinished && finished(pod) {
+				if before, ok := old.(*v1.Pod); !ok || finished(before) {
+					continue
+				}
 				told = watch.Deleted
 			}
 			w.to.Action(told, object.DeepCopyObject())

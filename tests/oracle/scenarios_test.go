@@ -7,6 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 func scenarioText(workloads, pods, arrivals []string) string {
@@ -115,6 +120,28 @@ func TestAJobWaitsBeforeItReplacesAPodThatHadNoGrace(t *testing.T) {
 	want := []string{"5 deleted default/job-1", "5 gone default/job-1", "15 created default/job-2", "15 scheduled default/job-2"}
 	if got := eventsOf(answer.Outcomes[0]); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestWhoWatchesUnfinishedPodsHearsOnceThatOneHasFinished(t *testing.T) {
+	s := newStore(&timeline{}, &latencies{})
+	watching, err := s.Watch(podsGVR, "", metav1.ListOptions{FieldSelector: "status.phase!=Failed"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{batchv1.JobTrackingFinalizer}}}
+	s.put(podsGVR, running)
+	s.end(running)
+	ended, _ := s.pod("", "a")
+	released := ended.DeepCopy()
+	released.Finalizers = nil
+	s.changed(podsGVR, ended, released)
+	var told []watch.EventType
+	for len(watching.ResultChan()) > 0 {
+		told = append(told, (<-watching.ResultChan()).Type)
+	}
+	if want := []watch.EventType{watch.Added, watch.Deleted}; !slices.Equal(told, want) {
+		t.Errorf("%v", told)
 	}
 }
 
