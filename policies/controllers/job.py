@@ -29,6 +29,7 @@ _DEFAULT_BACKOFF_LIMIT: Final = 6
 class JobStatus(NamedTuple):
     """What a Job has counted. `failures`: since the last success; `finished`: `Failed` or `Complete`, empty while it
     runs; `failed_at`, `started`: seconds since 1970; `counted`: uids of pods that are there still, and are in the sums.
+    `terminating`, `ready`: how many pods are about to end, and how many of the active ones are ready.
     """
 
     failed: int = 0
@@ -40,6 +41,8 @@ class JobStatus(NamedTuple):
     succeeded_indexes: frozenset[int] = frozenset()
     active: int = 0
     counted: frozenset[str] = frozenset()
+    terminating: int = 0
+    ready: int = 0
 
 
 class _Job(NamedTuple):
@@ -88,6 +91,9 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     actions: list[Action] = [ReleasePod(key, pod.pod.uid) for pod in pods if pod.gone]
     status, further = _manage(this)
     actions += further
+    doomed = {action.name for action in further if isinstance(action, DeletePod)}
+    ready = sum(pod.ready is not None and pod.pod.name not in doomed for pod in this.active)
+    status = status._replace(terminating=len(this.terminating) + len(doomed), ready=ready)
     if status != state.status:
         actions.append(SetStatus(key, status))
     return actions

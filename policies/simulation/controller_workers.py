@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from policies.controllers import SYNC_DELAY
 from policies.controllers.actions import CreatePod, CreateWorkload, DeletePod, SetStatus
 from policies.controllers.daemon_set import DaemonSetStatus
 from policies.controllers.resource_quota import slow_start_batches
@@ -132,6 +133,8 @@ class ControllerWorkers(ControllerManager):
         if isinstance(action, SetStatus) and action.key[0] != BUDGET:
             yield self._latencies.write("update", f"{action.key[1]}/{action.key[2]}")
         yield from super()._apply(action)
+        if isinstance(action, SetStatus) and action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
+            self._requeue(action.key, self._clock.now + SYNC_DELAY[JOB])
         if isinstance(action, CreateWorkload) and action.owner is not None:
             # The Deployment's revision. Source: `getNewReplicaSet`, `SetDeploymentRevision`.
             yield self._latencies.write("update", f"{action.owner[1]}/{action.owner[2]}")

@@ -33,6 +33,20 @@ def test_the_back_off_begins_when_the_pod_counts_as_failed(policy: str, again: f
     assert created[1:] == [pytest.approx(again, abs=1e-3)]
 
 
+def test_a_job_looks_again_a_second_after_its_own_status_has_changed() -> None:
+    """So it may miss the end of its back-off. The pod ends at 18.55 s, the Job looks at 19.55, and again a second after
+    it has written that no pod is ending any more: of the 10 s less than one is left, and it waits one. Source:
+    `updateJob`, `enqueueSyncJobWithDelay`.
+    """
+    pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never", "terminationGracePeriodSeconds": 10}
+    template = {"metadata": {"labels": {"app": "j"}, "annotations": {"terminationSeconds": "7"}}, "spec": pod}
+    job = Made("batch/v1", "Job", "j", "default").spec(template=template)
+    arrivals = [{"at": 1, "op": "create", "object": job.obj}, {"at": 11.55, "op": "delete", "object": END}]
+    (found,) = answer_case({"nodes": [make_node("n1").obj], "arrivals": arrivals, "scalingDown": True})["outcomes"]
+    created = [event["t"] for event in found["timeline"] if event["event"] == "created"]
+    assert created[1:] == [pytest.approx(21.553, abs=1e-3)]
+
+
 def test_in_the_world_of_the_recordings_it_begins_with_the_delete() -> None:
     """So 10 s are over when the pod ends, and its Job is synced a second later."""
     events = outcome("Failed", scaling_down=False)["timeline"]
