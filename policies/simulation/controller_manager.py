@@ -113,6 +113,8 @@ class ControllerManager:
         self._delayed: dict[Key, float] = {}
         self._numbers: dict[Key, int] = {}
         self._quarantine: Mapping[str, float] = {}
+        self._collected: set[Key] = set()
+        """Workloads whose garbage is being collected, with all that is theirs."""
         self._collects = False
         self._quiet: dict[Key, Quiet] = {}
         self._settled: dict[Key, Settled] = {}
@@ -272,7 +274,7 @@ class ControllerManager:
         self, old: WorkloadState | None, new: WorkloadState | None
     ) -> Generator[float | None, None, None]:
         if new is None:
-            if old is not None:
+            if old is not None and old.controller not in self._collected:
                 yield from self._collect_garbage(old.key)
         elif new.key[0] != BUDGET:
             if old is None:
@@ -281,8 +283,13 @@ class ControllerManager:
             self._wake_controller(new.key)
 
     def _collect_garbage(self, key: Key) -> Generator[float | None, None, None]:
-        """The pods of a workload that was deleted, in order of creation."""
+        """What a deleted workload controls, the oldest first: its Jobs or ReplicaSets with theirs, and pods."""
         self._view.forget(key)
+        self._collected.add(key)
+        for owned in self._api.owned(key):
+            self._api.remove_workload(owned.key)
+            yield from self._collect_garbage(owned.key)
+        self._collected.discard(key)
         for state in self._view.pods_of(key):
             if not state.terminating:
                 yield from self._delete(state.pod.namespace, state.pod.name, force=False, message="garbage collector")

@@ -3,8 +3,10 @@ same scenario: evictions by taints, drains, CronJobs, what a Job's spec may say,
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from .dice import Dice, Obj
-from .scenarios import ARRIVING, KINDS, ODDITIES, Arriving, Scenario, ScenarioKind, make_scenario, name_of
+from .scenarios import ARRIVING, KINDS, ODDITIES, TIME_0, Arriving, Scenario, ScenarioKind, make_scenario, name_of
 
 WIDER: dict[str, ScenarioKind] = {
     "no-execute": ScenarioKind(
@@ -39,6 +41,7 @@ WIDER: dict[str, ScenarioKind] = {
     ),
 }  # fmt: skip
 ALL_KINDS = {**KINDS, **WIDER}
+CRON_JOB_AGE = timedelta(seconds=57)
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
@@ -56,8 +59,10 @@ class WiderScenario(Scenario):
         return made
 
     def run(self, workload: Obj) -> bool:
-        """Neither a CronJob nor a suspended Job has pods at time 0. Those of an indexed Job have their index."""
+        """A CronJob, a minute old, and a suspended Job have no pods at time 0. An indexed Job's have their index."""
         spec, before = workload["spec"], len(self.pods)
+        if workload["kind"] == "CronJob":
+            workload["metadata"]["creationTimestamp"] = f"{TIME_0 - CRON_JOB_AGE:%Y-%m-%dT%H:%M:%SZ}"
         if workload["kind"] == "CronJob" or spec.get("suspend"):
             return True
         if "completions" in spec:

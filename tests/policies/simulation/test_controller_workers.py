@@ -63,6 +63,24 @@ def test_pods_that_are_not_wanted_any_more_go_together() -> None:
     assert [round(time * 1000) for time, what, _ in told if what == "deleted"] == [1] * 5
 
 
+def test_the_pods_of_a_cron_jobs_jobs_go_with_it() -> None:
+    pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0}
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    cron = Made("batch/v1", "CronJob", "c", "default").spec(**spec).obj
+    arrivals = [Arrival(0.0, "create", cron), Arrival(150.0, "delete", cron)]
+    told = [(what, name) for _, what, name in events([make_node("n1").obj], arrivals) if what in ("created", "deleted")]
+    assert [what for what, _ in told] == ["created", "created", "deleted", "deleted"]
+    assert [name for _, name in told[:2]] == [name for _, name in told[2:]], "the oldest first"
+
+
+def test_the_pods_of_a_deployments_replica_sets_go_with_it() -> None:
+    made = replica_set("web", 2)
+    web = {**made, "kind": "Deployment"}
+    arrivals = [Arrival(0.0, "create", web), Arrival(10.0, "delete", web)]
+    told = [what for _, what, _ in events([make_node("n1").obj], arrivals)]
+    assert (told.count("created"), told.count("deleted")) == (2, 2), "and none is made in their place"
+
+
 def test_with_dice_pods_may_take_longer_to_be_made_than_other_writes() -> None:
     """In some runs the most: a webhook that is slow is slow about every pod."""
 
