@@ -23,6 +23,7 @@ _NODE_EVENTS: Final = {
     "nodeUpdated": "node {} changes",
     "nodeRemoved": "node {} is gone",
 }
+_TOLD: Final = {"jobFailed": "job failed: {}", "refused": "a quota refuses a pod of {}"}
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -84,6 +85,13 @@ def ending(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Itera
         yield paint(f"{who}, priority {waiting.priority}", "warning") + (
             f": {waiting.message}" if waiting.message else ""
         )
+    yield from (paint(line, "warning") for line in missing(summary))
+
+
+def missing(summary: Summary) -> Iterator[str]:
+    """Whose pods a quota refuses in the end."""
+    for each in summary.missing:
+        yield f"{each.group}: {plural(each.pods, 'pod')} missing, which a quota refuses: {each.message}"
 
 
 def _new_pods(summary: Summary) -> str:
@@ -111,6 +119,8 @@ def _brief(summary: Summary) -> Iterator[str]:
     yield f"pushed out: {listed([f'{name} ({count})' for name, count in hit])}" if hit else "nobody is pushed out"
     waiting = [f"{each.group} ({each.pods})" for each in summary.waiting]
     yield f"pending: {listed(waiting)}" if waiting else "nobody is pending"
+    if summary.missing:
+        yield f"missing: {listed([f'{each.group} ({each.pods})' for each in summary.missing])}"
     if summary.broken_budgets:
         yield f"broken: {listed(sorted(summary.broken_budgets))}"
 
@@ -163,7 +173,7 @@ def _line(event: Event, eviction: Eviction | None, levels: Levels, nominated: di
         return _Line(second, "deleted", group, event.message)
     if event.event in _NODE_EVENTS:
         return _Line(second, event.event, group, "")
-    return _Line(second, "jobFailed", event.message, "") if event.event == "jobFailed" else None
+    return _Line(second, event.event, event.message, "") if event.event in _TOLD else None
 
 
 def _say(line: _Line, events: Sequence[Event]) -> str:
@@ -184,7 +194,7 @@ def _say(line: _Line, events: Sequence[Event]) -> str:
         return f"{line.group}: {count} to have {nodes} now, no longer {line.other}"
     if line.kind == "deleted":
         return f"{line.group}: {count} deleted ({line.other})"
-    return _NODE_EVENTS[line.kind].format(line.group) if line.kind in _NODE_EVENTS else f"job failed: {line.group}"
+    return (_NODE_EVENTS.get(line.kind) or _TOLD[line.kind]).format(line.group)
 
 
 def _priorities(origins: Iterable[Origin | None]) -> str:

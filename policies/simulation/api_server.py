@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.simulation.clock import Clock
+    from policies.simulation.quotas import Quotas
     from policies.simulation.timeline import Timeline
 
 PodKey = tuple[str, str]
@@ -81,6 +82,8 @@ class ApiServer:
         """By namespace and what the labels are, which are kept so that no others have their identity."""
         self.watchers: list[Callable[[Change], None]] = []
         self._uids = 0
+        self.quotas: Quotas | None = None
+        """Who may refuse new pods, None where nobody does."""
         self.created = 0
         """How many pods were new."""
 
@@ -95,6 +98,12 @@ class ApiServer:
         return None if state is None else state.pod
 
     # Pods
+
+    def refusal(self, pod: Pod, template: ApiObject | None) -> str:
+        """Why a quota refuses a new pod; empty where none does, and the pod is charged: it is stored next."""
+        if self.quotas is None or (pod.namespace, pod.name) in self.pods:
+            return ""
+        return self.quotas.refusal(pod, template)
 
     def create_pod(self, pod: Pod, template: ApiObject | None, **times: Any) -> bool:
         """Store a new pod; False where its name is taken."""
@@ -199,6 +208,8 @@ class ApiServer:
         if state.deleted is None:
             state = replace(state, deleted=float(floor(self.seconds)))
         self._put(state, None)
+        if self.quotas is not None:
+            self.quotas.pod_gone(state)
 
     def _note_origin(self, pod: Pod, *, before: bool) -> None:
         owner, name = controller_of(pod), pod.key

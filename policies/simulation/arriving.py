@@ -63,7 +63,11 @@ def _pod(api: ApiServer, admission: Callable[[ApiObject], Pod], arrival: Arrival
     if _key(obj) in api.pods:
         api.update_pod(pod, obj)
     elif arrival.op == "create":
-        api.create_pod(pod, obj)
+        refusal = api.refusal(pod, obj)
+        if refusal:
+            api.timeline.add("refused", message=f"{pod.key}: {refusal}")
+        else:
+            api.create_pod(pod, obj)
 
 
 def _key(obj: ApiObject) -> PodKey:

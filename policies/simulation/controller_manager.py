@@ -33,6 +33,7 @@ from policies.controllers.view import WorkloadState
 from policies.objects.fields import InvalidObject, group_kind, text
 from policies.objects.pod import Owner
 from policies.simulation.api_server import BUDGET, Change, controller_of, termination_seconds
+from policies.simulation.refusals import Refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -126,7 +127,13 @@ class ControllerManager:
         """uid -> when a pod that was told to end is gone."""
         self.unreadable: dict[Key, str] = {}
         """Objects whose controllers cannot read them, and why."""
+        self.refusals = Refusals(api)
         self._task = clock.spawn(self._run())
+
+    @property
+    def may_try_again(self) -> bool:
+        """Whether a workload that a quota refused waits to try again, and pods have gone since."""
+        return self.refusals.may_be_over
 
     def start(self) -> None:
         """Look at every workload, and from now on at what changes."""
@@ -370,10 +377,19 @@ class ControllerManager:
         return len(due) == len(actions) and self._delayed.get(key) == min(due)
 
     def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+        self.refusals.begin(key, sum(isinstance(action, CreatePod) for action in actions))
         for action in actions:
             if self._grows_only and isinstance(action, DeletePod) and key[0] in _SIZED:
                 continue
-            yield from self._apply(action)
+            if not (isinstance(action, CreatePod) and self.refusals.stops(key)):
+                yield from self._apply(action)
+        self._after(key)
+
+    def _after(self, key: Key) -> None:
+        """Try again later where a quota refused a pod."""
+        seconds = self.refusals.back_off(key)
+        if seconds is not None:
+            self._requeue(key, self._clock.now + seconds)
 
     def _reconcile(self, key: Key) -> Sequence[Action]:
         """What the controller does; of a Deployment that is as it was when it did nothing, nothing again.
@@ -467,8 +483,13 @@ class ControllerManager:
         state = self._api.workloads.get(key)
         if state is None:
             return
+        refusal = self._api.refusal(pod, action.template)
+        if refusal:
+            self.refusals.refused(key, refusal)
+            return
         owner = pod.owner or Owner(key[0].rpartition("/")[2], key[2], text(state.object, "metadata", "uid"))
-        self._api.create_pod(replace(pod, owner=owner), action.template)
+        pod = pod if pod.name else replace(pod, name=self._name(action))
+        self.refusals.made(key, self._api.create_pod(replace(pod, owner=owner), action.template))
 
     def _name(self, action: CreatePod) -> str:
         if action.owner[0] == DAEMON_SET:

@@ -7,7 +7,6 @@ one worker at a time; changes that come meanwhile are one more look), `pkg/contr
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 _STATEFUL_SET: Final = "apps/StatefulSet"
 _WORKERS: Final = {BUDGET: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
+_TOLD_OF_FAILURES: Final = ("apps/ReplicaSet", "/ReplicationController")
 _AT_ONCE: Final = ("apps/ReplicaSet", "/ReplicationController", DAEMON_SET, JOB)
 """Kinds whose pods are made in batches, and deleted all at once."""
 
@@ -94,11 +94,30 @@ class ControllerWorkers(ControllerManager):
     def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
         if self._is_revised(key, actions):
             yield self._latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
+        self.refusals.begin(key, sum(isinstance(action, CreatePod) for action in actions))
         for batch in self._batches(key, actions):
+            if isinstance(batch[0], CreatePod) and self.refusals.stops(key):
+                continue
             if len(batch) == 1:
                 yield from self._apply(batch[0])
             else:
                 yield from self._together(batch)
+        if self.refusals.stops(key) and key[0] in _TOLD_OF_FAILURES:
+            yield from self._tell_of_failure(key, actions)
+        self._after(key)
+
+    def _tell_of_failure(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
+        """A ReplicaSet says in its status that it has failed, and hears of that as of every change of its status.
+
+        Source: pkg/controller/replicaset `calculateStatus` (ReplicaFailure), `updateRS`.
+        """
+        written = any(isinstance(action, SetStatus) for action in actions)
+        if not written and self.refusals.is_refused(key):
+            return  # it has said so already
+        if not written:
+            yield self._latencies.write("update", f"{key[1]}/{key[2]}")
+        for _ in self._sync(key):
+            pass
 
     def _is_revised(self, key: Key, actions: Sequence[Action]) -> bool:
         """Whether a template has changed, of a set that keeps its revisions as objects."""
@@ -146,4 +165,4 @@ class ControllerWorkers(ControllerManager):
             return
         self._unnamed += 1
         yield self._latencies.write("create", f"{action.owner[1]}/{self._unnamed}")
-        self._store(replace(action.pod, name=self._name(action)), action)
+        self._store(action.pod, action)

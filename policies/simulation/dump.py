@@ -10,7 +10,8 @@ from policies.controllers.replica_set import deletion_cost
 from policies.controllers.view import PodState
 from policies.findings import plural
 from policies.kinds import POD_TEMPLATE_PATHS
-from policies.objects.fields import at, group_kind, int32, timestamp
+from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from policies.objects.fields import at, group_kind, int32, text, timestamp
 from policies.objects.items import items
 from policies.simulation.adoption import completed
 from policies.simulation.api_server import BUDGET, controller_of
@@ -87,6 +88,10 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, qui
         base=cluster.objects,
         admission=lambda obj: admitted(obj, cluster),
         asks_webhooks=True,
+        quotas_of=cluster.quotas_of if cluster.resource_quotas else None,
+        defaulted=lambda obj: with_limit_range_defaults(
+            obj, cluster.limit_ranges_of(text(obj, "metadata", "namespace"))
+        ),
     )
 
 
@@ -118,8 +123,6 @@ def not_simulated(cluster: ClusterSnapshot) -> Iterable[str]:
     elsewhere = sum(not is_responsible_for(pod, cluster.objects.semantics.scheduler_names) for pod in waiting)
     if elsewhere:
         yield f"{plural(elsewhere, 'waiting pod')} left alone: of another scheduler, or with device claims"
-    if cluster.resource_quotas:
-        yield "resource quotas refuse nobody here"
 
 
 def _lost(pod: Pod, cluster: ClusterSnapshot) -> WorkloadKey | None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.controllers.resource_quota import recalculated
 from policies.controllers.view import PodState, WorkloadState
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, at, group_kind, json_type, text, timestamp
 from policies.objects.node import Node
 from policies.objects.pod import Owner, Pod
+from policies.objects.resource_quota import ResourceQuota
 from policies.scheduling.cluster_objects import ClusterObjects
 from policies.semantics import DEFAULT
 from policies.simulation.api_server import BUDGET, EPOCH
@@ -30,6 +32,7 @@ _KINDS: Final = {
     "nodes": ("v1", "Node"),
     "pods": ("v1", "Pod"),
     "pdbs": ("policy/v1", "PodDisruptionBudget"),
+    "resourceQuotas": ("v1", "ResourceQuota"),
 }
 
 
@@ -47,7 +50,8 @@ class World(NamedTuple):
 
     `base`: what does not change: storage, services, namespaces. `admission`: a new pod's object as a pod.
     `grows_only`: ReplicaSets and StatefulSets delete no pods, as in the world of the recordings. `asks_webhooks`: there
-    may be webhooks that are asked about each new pod, as in a cluster.
+    may be webhooks that are asked about each new pod, as in a cluster. `quotas_of`: a namespace's resource quotas, None
+    where there are none; `defaulted`: a new pod's object with its LimitRanges' defaults, which quotas go by.
     """
 
     nodes: Sequence[Node]
@@ -61,6 +65,8 @@ class World(NamedTuple):
     admission: Callable[[ApiObject], Pod] = Pod.from_api
     grows_only: bool = False
     asks_webhooks: bool = False
+    quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None
+    defaulted: Callable[[ApiObject], ApiObject] = dict
 
 
 def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
@@ -69,17 +75,30 @@ def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
     `scalingDown`: ReplicaSets and StatefulSets delete pods too, which they do not in the recordings.
     """
     nodes = [read_node(obj) for obj in _objects(case, "nodes")]
+    pods = list(_objects(case, "pods"))
+    quotas = _quotas(case, pods)
     workloads = [read_workload(obj) for key in ("workloads", "pdbs") for obj in _objects(case, key)]
     return World(
         nodes=sorted(nodes, key=lambda node: node.name),
         workloads=workloads,
-        pods=[read_pod(obj) for obj in _objects(case, "pods")],
+        pods=[read_pod(obj) for obj in pods],
         arrivals=sorted(_arrivals(case), key=lambda arrival: arrival.at),
         horizon=_seconds(case, "horizonSeconds", 3600.0),
         quiet=_seconds(case, "quietSeconds", 400.0),
         base=ClusterObjects(semantics=semantics),
         grows_only=case.get("scalingDown") is not True,
+        quotas_of=(lambda namespace: quotas.get(namespace, ())) if quotas else None,
     )
+
+
+def _quotas(case: ApiObject, pods: Sequence[ApiObject]) -> dict[str, list[ResourceQuota]]:
+    """The quotas by namespace, with what the pods of time 0 use of them. Raises InvalidObject."""
+    found: dict[str, list[ResourceQuota]] = {}
+    for obj in _objects(case, "resourceQuotas"):
+        quota = ResourceQuota.from_api(obj)
+        mine = [pod for pod in pods if text(pod, "metadata", "namespace", default="default") == quota.namespace]
+        found.setdefault(quota.namespace, []).append(recalculated(quota, mine, EPOCH))
+    return {namespace: sorted(quotas, key=lambda quota: quota.name) for namespace, quotas in found.items()}
 
 
 def _objects(case: ApiObject, key: str) -> Iterator[ApiObject]:

@@ -6,14 +6,16 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.controllers.templates import pod_of_template, template_of
 from policies.semantics import DEFAULT
-from policies.simulation.api_server import ApiServer
+from policies.simulation.api_server import ApiServer, controller_of
 from policies.simulation.arriving import arrive
 from policies.simulation.clock import Clock
 from policies.simulation.controller_manager import FIRST_COLLECTION, ControllerManager
 from policies.simulation.controller_view import ControllerView
 from policies.simulation.controller_workers import ControllerWorkers
 from policies.simulation.latencies import Latencies
+from policies.simulation.quotas import Quotas
 from policies.simulation.scheduler import QUEUE_STARTS, Scheduler
 from policies.simulation.scheduler_cache import SchedulerCache
 from policies.simulation.taint_evictions import TaintEvictions
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from policies.controllers.view import PodState
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
     from policies.semantics import Semantics
     from policies.simulation.scenario import Arrival, World
 
@@ -62,6 +66,9 @@ class Simulation:
         self.scheduler = Scheduler(
             self.clock, self.api, self.cache, latencies, partial(_choose, random), tie, semantics_of(world)
         )
+        self._view = view
+        if world.quotas_of is not None:
+            self.api.quotas = Quotas(self.clock, latencies, world.quotas_of, world.defaulted, self._template_for)
         self._load()
         self.clock.at(0.0, self.controllers.start)
         if not world.grows_only:
@@ -89,6 +96,16 @@ class Simulation:
             self.api.load_pod(pod)
         self.timeline.events.clear()
         self.controllers.set_statuses()
+
+    def _template_for(self, pod: Pod) -> ApiObject | None:
+        """Its workload's template, where a pod of it asks for as much as this one."""
+        owner = controller_of(pod)
+        state = None if owner is None else self.api.workloads.get(owner)
+        if state is None:
+            return None
+        template = template_of(state.object)
+        made = pod_of_template(self._view, state.key, state.object, template)
+        return template if made.occupies == pod.occupies else None
 
     def _arrange_arrivals(self) -> None:
         time = -1.0
@@ -151,7 +168,7 @@ class Simulation:
             if time > self.world.horizon:
                 self.clock.now, self.settled = self.world.horizon, False
                 return
-            if not self._arrivals and not self.controllers.terminations:
+            if not self._arrivals and not self.controllers.terminations and not self.controllers.may_try_again:
                 quiet = max(self.timeline.last, 0.0) + self.world.quiet
                 if time > quiet:
                     self.clock.now = quiet

@@ -36,6 +36,14 @@ class Waiting(NamedTuple):
     before: int
 
 
+class Missing(NamedTuple):
+    """Pods that a workload lacks because a quota refuses them, and upstream's words why."""
+
+    group: str
+    pods: int
+    message: str
+
+
 class Summary(NamedTuple):
     """What a run comes to. `groups`: a pod is told as its top workload, or by its own name: `namespace/name`."""
 
@@ -51,6 +59,7 @@ class Summary(NamedTuple):
     """Whether nothing more would happen; else the run was cut off."""
     stopped: str = ""
     """Why it was, where that was more work than is done."""
+    missing: Sequence[Missing] = ()
 
     @property
     def depth(self) -> int:
@@ -70,6 +79,7 @@ class Summary(NamedTuple):
             "byNamespace": dict(self.victims_by("namespace")),
             "byPriorityClass": dict(self.victims_by("priority_class")),
             "pending": {waiting.group: waiting.pods for waiting in self.waiting},
+            **({"missing": {each.group: each.pods for each in self.missing}} if self.missing else {}),
             "newPods": self.new_pods,
             "newPodsRunning": self.new_running,
             "brokenBudgets": dict(self.broken_budgets),
@@ -95,7 +105,17 @@ def summarize(simulation: Simulation) -> Summary:
         settled_at=simulation.timeline.last,
         settled=simulation.settled,
         stopped=simulation.stopped,
+        missing=_missing(simulation),
     )
+
+
+def _missing(simulation: Simulation) -> list[Missing]:
+    """By workload that people know: a Deployment's ReplicaSets are told together."""
+    found: dict[str, Missing] = {}
+    for group, refused in simulation.controllers.refusals:
+        pods = found[group].pods if group in found else 0
+        found[group] = Missing(group, pods + refused.missing, refused.message)
+    return list(found.values())
 
 
 class Levels:

@@ -41,12 +41,17 @@ class QuotaRoom:
 
         A quota without a status is not known to refuse anything.
         """
+        return not self.refusal(namespace, pod)
+
+    def refusal(self, namespace: str, pod: ApiObject) -> str:
+        """Charge a pod, or say in upstream's words why a quota refuses it; else empty. Raises InvalidObject."""
         charge(_CHECKING * len(self._of(namespace)))
         check = check_request(pod, self._of(namespace))
-        if any(fault.kind is not FaultKind.STATUS_UNKNOWN for fault in check.faults):
-            return False
+        refused = next((fault for fault in check.faults if fault.kind is not FaultKind.STATUS_UNKNOWN), None)
+        if refused is not None:
+            return refused.message
         self._now[namespace] = check.quotas
-        return True
+        return ""
 
     def give_back(self, namespace: str, pod: ApiObject) -> None:
         """A pod is gone. Raises InvalidObject."""

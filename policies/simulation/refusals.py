@@ -1,0 +1,106 @@
+"""Workloads whose new pods a quota refuses: how long their controllers wait, and what is missing for it.
+
+Source: client-go `util/workqueue/default_rate_limiters.go`, pkg/controller/job `DefaultJobApiBackOff`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.controllers.view import Key
+    from policies.simulation.api_server import ApiServer
+
+_BACK_OFF: Final = (0.005, 1000.0)
+"""Seconds: the first, doubled each time, and the longest."""
+_JOB_BACK_OFF: Final = (1.0, 60.0)
+_MOST_DOUBLED: Final = 20
+
+
+class Refused(NamedTuple):
+    """A workload that a quota has refused pods. `failures`: syncs that failed, one after the other; `missing`: pods
+    that the last one lacked; `gone`: how many pods had been given back by then."""
+
+    failures: int
+    missing: int
+    message: str
+    gone: int
+
+
+class Refusals:
+    """Which workloads have been refused pods since they last had all of them."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._syncs: dict[Key, _Sync] = {}
+        self._now: dict[Key, Refused] = {}
+
+    def begin(self, key: Key, wanted: int) -> None:
+        """A sync begins that makes so many pods."""
+        if self._api.quotas is not None:
+            self._syncs[key] = _Sync(wanted)
+
+    def refused(self, key: Key, message: str) -> None:
+        """A pod was refused."""
+        sync = self._syncs.get(key)
+        if sync is None:
+            return
+        if key not in self._now and not sync.message:
+            self._api.timeline.add("refused", message=f"{self.group(key)}: {message}")
+        sync.message = message
+
+    def made(self, key: Key, stored: bool) -> None:
+        """A pod was made."""
+        sync = self._syncs.get(key)
+        if sync is not None:
+            sync.made += stored
+
+    def stops(self, key: Key) -> bool:
+        """Whether this sync makes no more pods: one was refused."""
+        sync = self._syncs.get(key)
+        return sync is not None and bool(sync.message)
+
+    def back_off(self, key: Key) -> float | None:
+        """The sync is over: seconds until the next one, None where it did not fail."""
+        sync, before = self._syncs.pop(key, None), self._now.get(key)
+        if sync is None or not sync.message:
+            self._now.pop(key, None)
+            return None
+        failures = before.failures if before is not None else 0
+        gone = self._api.quotas.given_back if self._api.quotas is not None else 0
+        self._now[key] = Refused(failures + 1, sync.wanted - sync.made, sync.message, gone)
+        first, longest = _JOB_BACK_OFF if key[0] == "batch/Job" else _BACK_OFF
+        return float(min(first * 2 ** min(failures, _MOST_DOUBLED), longest))
+
+    def is_refused(self, key: Key) -> bool:
+        """Whether the sync before this one failed."""
+        return key in self._now
+
+    def group(self, key: Key) -> str:
+        """`namespace/name` of the workload that people know: the one that controls it, or itself."""
+        state = self._api.workloads.get(key)
+        return "/".join((state.controller if state is not None and state.controller else key)[1:])
+
+    @property
+    def may_be_over(self) -> bool:
+        """Whether a pod has been given back since somebody was refused."""
+        quotas = self._api.quotas
+        return quotas is not None and any(
+            each.gone < quotas.given_back for key, each in self._now.items() if key in self._api.workloads
+        )
+
+    def __iter__(self) -> Iterator[tuple[str, Refused]]:
+        """(group, what it lacks) of each, by group."""
+        here = ((self.group(key), each) for key, each in self._now.items() if key in self._api.workloads)
+        return iter(sorted(here))
+
+
+class _Sync:
+    """One sync: how many pods it wants, how many it has made, and why one was refused."""
+
+    __slots__ = ("made", "message", "wanted")
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self.made, self.message = wanted, 0, ""
