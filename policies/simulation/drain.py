@@ -29,18 +29,20 @@ def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None
     node = api.nodes.get(name)
     if node is not None:
         api.put_node(replace(node, unschedulable=True))
-        clock.spawn(_drain(api, latencies, name))
+        for state in [state for state in api.by_node.get(name, {}).values() if not _stays(state)]:
+            clock.spawn(_evicts(api, latencies, state, f"drain of {name}"))
 
 
-def _drain(api: ApiServer, latencies: Latencies, name: str) -> Generator[float | None, None, None]:
-    while name in api.nodes:
-        left = [state for state in api.by_node.get(name, {}).values() if not state.terminating and not _stays(state)]
-        if not left:
+def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str) -> Generator[float | None, None, None]:
+    """One pod beside the others, until that is allowed: who comes to the node later is left alone.
+
+    Source: kubectl `pkg/drain` (`GetPodsForDeletion`, `evictPods`).
+    """
+    key = state.pod.namespace, state.pod.name
+    while (stored := api.pods.get(key)) is not None and stored.pod.uid == state.pod.uid:
+        yield latencies.write("evict", state.pod.key)
+        if evict(api, state, message):
             return
-        for state in left:
-            if _is_allowed(api, state):
-                yield latencies.write("evict", state.pod.key)
-                evict(api, state, f"drain of {name}")
         yield RETRY
 
 

@@ -81,6 +81,26 @@ def test_the_pods_of_a_deployments_replica_sets_go_with_it() -> None:
     assert (told.count("created"), told.count("deleted")) == (2, 2), "and none is made in their place"
 
 
+def test_a_drain_evicts_the_pods_that_are_there_at_once_and_no_others() -> None:
+    """A node that is drained and comes back keeps what it is given then, while the drain waits for a budget."""
+    nodes = [make_node("n1").obj]
+    held = make_pod("held").request(cpu="100m").labels(app="held").on("n1", started=1)
+    held.status(conditions=[{"type": "Ready", "status": "True"}])
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default"},
+    }
+    budget["spec"] = {"minAvailable": 1, "selector": {"matchLabels": {"app": "held"}}}
+    there = [replica_set("web", 2), *(running("web", number, "n1") for number in (1, 2)), held.obj, budget]
+    arrivals = [Arrival(0.0, "drain", nodes[0]), Arrival(60.0, "uncordon", nodes[0])]
+    told = events([*nodes, *there], arrivals)
+    evicted = [(time, pod) for time, what, pod in told if what == "deleted"]
+    assert {pod for _, pod in evicted} == {"default/web-1", "default/web-2"}
+    assert all(time < 0.003 for time, _ in evicted), "beside each other"
+    assert [pod for _, what, pod in told if what == "scheduled"] == ["default/web-3", "default/web-4"]
+
+
 def test_with_dice_pods_may_take_longer_to_be_made_than_other_writes() -> None:
     """In some runs the most: a webhook that is slow is slow about every pod."""
 
