@@ -29,7 +29,8 @@ _DEFAULT_BACKOFF_LIMIT: Final = 6
 class JobStatus(NamedTuple):
     """What a Job has counted. `failures`: since the last success; `finished`: `Failed` or `Complete`, empty while it
     runs; `failed_at`, `started`: seconds since 1970; `counted`: uids of pods that are there still, and are in the sums.
-    `terminating`, `ready`: how many pods are about to end, and how many of the active ones are ready.
+    `terminating`, `ready`: how many pods are about to end, and how many of the active ones are ready. `failure`: why it
+    fails, empty where it does not: it makes no more pods then (upstream's condition FailureTarget).
     """
 
     failed: int = 0
@@ -43,6 +44,7 @@ class JobStatus(NamedTuple):
     counted: frozenset[str] = frozenset()
     terminating: int = 0
     ready: int = 0
+    failure: str = ""
 
 
 class _Job(NamedTuple):
@@ -166,13 +168,16 @@ def _index_of(pod: PodState) -> int:
 def _manage(this: _Job) -> tuple[JobStatus, list[Action]]:
     """What becomes of the Job, then of its pods."""
     key, status = this.state.key, this.status
-    reason = _failure(this)
+    reason = status.failure or _failure(this)
     if reason:
-        doomed = [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in this.active]
+        doomed: list[Action] = [DeletePod(pod.pod.namespace, pod.pod.name, key) for pod in this.active]
+        status = status._replace(failure=reason, active=0)
+        if doomed or this.terminating:  # it is over when all pods are. Source: `enactJobFinished`
+            return status, doomed
         message = f"after {status.failed} failed pods" if reason == "BackoffLimitExceeded" else ""
-        return status._replace(finished="Failed", active=0), [*doomed, Report(key, "Failed", message or reason)]
+        return status._replace(finished="Failed"), [Report(key, "Failed", message or reason)]
     actions, active = _manage_pods(this)
-    if _is_complete(this, active):
+    if _is_complete(this, active) and not this.terminating:
         return status._replace(finished="Complete", active=0), [*actions, Report(key, "Complete", "")]
     deadline = int32(this.object, "spec", "activeDeadlineSeconds")
     if deadline is not None and status.started is not None:

@@ -47,6 +47,24 @@ def test_a_job_looks_again_a_second_after_its_own_status_has_changed() -> None:
     assert created[1:] == [pytest.approx(21.553, abs=1e-3)]
 
 
+def test_a_cron_job_starts_no_other_run_while_the_pods_of_a_failed_one_end() -> None:
+    """With concurrencyPolicy Forbid: the Job of 0:01 fails after 30 s, and its pod has 100 s to end."""
+    pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never", "terminationGracePeriodSeconds": 100}
+    spec = {"activeDeadlineSeconds": 30, "template": {"metadata": {"labels": {"app": "c"}}, "spec": pod}}
+    given = {"schedule": "* * * * *", "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": spec}}
+    cron = Made("batch/v1", "CronJob", "c", "default").spec(**given).obj
+    case = {
+        "nodes": [make_node("n1").obj],
+        "arrivals": [{"at": 1, "op": "create", "object": cron}],
+        "scalingDown": True,
+    }
+    (found,) = answer_case({**case, "horizonSeconds": 200})["outcomes"]
+    times = {what: [e["t"] for e in found["timeline"] if e["event"] == what] for what in ("created", "deleted", "gone")}
+    assert times["deleted"][0] == pytest.approx(90, abs=1)
+    assert times["gone"][0] == pytest.approx(190, abs=1)
+    assert times["created"][1:] == [pytest.approx(times["gone"][0] + 1, abs=0.1)]
+
+
 def test_in_the_world_of_the_recordings_it_begins_with_the_delete() -> None:
     """So 10 s are over when the pod ends, and its Job is synced a second later."""
     events = outcome("Failed", scaling_down=False)["timeline"]
@@ -55,7 +73,9 @@ def test_in_the_world_of_the_recordings_it_begins_with_the_delete() -> None:
 
 
 def test_a_job_that_goes_on_has_its_whole_deadline_again() -> None:
-    """Suspended after 30 of 60 s and resumed at 100 s, it fails 60 s later. Source: syncJob, `JobResumed`."""
+    """Suspended after 30 of 60 s and resumed at 100 s, it ends its pod 60 s later. It has failed when it has looked a
+    second after that pod is gone, which had a second to end. Source: syncJob (`JobResumed`), `enactJobFinished`.
+    """
 
     def job(*, suspend: bool) -> dict[str, Any]:
         pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
@@ -66,7 +86,8 @@ def test_a_job_that_goes_on_has_its_whole_deadline_again() -> None:
     steps = ((1, "create", False), (31, "update", True), (100, "update", False))
     arrivals = [{"at": at, "op": op, "object": job(suspend=suspend)} for at, op, suspend in steps]
     (found,) = answer_case({"nodes": [make_node("n1").obj], "arrivals": arrivals, "scalingDown": True})["outcomes"]
-    assert [event["t"] for event in found["timeline"] if event["event"] == "jobFailed"] == [pytest.approx(160, abs=0.1)]
+    ends = [event["t"] for event in found["timeline"] if event["event"] in ("deleted", "jobFailed")]
+    assert ends[1:] == [pytest.approx(160, abs=0.1), pytest.approx(162, abs=0.1)]
 
 
 def test_a_cron_job_does_not_start_before_its_time_when_a_pod_of_its_job_changes() -> None:
