@@ -115,7 +115,7 @@ class ControllerWorkers(ControllerManager):
         if not written and self.refusals.is_refused(key):
             return  # it has said so already
         if not written:
-            yield self._latencies.write("update", f"{key[1]}/{key[2]}")
+            yield self._latencies.write("status", f"{key[1]}/{key[2]}")
         for _ in self._sync(key):
             pass
 
@@ -150,13 +150,13 @@ class ControllerWorkers(ControllerManager):
 
     def _apply(self, action: Action) -> Generator[float | None, None, None]:
         if isinstance(action, SetStatus) and action.key[0] != BUDGET:
-            yield self._latencies.write("update", f"{action.key[1]}/{action.key[2]}")
+            yield self._latencies.write("status", f"{action.key[1]}/{action.key[2]}")
         yield from super()._apply(action)
         if isinstance(action, SetStatus) and action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
             self._requeue(action.key, self._clock.now + SYNC_DELAY[JOB])
         if isinstance(action, CreateWorkload) and action.owner is not None:
             # The Deployment's revision. Source: `getNewReplicaSet`, `SetDeploymentRevision`.
-            yield self._latencies.write("update", f"{action.owner[1]}/{action.owner[2]}")
+            yield self._latencies.write("status", f"{action.owner[1]}/{action.owner[2]}")
 
     def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
         """The API server draws a name when it stores the pod."""
