@@ -1,8 +1,9 @@
 """What `forewarn simulate` foretells of a change is what the real scheduler and controllers then make of it.
 
 Random small clusters with kube-controller-manager and kubelets that keep to grace periods; workloads are made, scaled,
-given another class, and pods come, through the webhook. CHANGES says how many changes there are, SEED which ones;
-EVIDENCE names a directory for the dump, the change and what was seen of every change that was not as told.
+given another class, and pods come, through the webhook. CHANGES says how many changes there are, SEED which ones, and
+FIRST the number of the first one, a multiple of A_CLUSTER. EVIDENCE names a directory for the dump, the change, the
+warnings and what was seen of every change: what is said of it can be asked again later.
 What pushed out whom counts by workload, for the names of pods are the controllers' own; so does who stays pending.
 """
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 
 CHANGES = int(os.environ.get("CHANGES", "30"))
+FIRST = int(os.environ.get("FIRST", "0"))
 A_CLUSTER = 3
 """Changes that one cluster lives through."""
 QUIET = 13
@@ -203,10 +205,10 @@ def test_what_is_simulated_is_what_happens(
 ) -> None:
     as_told, warned, raced, differences, silent = 0, 0, 0, list[str](), list[str]()
     print(f"\ne2e: {CHANGES} changes, SEED={SEED}")
-    for number in range(CHANGES):
+    for number in range(FIRST, FIRST + CHANGES):
         rng = random.Random(f"{SEED} {number}")
-        if number % A_CLUSTER == 0:
-            if number:
+        if number % A_CLUSTER == 0 or number == FIRST:
+            if number > FIRST:
                 clear(api)
             build(stage, api, rng)
             settled(kubelets)
@@ -236,9 +238,10 @@ def test_what_is_simulated_is_what_happens(
             silent.append(f"{what}: {found}; warned {answer.warnings}")
         if found not in expected or (loud != pushed_out and not either_way):
             print((differences + silent)[-1], flush=True)
-            keep(tmp_path, f"{SEED}-{number}", [what, str(found), *answer.warnings, *kubelets.seen])
+        keep(tmp_path, f"{SEED}-{number}", [what, str(found), *answer.warnings, *kubelets.seen])
         if number % 10 == 9:
-            print(f"e2e: {as_told} of {number + 1} as simulated, {warned} rightly warned of or not", flush=True)
+            done = number + 1 - FIRST
+            print(f"e2e: {as_told} of {done} as simulated, {warned} rightly warned of or not", flush=True)
     clear(api)
     print(
         f"e2e: {as_told} of {CHANGES} as simulated, {warned} of {CHANGES} rightly warned of or not, {raced} were a race"
