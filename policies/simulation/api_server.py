@@ -6,6 +6,7 @@ Source: kubernetes `pkg/registry/core/pod` (storage.go: `setPodNodeAndMetadata`;
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -86,6 +87,8 @@ class ApiServer:
         """Who may refuse new pods, None where nobody does."""
         self.created = 0
         """How many pods were new."""
+        self.seconds_to_start: Callable[[], float] | None = None
+        """From when a pod is bound until it is ready; None: none."""
 
     @property
     def seconds(self) -> float:
@@ -134,7 +137,8 @@ class ApiServer:
             self._never_bound.add((state.pod.namespace, state.pod.name))
 
     def bind(self, pod: Pod, node: str) -> bool:
-        """Bind a pod; its kubelet has it run at once. False where it is gone, bound, or about to end."""
+        """Bind a pod; its kubelet starts it at once, and it is ready then or a moment later. False where it is gone,
+        bound, or about to end."""
         key = pod.namespace, pod.name
         state = self.pods.get(key)
         if state is None or state.pod.uid != pod.uid or state.pod.node_name or state.terminating:
@@ -142,11 +146,24 @@ class ApiServer:
         found = self.nodes.get(node)
         bound = state.pod.bound_to(node, found.labels if found else {})
         self.timeline.add("scheduled", pod.key, node)
-        started = floor(self.seconds)
-        running = replace(bound, phase="Running", start_time=started, ready=True)
         self._keep(state.pod.uid, condition=("", ""))
-        self._put(state, replace(state, pod=running, ready=float(started)))
+        started = replace(bound, start_time=floor(self.seconds))
+        if self.seconds_to_start is None:
+            self._run(state, started)
+        else:
+            self._put(state, replace(state, pod=started))
+            self.clock.at(self.clock.now + self.seconds_to_start(), partial(self._have_run, key, pod.uid))
         return True
+
+    def _have_run(self, key: PodKey, uid: str) -> None:
+        """A pod is ready, unless it is to end, or gone."""
+        state = self.pods.get(key)
+        if state is not None and state.pod.uid == uid and not state.terminating:
+            self._run(state, state.pod)
+
+    def _run(self, state: PodState, started: Pod) -> None:
+        running = replace(started, phase="Running", ready=True)
+        self._put(state, replace(state, pod=running, ready=float(floor(self.seconds))))
 
     def patch_pod_status(self, key: PodKey, condition: tuple[str, str] | None, nominated: str | None) -> None:
         """Set the condition PodScheduled (reason, message) and the nominated node, each unless None."""

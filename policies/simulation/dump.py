@@ -92,6 +92,8 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, qui
         defaulted=lambda obj: with_limit_range_defaults(
             obj, cluster.limit_ranges_of(text(obj, "metadata", "namespace"))
         ),
+        order_known=False,
+        pods_take_time_to_start=True,
     )
 
 

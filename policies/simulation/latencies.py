@@ -12,6 +12,11 @@ WRITE: Final = 1e-3
 """Seconds that a write to the API server takes, and up to a tenth more, by what is written: no two coincide."""
 CYCLE: Final = 1e-4
 """Seconds that a scheduling cycle takes, likewise."""
+START: Final = 0.1
+"""Seconds from when a pod is bound until it runs and is ready, in a cluster: what a kubelet takes at least. How long a
+container takes to be ready nobody knows."""
+_SLOWEST_START: Final = 30.0
+"""How many times as long it may take, in one run with dice more than in another."""
 _JITTER: Final = 12.0
 _ASKED: Final = 6.0
 """How many times as long a pod may take to be made, where webhooks are asked about it: some 5 to 30 ms each."""
@@ -24,6 +29,7 @@ class Latencies:
     def __init__(self, random: Random | None = None, *, asks_webhooks: bool = False) -> None:
         self._random = random
         self._creating = 1.0 if random is None or not asks_webhooks else random.uniform(1.0, _ASKED)
+        self._start = START if random is None or not asks_webhooks else START * _SLOWEST_START ** (random.random() ** 2)
 
     def write(self, verb: str, name: str) -> float:
         """Of a write to the API server."""
@@ -32,6 +38,10 @@ class Latencies:
     def cycle(self, name: str) -> float:
         """Of a scheduling cycle."""
         return self._of(CYCLE, "cycle", name)
+
+    def start(self) -> float:
+        """Of a kubelet, until a pod that was bound is ready."""
+        return self._start * (1.0 if self._random is None else 0.5 + self._random.random())
 
     def _of(self, seconds: float, verb: str, name: str, times: float = 1.0) -> float:
         share = crc32(f"{verb} {name}".encode()) % 997 / 9970

@@ -52,6 +52,8 @@ class World(NamedTuple):
     `grows_only`: ReplicaSets and StatefulSets delete no pods, as in the world of the recordings. `asks_webhooks`: there
     may be webhooks that are asked about each new pod, as in a cluster. `quotas_of`: a namespace's resource quotas, None
     where there are none; `defaulted`: a new pod's object with its LimitRanges' defaults, which quotas go by.
+    `order_known`: the scheduler heard of pods in the order in which they are here; else runs with dice draw one (see
+    Simulation). `pods_take_time_to_start`: a bound pod is ready a moment later, as in a cluster, and not at once.
     """
 
     nodes: Sequence[Node]
@@ -67,6 +69,8 @@ class World(NamedTuple):
     asks_webhooks: bool = False
     quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None
     defaulted: Callable[[ApiObject], ApiObject] = dict
+    order_known: bool = True
+    pods_take_time_to_start: bool = False
 
 
 def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:

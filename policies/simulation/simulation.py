@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-    from policies.controllers.view import PodState
+    from policies.controllers.view import Key, PodState
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
     from policies.semantics import Semantics
@@ -55,6 +55,8 @@ class Simulation:
         self.timeline = Timeline(self.clock)
         self.api = ApiServer(self.clock, self.timeline, world.epoch)
         self._latencies = latencies = Latencies(random, asks_webhooks=world.asks_webhooks)
+        if world.pods_take_time_to_start:
+            self.api.seconds_to_start = latencies.start
         view = ControllerView(self.api, world.admission, random.random if random else None)
         self.cache = SchedulerCache(world.base)
         self.controllers: ControllerManager = (
@@ -69,7 +71,7 @@ class Simulation:
         self._view = view
         if world.quotas_of is not None:
             self.api.quotas = Quotas(self.clock, latencies, world.quotas_of, world.defaulted, self._template_for)
-        self._load()
+        self._load(None if world.order_known else random)
         self.clock.at(0.0, self.controllers.start)
         if not world.grows_only:
             self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
@@ -87,12 +89,14 @@ class Simulation:
         """Why a run was given up, empty where it was not."""
         self._arrange_arrivals()
 
-    def _load(self) -> None:
+    def _load(self, random: Random | None) -> None:
+        """`random`: draws the order in which the scheduler heard of pods, where nobody knows it (see `_any_order`)."""
         for node in self.world.nodes:
             self.api.put_node(node)
         for workload in self.world.workloads:
             self.api.put_workload(workload)
-        for pod in self.world.pods:
+        pods = self.world.pods
+        for pod in pods if random is None else _any_order(pods, random):
             self.api.load_pod(pod)
         self.timeline.events.clear()
         self.controllers.set_statuses()
@@ -201,6 +205,24 @@ class Simulation:
             "endedAt": round(self.clock.now, 4),
             **({"stopped": self.stopped} if self.stopped else {}),
         }
+
+
+def _any_order(pods: Sequence[PodState], random: Random) -> list[PodState]:
+    """Pods as the scheduler may have heard of them: of those that came in one second, workload after workload, more
+    mixed in one run than in another.
+
+    Of pods on a node it decides which of one priority that started in one second goes, of those that wait, which of
+    one priority is tried first. Source: upstream `MoreImportantPod`, `PrioritySort`; `NodeInfo.Pods` has them in the
+    order in which they came.
+    """
+    mixed = 2 * random.random()
+    turns: dict[Key | None, float] = {}
+
+    def turn(state: PodState) -> tuple[float, float]:
+        owner = controller_of(state.pod)
+        return state.created, turns.setdefault(owner, random.random()) + mixed * random.random()
+
+    return sorted(pods, key=turn)
 
 
 def _entry(state: PodState) -> dict[str, Any]:
