@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from policies.cluster import predict
+from policies.objects.pod import Pod
 from policies.scheduling.bulk import prepare_for_all
 from policies.scheduling.large_cycle import Cycle
 from policies.scheduling.schedule_one import Prediction
@@ -74,7 +75,11 @@ def test_pods_are_counted_on_the_nodes_that_are_left() -> None:
 
     def counted() -> None:
         for apps in ({"a1"}, {"a0", "a2"}, set[str]()):
-            found = matrix.counts(str(apps), None, lambda pod, apps=apps: int(pod.labels["app"] in apps), "default")
+
+            def counts(pod: Pod, apps: set[str] = apps) -> int:
+                return int(pod.labels["app"] in apps)
+
+            found = matrix.counts(str(apps), None, counts, "default")
             anew = [sum(pod.labels["app"] in apps for pod in info.pods) for info in snapshot.node_infos]
             assert found.here.tolist() == anew
 
