@@ -10,9 +10,10 @@ from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from policies.whatif.autoscalers import Autoscaling
+    from policies.whatif.node_groups import NodeGroup
 
 _MOST: Final = 2**31
 
@@ -26,18 +27,33 @@ def add_autoscaling_options(add: Callable[..., object]) -> None:
         metavar="N",
         help="cluster-autoscaler's: it brings no node for pods below (default: the configuration's, else -10)",
     )
+    add(
+        "--node-templates",
+        metavar="FILE",
+        help="node groups, a list of {name, maxSize, template}: say which cluster-autoscaler would scale up",
+    )
 
 
 def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Autoscaling:
-    """What they say, else the configuration; ends the program where that cannot be read."""
+    """What they say, else the configuration; ends the program where that, or the node groups, cannot be read."""
     from policies.whatif.autoscalers import Autoscaling
 
     try:
         config = _config(options)
+        groups = _groups(options.node_templates)
     except ConfigError as fault:
         parser.error(str(fault))
     given = options.expendable_pods_priority_cutoff
-    return Autoscaling(config.options.autoscaler_cutoff if given is None else given)
+    return Autoscaling(config.options.autoscaler_cutoff if given is None else given, groups)
+
+
+def _groups(path: str | None) -> Sequence[NodeGroup]:
+    """Raises ConfigError."""
+    if path is None:
+        return ()
+    from policies.whatif.node_groups import load_node_groups
+
+    return load_node_groups(path)
 
 
 def _config(options: argparse.Namespace) -> Config:

@@ -167,11 +167,15 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
     for fault in faults:
         complain("preempt", fault, FAILED)
     if options.output == "json":
+        waits = [each for each in applied.predictions if each.outcome == "pending"][-1:]
         for placement in placements:
             for prediction in placement.predictions:
                 how = _how(prediction) if options.explain else {}
                 turn = applied.turn_of(prediction)
-                scaled = _autoscaled([prediction], cluster, autoscaling)
+                scaled = _autoscaled([prediction], cluster, autoscaling._replace(groups=()))
+                if scaled and prediction is waits[0] and autoscaling.groups:
+                    together = _autoscaled(applied.predictions, cluster, autoscaling)
+                    scaled = scaled._replace(plan=together.plan if together else None)
                 told = {"id": prediction.pod.key, **prediction.to_dict(), **turn, **how}
                 print(json.dumps(told | ({"autoscalers": as_dict(scaled)} if scaled else {})))  # noqa: T201
     elif options.output == "html":
@@ -225,7 +229,7 @@ def _autoscaled(
 
     if all(prediction.outcome != "pending" for prediction in predictions):
         return None
-    return after_predictions(predictions, cluster.scheduling, autoscaling)
+    return after_predictions(predictions, cluster, autoscaling)
 
 
 def _how(prediction: Prediction) -> ApiObject:

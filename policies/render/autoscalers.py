@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policies.findings import listed, plural
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.whatif.autoscalers import Autoscalers
+    from policies.whatif.scale_up import NotHelped, Option, Plan, ScaleUp
+
+MOST_LINES: Final = 20
 
 
 def lines(found: Autoscalers) -> Iterator[str]:
@@ -20,9 +23,61 @@ def lines(found: Autoscalers) -> Iterator[str]:
     if of_ca.counts == of_karpenter.counts == of_ca.pending:
         whom = "a node for it" if of_ca.pending == 1 else "nodes for all of them"
         yield f"an autoscaler would look for {whom}"
-        return
-    for name, each in (("cluster-autoscaler", of_ca), ("Karpenter", of_karpenter)):
+    else:
+        yield from _each(found)
+    if found.plan is not None:
+        yield from _planned(found.plan)
+
+
+def _each(found: Autoscalers) -> Iterator[str]:
+    for name, each in (("cluster-autoscaler", found.cluster_autoscaler), ("Karpenter", found.karpenter)):
         others = listed([f"{why}: {count}" for why, count in each.others.items()])
         beside = f" ({others})" if others else ""
         waits = "waits" if each.pending == 1 else "wait"
         yield f"{name} would look for nodes for {each.counts} of {plural(each.pending, 'pod')} that {waits}{beside}"
+
+
+def _planned(plan: Plan) -> Iterator[str]:
+    """Which node groups would be scaled up, and for whom none would."""
+    for each in plan.scale_ups[:MOST_LINES]:
+        yield _scaled_up(each)
+    if len(plan.scale_ups) > MOST_LINES:
+        yield f"and {len(plan.scale_ups) - MOST_LINES} more scale-ups"
+    if plan.fit:
+        yield f"{plural(plan.fit, 'pod')} would fit on nodes that are there: no node comes for them"
+    for left in plan.not_helped[:MOST_LINES]:
+        yield _not_helped(left)
+    if len(plan.not_helped) > MOST_LINES:
+        yield f"and {len(plan.not_helped) - MOST_LINES} more workloads that no node group helps"
+    if plan.cut:
+        yield "there was too much to work out: more nodes may be needed"
+
+
+def _scaled_up(each: ScaleUp) -> str:
+    """`needs 2 nodes of group spot-large`, for whom, and why that group."""
+    option = each.option
+    whom = listed([f"{of.workload} ({plural(of.pods, 'pod')})" for of in each.workloads])
+    told = f"needs {plural(option.nodes, 'node')} of group {option.group}: {whom}"
+    others = [
+        f"{plural(other.nodes, 'node')} of {other.group} for {plural(other.pods, 'pod')} {_idle(other)}"
+        for other in each.options
+        if other.group != option.group
+    ]
+    if not others:
+        return told
+    lots = "; of equals it takes any" if each.ties else ""
+    return f"{told}; least-waste: {_idle(option)} idle, with {listed(others)}{lots}"
+
+
+def _idle(option: Option) -> str:
+    """The mean of cpu and memory, which upstream logs as Blended."""
+    return f"{option.waste / 2:.1%}"
+
+
+def _not_helped(left: NotHelped) -> str:
+    """`no node group helps default/db (1 pod): Insufficient memory (small, large)`."""
+    by_reason: dict[str, list[str]] = {}
+    for group, reason in left.reasons.items():
+        by_reason.setdefault(reason, []).append(group)
+    why = listed([f"{reason} ({listed(groups)})" for reason, groups in by_reason.items()])
+    return f"no node group helps {left.workload} ({plural(left.pods, 'pod')}): {why}"

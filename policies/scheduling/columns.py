@@ -72,6 +72,19 @@ class Columns:
     def _tables(self) -> tuple[NDArray[np.int64], ...]:
         return self.allocatable, self.requested, self.non_zero, self.serials
 
+    def with_more(self, node_infos: Sequence[NodeInfo]) -> Columns | None:
+        """With more nodes behind them; None where these have resources that have no row yet."""
+        if not {*self.resources}.issuperset(name for info in node_infos for name in info.node.allocatable.scalars):
+            return None
+        padded = [
+            np.concatenate((table, np.zeros((*table.shape[:-1], len(node_infos)), np.int64)), axis=-1)
+            for table in (self.allocatable, self.requested, self.serials)
+        ]
+        columns = Columns(self.resources, *padded)
+        for index, info in enumerate(node_infos, len(self.serials)):
+            columns._set(index, info)
+        return columns
+
     def _set(self, index: int, info: NodeInfo) -> None:
         has = info.node.allocatable
         self.serials[index] = info.serial

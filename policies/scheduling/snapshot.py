@@ -119,6 +119,14 @@ class Snapshot:
         columns = self.columns.updated(changed.items()) or Columns.build(node_infos)
         return Snapshot(objects, node_infos, columns, self)
 
+    def with_nodes(self, infos: Sequence[NodeInfo]) -> Snapshot:
+        """With more nodes, behind those of before, whatever they are called. No node may be there already."""
+        nodes = _over(self.objects.nodes, {("", info.name): info.node for info in infos})
+        pods = _over(self.objects.pods_by_node, {info.name: tuple(info.pods) for info in infos})
+        every = [*self.node_infos, *infos]
+        columns = self.columns.with_more(infos) or Columns.build(every)
+        return Snapshot(replace(self.objects, nodes=nodes, pods_by_node=pods), every, columns)
+
     @classmethod
     def _rebuild(cls, objects: ClusterObjects, clean: Mapping[str, NodeInfo]) -> Snapshot:
         names = sorted(name for _, name in objects.nodes)

@@ -3,7 +3,8 @@
 The scheduler preempts before any autoscaler looks, so who is pushed out is right whether there is one or not; what is
 different is what becomes of those who wait. Sources: cluster-autoscaler core/utils `FilterOutExpendablePods`,
 utils/kubernetes `ArrangePodsBySchedulability`, core/podlistprocessor (daemon sets), before 1.36 core/utils
-`FilterOutExpendableAndSplit`; Karpenter pkg/utils/pod `IsProvisionable`.
+`FilterOutExpendableAndSplit`; Karpenter pkg/utils/pod `IsProvisionable`. Where node groups are given, `scale_up` says
+which nodes cluster-autoscaler would bring.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.kinds import DAEMON_SET
 from policies.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
     from policies.objects.pod import Pod
     from policies.scheduling.schedule_one import Prediction
     from policies.scheduling.snapshot import Snapshot
     from policies.simulation.simulation import Simulation
+    from policies.whatif.node_groups import NodeGroup
+    from policies.whatif.scale_up import Plan
 
 _DAEMON: Final = "of a DaemonSet"
 _NOT_TRIED: Final = "not marked Unschedulable"
@@ -27,9 +33,11 @@ _NOMINATED: Final = "nominated to a node"
 
 
 class Autoscaling(NamedTuple):
-    """How a cluster is scaled. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff."""
+    """How a cluster is scaled. `cutoff`: cluster-autoscaler's --expendable-pods-priority-cutoff; `groups`: what it may
+    bring, where somebody says."""
 
     cutoff: int = Options().autoscaler_cutoff
+    groups: Sequence[NodeGroup] = ()
 
 
 class Waiting(NamedTuple):
@@ -48,28 +56,80 @@ class Counted(NamedTuple):
 
 
 class Autoscalers(NamedTuple):
-    """What either would make of the pods that wait in the end."""
+    """What either would make of the pods that wait in the end. `plan`: which nodes cluster-autoscaler would bring for
+    those that it counts, where node groups are given."""
 
     cluster_autoscaler: Counted
     karpenter: Counted
+    plan: Plan | None = None
 
 
 def after_simulation(simulation: Simulation, autoscaling: Autoscaling) -> Autoscalers:
-    """Of a simulation that has run."""
-    return autoscalers(_waiting_in(simulation), simulation.cache.snapshot(), autoscaling)
+    """Of a simulation that has run. Raises InvalidObject where a DaemonSet's template is none."""
+    waiting, snapshot = list(_waiting_in(simulation)), simulation.cache.snapshot()
+    api, origins = simulation.api, simulation.timeline.origins
+    daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
+    plan = _plan(waiting, snapshot, autoscaling, daemon_sets, lambda pod: origins[pod.key].group)
+    return autoscalers(waiting, snapshot, autoscaling)._replace(plan=plan)
 
 
-def after_predictions(predictions: Iterable[Prediction], snapshot: Snapshot, autoscaling: Autoscaling) -> Autoscalers:
-    """Of pods that have been predicted: those that stay pending wait."""
-    return autoscalers([Waiting(p.pod) for p in predictions if p.outcome == "pending"], snapshot, autoscaling)
+def after_predictions(
+    predictions: Sequence[Prediction], cluster: ClusterSnapshot, autoscaling: Autoscaling
+) -> Autoscalers:
+    """Of pods that have been predicted one after the other: those that stay pending wait. Raises InvalidObject where a
+    DaemonSet's template is none."""
+    waiting = [Waiting(p.pod) for p in predictions if p.outcome == "pending"]
+    found = autoscalers(waiting, cluster.scheduling, autoscaling)
+    if not waiting or not autoscaling.groups:
+        return found
+    daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
+    end = predictions[-1].in_the_end()
+    return found._replace(plan=_plan(waiting, end, autoscaling, daemon_sets, cluster.top_workload_of))
 
 
 def autoscalers(waiting: Iterable[Waiting], snapshot: Snapshot, autoscaling: Autoscaling) -> Autoscalers:
-    """Of pods that wait in the cluster that the snapshot is of."""
+    """Of pods that wait in the cluster that the snapshot is of; without a plan."""
     waiting = list(waiting)
     of_ca = Counter(_why_not_cluster_autoscaler(each, snapshot, autoscaling.cutoff) for each in waiting)
     of_karpenter = Counter(map(_why_not_karpenter, waiting))
-    return Autoscalers(*(_counted(found, len(waiting)) for found in (of_ca, of_karpenter)))
+    return Autoscalers(_counted(of_ca, len(waiting)), _counted(of_karpenter, len(waiting)))
+
+
+def _plan(
+    waiting: Iterable[Waiting],
+    snapshot: Snapshot,
+    autoscaling: Autoscaling,
+    daemon_sets: Iterable[ApiObject],
+    workload_of: Callable[[Pod], str],
+) -> Plan | None:
+    """None where no groups are given, or no pod counts."""
+    cutoff = autoscaling.cutoff
+    pods = [each.pod for each in waiting if not _why_not_cluster_autoscaler(each, snapshot, cutoff)]
+    if not pods or not autoscaling.groups:
+        return None
+    from policies.whatif.scale_up import plan
+
+    return plan(pods, _as_seen(snapshot, cutoff), autoscaling.groups, daemon_sets, workload_of)
+
+
+def _as_seen(snapshot: Snapshot, cutoff: int) -> Snapshot:
+    """The cluster as cluster-autoscaler sees it: without pods below its cutoff, nominated ones on their nodes.
+
+    Source: core/static_autoscaler.go, `nonExpendableAllocatedPods`.
+    """
+    expendable = [pod for info in snapshot.node_infos for pod in info.pods if _is_expendable(pod, cutoff)]
+    nominated = [
+        snapshot.bound(pod, node)
+        for node, pods in snapshot.objects.nominated.items()
+        if node in snapshot.rows
+        for pod in pods
+        if not _is_expendable(pod, cutoff)
+    ]
+    return snapshot.with_pods(nominated, expendable) if expendable or nominated else snapshot
+
+
+def _is_expendable(pod: Pod, cutoff: int) -> bool:
+    return pod.priority is not None and pod.priority < cutoff
 
 
 def _waiting_in(simulation: Simulation) -> Iterator[Waiting]:
@@ -89,7 +149,7 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
     pod = waiting.pod
     if not waiting.tried:
         return _NOT_TRIED
-    if pod.priority is not None and pod.priority < cutoff:
+    if _is_expendable(pod, cutoff):
         return f"below its cutoff {cutoff}"
     nominated = pod.nominated_node_name
     if nominated and (nominated in snapshot.rows or snapshot.semantics.every_nominated_pod_is_passed_over):
@@ -113,4 +173,25 @@ def _is_daemon(pod: Pod) -> bool:
 def as_dict(found: Autoscalers) -> dict[str, Any]:
     """For programs."""
     names = (("clusterAutoscaler", found.cluster_autoscaler), ("karpenter", found.karpenter))
-    return {name: {"counts": each.counts, "passesOver": dict(each.others)} for name, each in names}
+    told: dict[str, Any] = {name: {"counts": each.counts, "passesOver": dict(each.others)} for name, each in names}
+    return told | ({"nodeGroups": _plan_as_dict(found.plan)} if found.plan else {})
+
+
+def _plan_as_dict(plan: Plan) -> dict[str, Any]:
+    return {
+        "scaleUps": [
+            {
+                "group": each.option.group,
+                "nodes": each.option.nodes,
+                "pods": each.option.pods,
+                "expander": "least-waste",
+                "options": [option._asdict() | {"waste": round(option.waste, 4)} for option in each.options],
+                "ties": list(each.ties),
+                "workloads": [workload._asdict() for workload in each.workloads],
+            }
+            for each in plan.scale_ups
+        ],
+        "notHelped": [{**each._asdict(), "reasons": dict(each.reasons)} for each in plan.not_helped],
+        "fit": plan.fit,
+        "cut": plan.cut,
+    }

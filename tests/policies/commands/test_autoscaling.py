@@ -114,3 +114,83 @@ def test_a_cutoff_is_a_priority(given: str, cluster: str, too_large: str, capsys
         main(("preempt", "-f", too_large, "--cluster", cluster, f"--expendable-pods-priority-cutoff={given}"))
     assert ended.value.code == 2
     assert "argument --expendable-pods-priority-cutoff: must be" in capsys.readouterr().err
+
+
+GROUPS = "- name: spot\n  template: {status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}\n"
+NEEDS = "needs 1 node of group spot: default/big (1 pod)"
+
+
+@pytest.mark.parametrize("command", [("preempt",), ("simulate",), ("whatif", "apply")])
+def test_node_groups_are_told_by_every_command_in_every_form(
+    command: tuple[str, ...], cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = tmp_path / "groups.yaml"
+    groups.write_text(GROUPS)
+    asked = (*command, "-f", too_large, "--cluster", cluster, "--node-templates", str(groups))
+    assert NEEDS in run(capsys, *asked)
+    assert NEEDS in run(capsys, *asked, "-o", "html")
+    told: Any = json.loads(run(capsys, *asked, "-o", "json"))
+    (scale_up,) = (told["outcomes"][0] if "outcomes" in told else told)["autoscalers"]["nodeGroups"]["scaleUps"]
+    assert (scale_up["group"], scale_up["nodes"], scale_up["pods"]) == ("spot", 1, 1)
+    assert scale_up["workloads"] == [{"workload": "default/big", "pods": 1, "nodes": 1}]
+    if command[0] == "whatif":
+        assert "- needs 1 node of group spot" in run(capsys, *asked, "-o", "markdown")
+
+
+def test_the_json_of_several_pods_has_their_plan_once(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = tmp_path / "groups.yaml"
+    groups.write_text(GROUPS)
+    pods = written(tmp_path / "pods.json", *(make_pod(name).request(cpu="2") for name in ("one", "two")))
+    lines = run(capsys, "preempt", "-f", pods, "--cluster", cluster, "--node-templates", str(groups), "-o", "json")
+    first, last = (json.loads(line)["autoscalers"] for line in lines.splitlines())
+    assert "nodeGroups" not in first
+    assert [each["pods"] for each in last["nodeGroups"]["scaleUps"]] == [2]
+
+
+def test_why_no_group_helps_is_told(
+    cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = tmp_path / "groups.yaml"
+    groups.write_text(GROUPS.replace("cpu: 4", "cpu: 1"))
+    told = run(capsys, "simulate", "-f", too_large, "--cluster", cluster, "--node-templates", str(groups))
+    assert "no node group helps default/big (1 pod): Insufficient cpu (spot)" in told
+
+
+def test_who_is_below_the_cutoff_gets_no_node_and_takes_no_room(
+    cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = tmp_path / "groups.yaml"
+    groups.write_text(GROUPS)
+    asked = (
+        "simulate",
+        "--cluster",
+        cluster,
+        "--node-templates",
+        str(groups),
+        "--expendable-pods-priority-cutoff",
+        "1",
+    )
+    assert "needs" not in run(capsys, *asked, "-f", too_large)
+    expendable = make_pod("filler").request(cpu="1").priority(0).on("n1")
+    node = make_node("n1").status(allocatable={"cpu": "1", "memory": "8Gi", "pods": "110"})
+    full = written(tmp_path / "full.json", node, expendable)
+    waits = make_pod("waits").request(cpu="1").priority(5).spec(preemptionPolicy="Never")
+    told = run(capsys, *asked, "--cluster", full, "-f", written(tmp_path / "waits.json", waits))
+    assert "1 pod would fit on nodes that are there: no node comes for them" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("- nam: a\n", "groups.yaml:1:3: [0]: unknown key"), (None, "No such file")]
+)
+def test_node_groups_that_cannot_be_read_are_wrong_usage(
+    text: str | None, problem: str, cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = tmp_path / "groups.yaml"
+    if text is not None:
+        groups.write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        main(("preempt", "-f", too_large, "--cluster", cluster, "--node-templates", str(groups)))
+    assert ended.value.code == 2
+    assert problem in capsys.readouterr().err

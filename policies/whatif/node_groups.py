@@ -1,0 +1,229 @@
+"""A file of node groups: what cluster-autoscaler could bring, as templates of nodes.
+
+The file is a list of `{name, minSize, size, maxSize, template}`; `template` is a Node (docs/whatif.md has an example).
+The template becomes a node as cluster-autoscaler makes one of it. Sources, of cluster-autoscaler 1.36.1:
+simulator/node_info_utils.go, utils/taints/taints.go, utils/daemonset/daemonset.go, utils/labels/labels.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.config.document import ConfigNode, contents, parse
+from policies.controllers.daemon_set import nodes_that_should_run, with_daemon_fields
+from policies.controllers.templates import made_of, template_of
+from policies.objects.fields import InvalidObject, mapping, ref_of
+from policies.objects.node import Node
+from policies.objects.pod import Pod
+from policies.objects.pod_spec import shared_labels
+from policies.objects.resources import as_resource, read_resource_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.config.model import ConfigError
+    from policies.objects.fields import ApiObject
+    from policies.objects.resources import Resource
+
+MOST_GROUPS: Final = 500
+MOST_SIZE: Final = 2**31 - 1
+_LONGEST: Final = 253
+"""Characters of a name."""
+_FIELDS: Final = ("name", "minSize", "size", "maxSize", "template")
+_NODE: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+_NODE_FIELDS: Final = {
+    "metadata": (
+        "annotations",
+        "creationTimestamp",
+        "finalizers",
+        "generation",
+        "labels",
+        "managedFields",
+        "name",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    ),
+    "spec": ("configSource", "externalID", "podCIDR", "podCIDRs", "providerID", "taints", "unschedulable"),
+    "status": (
+        "addresses",
+        "allocatable",
+        "capacity",
+        "conditions",
+        "config",
+        "daemonEndpoints",
+        "declaredFeatures",
+        "features",
+        "images",
+        "nodeInfo",
+        "phase",
+        "runtimeHandlers",
+        "volumesAttached",
+        "volumesInUse",
+    ),
+}
+"""The fields of a Node: what is spelled wrong is a fault, what is not looked at is not. Source: core/v1 types.go."""
+_NEEDED: Final = ("cpu", "memory", "pods")
+HOSTNAME: Final = "kubernetes.io/hostname"
+TEMPLATE: Final = "cluster-autoscaler.kubernetes.io/template-node"
+"""Label of every node that cluster-autoscaler makes of a template."""
+_DEPRECATED: Final = {
+    "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
+    "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
+}
+"""Label -> the older one that cluster-autoscaler sets to the same. Source: `UpdateDeprecatedLabels`."""
+_PASSING_TAINTS: Final = frozenset(
+    {
+        "ToBeDeletedByClusterAutoscaler",
+        "DeletionCandidateOfClusterAutoscaler",
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/unschedulable",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.kubernetes.io/pid-pressure",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cloudprovider.kubernetes.io/shutdown",
+        "cloud.google.com/impending-node-termination",
+        "NodeWithImpairedVolumes",
+    }
+)
+_PASSING_PREFIXES: Final = (
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "status-taint.cluster-autoscaler.kubernetes.io/",
+)
+"""Taints that a template loses: they tell of a state that a new node does not have. Source: `SanitizeTaints`."""
+
+
+class NodeGroup(NamedTuple):
+    """Nodes that are alike. `size`: how many there are; `max_size`: how many there may be, None: nobody says.
+
+    `node`: as cluster-autoscaler makes it of the template. `capacity`: what the expander goes by.
+    """
+
+    name: str
+    size: int
+    max_size: int | None
+    node: Node
+    capacity: Resource
+
+    @property
+    def room(self) -> int | None:
+        """How many more nodes it may have, None: nobody says."""
+        return None if self.max_size is None else max(self.max_size - self.size, 0)
+
+    def new_node(self, number: int) -> Node:
+        """A new node of the group: the template under a name of its own. Source: `SanitizedNodeInfo`."""
+        name = f"{self.node.name}-{number}"
+        return replace(self.node, name=name, labels=shared_labels({**self.node.labels, HOSTNAME: name}))
+
+
+def load_node_groups(path: str) -> tuple[NodeGroup, ...]:
+    """The groups of a file. Raises ConfigError, also where it cannot be opened."""
+    return read_node_groups(contents(path), path)
+
+
+def read_node_groups(text: str | bytes, file: str) -> tuple[NodeGroup, ...]:
+    """The groups that a text holds. Raises ConfigError at its first fault."""
+    root = parse(text, file)
+    groups: dict[str, NodeGroup] = {}
+    for entry in root.elements():
+        if len(groups) == MOST_GROUPS:
+            raise entry.fault(f"more than {MOST_GROUPS} node groups")
+        group = _group(entry)
+        if group.name in groups:
+            raise entry.fault(f'node group "{group.name}" is here twice')
+        groups[group.name] = group
+    if not groups:
+        raise root.fault("there is no node group in it: a list of {name, maxSize, template}")
+    return tuple(groups.values())
+
+
+def daemon_pods(node: Node, daemon_sets: Iterable[ApiObject]) -> list[Pod]:
+    """The pods that DaemonSets have on a new node, whether they fit or not. Source: `GetDaemonSetPodsForNode`.
+
+    As upstream makes them: admission does not see them, so a LimitRange changes nothing. Raises InvalidObject.
+    """
+    found = []
+    for daemon_set in daemon_sets:
+        ref, template = ref_of(daemon_set, "default"), template_of(daemon_set)
+        pod = Pod.from_api(made_of(ref.namespace, daemon_set, with_daemon_fields(template)))
+        if nodes_that_should_run(template, pod, {node.name: node}):
+            found.append(replace(pod, name=f"{ref.name}-pod-{node.name}", node_name=node.name))
+    return found
+
+
+def _group(entry: ConfigNode) -> NodeGroup:
+    given = dict(entry.items(_FIELDS))
+    for needed in ("name", "template"):
+        if needed not in given:
+            raise entry.fault(f"{needed} is missing")
+    name = given["name"].text()
+    if not name or len(name) > _LONGEST or not name.isprintable():
+        raise given["name"].fault(f"must be 1 to {_LONGEST} characters that can be printed")
+    sizes = {what: _size(given[what]) for what in ("minSize", "size", "maxSize") if what in given}
+    least, most = sizes.get("minSize", 0), sizes.get("maxSize")
+    if most is not None and least > most:
+        raise given["minSize"].fault(f"{least} is more than maxSize, {most}")
+    node, capacity = _template(name, given["template"])
+    return NodeGroup(name, sizes.get("size", least), most, node, capacity)
+
+
+def _size(node: ConfigNode) -> int:
+    text = node.text()
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_SIZE)) and int(text) <= MOST_SIZE):
+        raise node.fault(f"must be a whole number from 0 to {MOST_SIZE}")
+    return int(text)
+
+
+def _template(group: str, entry: ConfigNode) -> tuple[Node, Resource]:
+    """The node of a template, and its capacity. Raises ConfigError."""
+    for part, value in entry.items(_NODE):
+        if part == "kind" and value.text() != "Node":
+            raise value.fault(f'must be Node, not "{value.text()}"')
+        if part in _NODE_FIELDS:
+            dict(value.items(_NODE_FIELDS[part]))
+    given = entry.plain()
+    status = {**mapping(given, "status")} if isinstance(given, dict) else {}
+    written = {"allocatable": "allocatable", "capacity": "capacity"}
+    for one, other in (("allocatable", "capacity"), ("capacity", "allocatable")):
+        if status.get(one) is None and status.get(other) is not None:
+            status[one], written[one] = status[other], other
+    obj = {**(given or {}), "status": status, "apiVersion": "v1", "kind": "Node"}
+    try:
+        read = Node.from_api(obj)
+        capacity = as_resource(read_resource_list(obj, ("status", "capacity"), obj))
+    except InvalidObject as fault:
+        path = [written.get(step, step) if isinstance(step, str) else step for step in fault.path]
+        raise _fault_at(entry, path, fault.problem) from None
+    for name in _NEEDED:
+        if name not in mapping(obj, "status", "allocatable"):
+            raise _fault_at(entry, ("status", written["allocatable"]), f"{name} is missing: no pod would fit")
+    if not (capacity.milli_cpu > 0 and capacity.memory > 0):
+        raise _fault_at(entry, ("status", written["capacity"]), "cpu and memory must be more than 0")
+    name = f"template-node-for-{group}"
+    labels = shared_labels({**_labels(read.labels), HOSTNAME: name, TEMPLATE: "true"})
+    taints = tuple(t for t in read.taints if t.key not in _PASSING_TAINTS and not t.key.startswith(_PASSING_PREFIXES))
+    return replace(read, name=name, labels=labels, taints=taints), capacity
+
+
+def _labels(given: Mapping[str, str]) -> dict[str, str]:
+    return {**given, **{old: given[label] for label, old in _DEPRECATED.items() if label in given}}
+
+
+def _fault_at(entry: ConfigNode, path: Sequence[str | int], problem: str) -> ConfigError:
+    """The fault of a field, at the deepest place on its path that the file has."""
+    for step in path:
+        if entry.is_list:
+            found = dict(enumerate(entry.elements())).get(step if isinstance(step, int) else -1)
+        else:
+            found = dict(entry.items()).get(str(step))
+        if found is None:
+            break
+        entry = found
+    return entry.fault(problem)
