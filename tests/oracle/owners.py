@@ -191,7 +191,9 @@ def make_case(seed: int, number: int, event: str) -> Asked:
     for obj in (*made.nodes, *classes.objects, *made.workloads, *map(running, made.pods), *made.pdbs):
         cache.add(obj)
     question, arrivals = ASKED[event](cache, made, classes, dice)
-    world = world_of(cache, question.arrivals, until=HORIZON)._replace(epoch=EPOCH, asks_webhooks=False)
+    world = world_of(cache, question.arrivals, until=HORIZON)._replace(epoch=EPOCH)
+    # As in the oracle's world.
+    world = world._replace(asks_webhooks=False, order_known=True, pods_take_time_to_start=False)
     objects = {name_of(pod): pod for pod in made.pods}
     # Its annotations say how long a pod takes to end.
     world = world._replace(pods=[replace(state, template=objects[state.pod.name]) for state in world.pods])
