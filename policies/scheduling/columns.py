@@ -78,7 +78,7 @@ class Columns:
             return None
         padded = [
             np.concatenate((table, np.zeros((*table.shape[:-1], len(node_infos)), np.int64)), axis=-1)
-            for table in (self.allocatable, self.requested, self.serials)
+            for table in self._tables()
         ]
         columns = Columns(self.resources, *padded)
         for index, info in enumerate(node_infos, len(self.serials)):
