@@ -24,13 +24,19 @@ if TYPE_CHECKING:
 class LazySnapshot:
     """A Snapshot that is built when it is first asked for, from an older one where there is one."""
 
-    __slots__ = ("_base", "_built", "_dirty", "_lock", "objects")
+    __slots__ = ("_base", "_built", "_dirty", "_in_place", "_lock", "objects")
 
     def __init__(
-        self, objects: ClusterObjects, base: Snapshot | None = None, dirty: frozenset[str] | None = None
+        self,
+        objects: ClusterObjects,
+        base: Snapshot | None = None,
+        dirty: frozenset[str] | None = None,
+        *,
+        in_place: bool = False,
     ) -> None:
+        """`in_place`: the older one is used up."""
         self.objects = objects
-        self._base, self._dirty = base, dirty
+        self._base, self._dirty, self._in_place = base, dirty, in_place
         self._built: Snapshot | None = None
         self._lock = Lock()
 
@@ -46,7 +52,7 @@ class LazySnapshot:
 
             with self._lock:
                 if self._built is None:
-                    self._built = Snapshot.build(self.objects, self._base, self._dirty)
+                    self._built = Snapshot.build(self.objects, self._base, self._dirty, in_place=self._in_place)
                     self._base = None
         return self._built
 
@@ -54,7 +60,9 @@ class LazySnapshot:
 class PodsByNode:
     """Which pods are on, and nominated to, which node; and which nodes have changed since a Snapshot was built."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_place: bool = False) -> None:
+        """`in_place`: a Snapshot is of no use to anybody once the next one is built; that takes its tables over."""
+        self._in_place = in_place
         self._by_node: Table[str, tuple[Pod, ...]] = Table()
         self._nominated: Table[str, tuple[Pod, ...]] = Table()
         self._binding: dict[tuple[str, str], Pod] = {}
@@ -120,7 +128,7 @@ class PodsByNode:
                 self._base, self._since_base = self._last.built, self._since_last
         self._since_last = set()
         dirty = None if self._base is None else frozenset(self._since_base)
-        self._last = LazySnapshot(objects, self._base, dirty)
+        self._last = LazySnapshot(objects, self._base, dirty, in_place=self._in_place)
         return self._last
 
     def _move(self, key: tuple[str, str], pod: Pod) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 _INT64: Final = 2**63 - 1
+_IMMENSE: Final = 2**60
 
 
 class Columns:
@@ -25,9 +26,10 @@ class Columns:
     Resources: cpu (thousandths), memory and ephemeral-storage (bytes), pods (number), then all others that a node has:
     what pods request beside these, by names that anybody may make up, fits nowhere or is nothing.
     `non_zero`: cpu and memory as scoring counts them. `serials`: of the NodeInfos that the columns are made of.
+    `largest`: no request of a node is larger.
     """
 
-    __slots__ = ("allocatable", "non_zero", "requested", "resources", "serials")
+    __slots__ = ("allocatable", "largest", "non_zero", "requested", "resources", "serials")
 
     def __init__(
         self,
@@ -37,7 +39,7 @@ class Columns:
         non_zero: NDArray[np.int64],
         serials: NDArray[np.int64],
     ) -> None:
-        self.resources = resources
+        self.resources, self.largest = resources, 0
         self.allocatable, self.requested, self.non_zero = allocatable, requested, non_zero
         self.serials = serials
 
@@ -52,22 +54,31 @@ class Columns:
             columns._set(index, info)
         return columns
 
-    def updated(self, changed: Iterable[tuple[int, NodeInfo]]) -> Columns | None:
-        """With other nodes in some places; None where they have resources that have no row yet."""
+    def updated(self, changed: Iterable[tuple[int, NodeInfo]], *, in_place: bool = False) -> Columns | None:
+        """With other nodes in some places; None where they have resources that have no row yet. `in_place`: these
+        columns are used up: the arrays become those of the new ones."""
         known = set(self.resources)
-        columns = Columns(self.resources, *(table.copy() for table in self._tables()))
         work = meter()
-        work.charge(self.requested.size // VECTOR)
+        if in_place:
+            columns = Columns(self.resources, *self._tables())
+        else:
+            columns = Columns(self.resources, *(table.copy() for table in self._tables()))
+            work.charge(self.requested.size // VECTOR)
+        columns.largest = self.largest
         for index, info in changed:
             work.charge(6 + len(known) // 4)
             if not known.issuperset(info.node.allocatable.scalars):
                 return None
             columns._set(index, info)
+        if columns.largest >= _IMMENSE:  # it may be gone
+            columns.largest = int(columns.requested.max(initial=0))
         return columns
 
     def without(self, rows: NDArray[np.intp]) -> Columns:
         """Without the nodes in these places. Resources that no node has any longer keep their rows."""
-        return Columns(self.resources, *(np.delete(table, rows, axis=-1) for table in self._tables()))
+        columns = Columns(self.resources, *(np.delete(table, rows, axis=-1) for table in self._tables()))
+        columns.largest = self.largest
+        return columns
 
     def _tables(self) -> tuple[NDArray[np.int64], ...]:
         return self.allocatable, self.requested, self.non_zero, self.serials
@@ -81,6 +92,7 @@ class Columns:
             for table in self._tables()
         ]
         columns = Columns(self.resources, *padded)
+        columns.largest = self.largest
         for index, info in enumerate(node_infos, len(self.serials)):
             columns._set(index, info)
         return columns
@@ -92,6 +104,9 @@ class Columns:
         requested = info.milli_cpu, info.memory, info.ephemeral_storage, len(info.pods)
         self.requested[:4, index] = [min(amount, _INT64) for amount in requested]
         self.non_zero[:, index] = min(info.non_zero_cpu, _INT64), min(info.non_zero_memory, _INT64)
+        self.largest = max(self.largest, *requested)
         for row, name in enumerate(self.resources[4:], 4):
+            amount = info.scalars.get(name, 0)
             self.allocatable[row, index] = has.scalars.get(name, 0)
-            self.requested[row, index] = min(info.scalars.get(name, 0), _INT64)
+            self.requested[row, index] = min(amount, _INT64)
+            self.largest = max(self.largest, amount)

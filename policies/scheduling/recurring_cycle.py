@@ -107,7 +107,7 @@ class _Request:
             for row in rows:
                 self._update(row, columns, nominations)
             self._changes += rows
-        self._serials, self._columns = columns.serials, columns
+        self._serials, self._columns = columns.serials.copy(), columns  # the columns may be used up by the next ones
         self._nominations, self._nominated = nominations, nominations.version
 
     def _changed(self, columns: Columns, nominations: Nominations) -> list[int] | None:
@@ -237,8 +237,6 @@ class RecurringCycles:
         self._requests: dict[tuple[int, Hashable], _Request] = {}
         self._left: dict[tuple[bytes, bytes], int] = {}
         """What specs leave -> its number."""
-        self._measured: Columns | None = None
-        """Whose amounts are known to be no larger than numpy's integers."""
 
     def cycle(self, snapshot: Snapshot, pod: Pod) -> RecurringCycle | None:
         """A cycle of a pod; None where `Cycle` or the plugins must be asked. Use it with `snapshot.derived.taken()`."""
@@ -254,10 +252,8 @@ class RecurringCycles:
                 return None
             if pod.nominated_node_name and not spec.nominated:
                 return None
-            if self._measured is not snapshot.columns:
-                if snapshot.columns.requested.max(initial=0) >= MOST:
-                    return None
-                self._measured = snapshot.columns
+            if snapshot.columns.largest >= MOST:
+                return None
             request = self._request(spec, pod.effective_priority)
             nominations = nominations_of(snapshot, matrix)
             request.sync(snapshot.columns, nominations)

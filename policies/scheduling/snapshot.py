@@ -78,9 +78,15 @@ class Snapshot:
 
     @classmethod
     def build(
-        cls, objects: ClusterObjects, base: Snapshot | None = None, dirty: frozenset[str] | None = None
+        cls,
+        objects: ClusterObjects,
+        base: Snapshot | None = None,
+        dirty: frozenset[str] | None = None,
+        *,
+        in_place: bool = False,
     ) -> Snapshot:
-        """The snapshot of these objects. `base`: an older one that differs in `dirty` nodes alone (None: in all)."""
+        """The snapshot of these objects. `base`: an older one that differs in `dirty` nodes alone (None: in all).
+        `in_place`: nobody uses that any longer, and its tables become those of the new one."""
         if base is None or dirty is None:
             return cls._rebuild(objects, {})
         gone = [name for name in dirty if name in base.rows and ("", name) not in objects.nodes]
@@ -91,7 +97,7 @@ class Snapshot:
             return cls._rebuild(objects, {info.name: info for info in base.node_infos if info.name not in dirty})
         infos = base.node_infos
         changed = {rows[name]: _next_info(objects, infos[rows[name]]) for name in dirty if name in rows}
-        return base.with_node_infos(objects, changed)
+        return base.with_node_infos(objects, changed, in_place=in_place)
 
     def without_nodes(self, names: Iterable[str]) -> Snapshot:
         """Without some of the nodes, and with what is derived of the others: it goes over to the new one.
@@ -109,14 +115,16 @@ class Snapshot:
                 found.derived.matrix = matrix
         return found
 
-    def with_node_infos(self, objects: ClusterObjects, changed: Mapping[int, NodeInfo]) -> Snapshot:
-        """The same nodes, some of them in another state."""
+    def with_node_infos(
+        self, objects: ClusterObjects, changed: Mapping[int, NodeInfo], *, in_place: bool = False
+    ) -> Snapshot:
+        """The same nodes, some of them in another state. `in_place`: this snapshot is used up."""
         if not changed:
             return Snapshot(objects, self.node_infos, self.columns, self)
-        node_infos = list(self.node_infos)
+        node_infos = self.node_infos if in_place and isinstance(self.node_infos, list) else list(self.node_infos)
         for row, info in changed.items():
             node_infos[row] = info
-        columns = self.columns.updated(changed.items()) or Columns.build(node_infos)
+        columns = self.columns.updated(changed.items(), in_place=in_place) or Columns.build(node_infos)
         return Snapshot(objects, node_infos, columns, self)
 
     def with_nodes(self, infos: Sequence[NodeInfo]) -> Snapshot:
@@ -336,6 +344,7 @@ class Snapshot:
                 elif kind == "allocatable":
                     assert not have.any(), f"{name} of nobody"
         assert np.array_equal(self.columns.non_zero, fresh.non_zero), "non-zero requests"
+        assert self.columns.largest >= fresh.largest, "largest request"
         assert [info.serial for info in self.node_infos] == self.columns.serials.tolist(), "serials"
         assert set(fresh.resources) <= set(self.columns.resources), "resources without a row"
 

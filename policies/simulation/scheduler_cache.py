@@ -34,7 +34,7 @@ class SchedulerCache:
         self._nodes: Table[tuple[str, str], Node] = Table()
         self._budgets: Table[tuple[str, str], PodDisruptionBudget] = Table()
         self._workloads: GroupedTable[tuple[str, str, str], Workload] = GroupedTable(place=1)
-        self._pods_by_node = PodsByNode()
+        self._pods_by_node = PodsByNode(in_place=True)
         self.node_tree = NodeTree()
         self._pods: dict[str, Pod] = {}
         self._assumed: set[str] = set()
@@ -42,7 +42,7 @@ class SchedulerCache:
         """That of now, None where something has changed since."""
 
     def snapshot(self) -> Snapshot:
-        """The cluster as the next cycle sees it."""
+        """The cluster as the next cycle sees it. One that was given before is used up as soon as something changes."""
         if self._snapshot is None:
             self._snapshot = self._next_snapshot()
         return self._snapshot

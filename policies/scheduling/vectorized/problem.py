@@ -83,7 +83,7 @@ class NodeFitProblem:
         beyond = framework.beyond_columns(pod)
         if beyond:
             raise NotValid(f"of plugin {beyond}, to which more than the pods of a node matters for such a pod")
-        if pod.node_name or columns.requested.max(initial=0) >= MOST:
+        if pod.node_name or columns.largest >= MOST:
             raise NotValid("the pod names its node, or what is requested is beyond all measure")
         if pod.nominated_node_name and any(p.static_filter(pod) for p in framework.late_static_plugins):
             # Whether its node may ever do is asked after whether it does now.

@@ -130,3 +130,15 @@ def test_a_pod_whose_volumes_are_being_bound_is_on_its_node_until_the_claim_says
     cache.add(claim_of("n1", bound=False).obj)
     cache.remove(binding.obj)
     assert predict(cache.snapshot(), pod).outcome == "fits"
+
+
+def test_the_largest_request_is_known_as_long_as_it_is_there() -> None:
+    cache = Cache()
+    cache.add(make_node("n").has(cpu="1").obj)
+    cache.add(make_pod("small").request(cpu="1").on("n").obj)
+    large = make_pod("large").request(memory="1Ei").on("n").obj
+    assert cache.snapshot().scheduling.columns.largest < 2**60
+    cache.add(large)
+    assert cache.snapshot().scheduling.columns.largest == 2**60
+    cache.remove(large)
+    assert cache.snapshot().scheduling.columns.largest < 2**60
