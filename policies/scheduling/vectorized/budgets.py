@@ -176,6 +176,16 @@ def concerned(
     return found
 
 
+def may_concern(matrix: PodMatrix, changed: Sequence[tuple[int, PodDisruptionBudget]]) -> NDArray[np.bool_]:
+    """[node]: whether it has more pods of one of these budgets than are none of its concern, whatever their priority:
+    `concerned` is false of all others."""
+    found = np.zeros(len(matrix.serials), np.bool_)
+    for allowed, budget in changed:
+        key = "budget", budget.namespace, id(budget.selector)
+        found |= matrix.sums(key, budget, matching_kinds(matrix, budget)) > allowed
+    return found
+
+
 def changed_budgets(
     old: Mapping[str, tuple[PodDisruptionBudget, ...]], new: Mapping[str, tuple[PodDisruptionBudget, ...]]
 ) -> Iterator[tuple[int, PodDisruptionBudget]]:

@@ -53,11 +53,12 @@ class KeptCosts:
     def best(self, rows: Sequence[Occupancy], nodes: NDArray[np.intp], matrix: PodMatrix) -> Best:
         """Of these nodes, which have no room, but enough once all lower pods are gone, and are in order."""
         charge(10 * len(nodes) // VECTOR)
-        changed = self._versions[nodes] != self.lower.version[nodes]
+        # Of all nodes: numpy compares them sooner than it picks some out.
+        changed = self._versions != self.lower.version
         for number, row in enumerate(rows):
-            changed |= self._present[number, nodes] != row.present[nodes]
-            changed |= self._limit[number, nodes] != row.limit[nodes]
-        new = nodes[changed]
+            changed |= self._present[number] != row.present
+            changed |= self._limit[number] != row.limit
+        new = nodes[changed[nodes]]
         if len(new):
             self._work_out(rows, new, matrix)
         left = nodes

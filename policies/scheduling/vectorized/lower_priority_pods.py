@@ -9,7 +9,7 @@ import numpy as np
 from policies.metering import VECTOR, charge, meter
 from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from policies.scheduling.preemption import by_importance, start_time
-from policies.scheduling.vectorized.budgets import changed_budgets, concerned
+from policies.scheduling.vectorized.budgets import changed_budgets, concerned, may_concern
 from policies.scheduling.vectorized.reprieve_order import reprieve_order
 
 if TYPE_CHECKING:
@@ -179,7 +179,9 @@ class LowerPriorityPods:
         behind = nodes[self._noticed[nodes] < len(self._changes)]
         if len(behind):
             changed = self._changes[int(self._noticed[behind].min()) :]
-            self.stale[behind] |= concerned(matrix, self.kind[:, behind], changed)
+            near = behind[may_concern(matrix, changed)[behind]] if len(changed) <= _TOGETHER else behind
+            if len(near):
+                self.stale[near] |= concerned(matrix, self.kind[:, near], changed)
             self._noticed[behind] = len(self._changes)
         return nodes[self.stale[nodes]]
 
