@@ -267,7 +267,7 @@ def _pairs(this: _Daemons) -> tuple[list[_OnNode], int]:
     """(nodes with at most one pod of each, how many have more). Source: `findUpdatedPodsOnNode`."""
     found: list[_OnNode] = []
     excess = 0
-    for name in sorted({*this.on, *this.should_run}, key=lambda name: (this.view.lot(name), name)):
+    for name in sorted(sorted({*this.on, *this.should_run}), key=this.view.lot):  # each draws in its turn
         staying = [pod for pod in this.on.get(name, ()) if not pod.terminating]
         new = [pod for pod in staying if this.is_updated(pod)]
         old = [pod for pod in staying if not this.is_updated(pod)]

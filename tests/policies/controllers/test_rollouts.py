@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.controllers.daemon_set import target_node
 from policies.controllers.deployment import max_surge, max_unavailable, new_rs_new_replicas
 from policies.controllers.replica_set import ReplicaSetStatus, by_rank, deletion_cost
 from policies.controllers.view import Key, PodState
@@ -172,3 +173,30 @@ def test_who_goes_first_is_never_better_placed(pods: list[tuple[PodState, int]])
         for pod in by_rank(pods, 1000.0)
     ]
     assert ordered == sorted(ordered)
+
+
+class Lots(World):
+    """Remembers who drew lots."""
+
+    asked: list[str]
+
+    def lot(self, name: str, /) -> float:
+        self.asked.append(name)
+        return 0.0
+
+
+def test_nodes_of_a_daemon_set_draw_lots_in_an_order() -> None:
+    """Else the same dice would fall differently in another process, whose sets have another order."""
+    world = Lots()
+    world.asked = []
+    obj = workload("DaemonSet")
+    key = world.add(obj)
+    names = [f"n{number:02}" for number in range(20)]
+    for name in names:
+        world.add_node(name)
+    world.step(key)
+    for pod in list(world.pods.values()):
+        world.run(pod.pod.name, node=target_node(pod.pod))
+    world.add(with_image(obj, "new"))
+    world.step(key)
+    assert world.asked == names
