@@ -172,7 +172,7 @@ def _line(event: Event, eviction: Eviction | None, levels: Levels, nominated: di
     if event.event == "deleted":
         return _Line(second, "deleted", group, event.message)
     if event.event in _NODE_EVENTS:
-        return _Line(second, event.event, group, "")
+        return _Line(second, event.event, group, event.change)
     return _Line(second, event.event, event.message, "") if event.event in _TOLD else None
 
 
@@ -194,7 +194,9 @@ def _say(line: _Line, events: Sequence[Event]) -> str:
         return f"{line.group}: {count} to have {nodes} now, no longer {line.other}"
     if line.kind == "deleted":
         return f"{line.group}: {count} deleted ({line.other})"
-    return (_NODE_EVENTS.get(line.kind) or _TOLD[line.kind]).format(line.group)
+    if line.kind in _NODE_EVENTS:
+        return f"node {line.group} is {line.other}" if line.other else _NODE_EVENTS[line.kind].format(line.group)
+    return _TOLD[line.kind].format(line.group)
 
 
 def _priorities(origins: Iterable[Origin | None]) -> str:

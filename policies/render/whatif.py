@@ -54,14 +54,23 @@ def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
             yield f"pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MOST_LINES)}"
     yield from autoscalers.lines(answer.autoscalers)
     yield from _pushed(answer, paint)
-    for node, pods in sorted(answer.stuck.items())[:MOST_LINES]:
-        yield paint(f"{node} is not emptied: {plural(len(pods), 'pod')} left ({listed(list(pods))})", "warning")
+    for line in not_emptied(answer)[:MOST_LINES]:
+        yield paint(line, "warning")
     for name, (healthy, desired) in sorted(answer.budgets.items())[:MOST_LINES]:
         yield paint(f"disruption budget {name}: {healthy} healthy in the end, {desired} wanted", "warning")
     for problem in answer.unread[:MOST_LINES]:
         yield paint(f"made no more: {problem}", "warning")
     if answer.anyway is not None:
         yield _without(answer)
+
+
+def not_emptied(answer: Answer) -> list[str]:
+    """A line for each node that was to be emptied and is not: for good, or because the run ended first."""
+    ended = "" if answer.summary.settled else " yet" if answer.summary.stopped else " yet, time ran out (--until)"
+    return [
+        f"{node} is not emptied{ended}: {plural(len(pods), 'pod')} left ({listed(list(pods))})"
+        for node, pods in sorted(answer.stuck.items())
+    ]
 
 
 def _limited(lines: Iterator[str], count: int, what: str) -> Iterator[str]:
@@ -175,10 +184,10 @@ def markdown(answer: Answer, change: ClassChange | None = None) -> str:
         lines += ["| workload | class | priority | running | pending | why |", "|---|---|---|---|---|---|"]
         lines += map(_row, told[:MOST_LINES])
         lines += [f"\nand {len(told) - MOST_LINES} more"] if len(told) > MOST_LINES else []
-    autoscaled = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
-    lines += ["", *autoscaled] if autoscaled else []
+    bullets = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
     for name, count in sorted(summary.broken_budgets.items())[:MOST_LINES]:
-        lines.append(f"- disruption budget {text_of(name)} is broken: {plural(count, 'pod')} more than it allows")
+        bullets.append(f"- disruption budget {text_of(name)} is broken: {plural(count, 'pod')} more than it allows")
+    lines += [*([""] if lines[-1] else []), *bullets] if bullets else []
     lines += _picture(answer)
     return "\n".join(lines) + "\n"
 

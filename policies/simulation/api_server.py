@@ -299,7 +299,10 @@ class ApiServer:
         old = self.nodes.get(node.name)
         self.nodes[node.name] = node
         self._missing_nodes.discard(node.name)
-        self.timeline.add("nodeUpdated" if old else "nodeAdded", node=node.name)
+        if old is None:
+            self.timeline.add("nodeAdded", node=node.name)
+        else:
+            self.timeline.add("nodeUpdated", node=node.name, change=_change(old, node))
         self._tell("Node", old, node)
 
     def remove_node(self, name: str) -> None:
@@ -392,3 +395,12 @@ def termination_seconds(state: PodState) -> float:
     except (KeyError, TypeError, ValueError):
         return grace
     return seconds if 0 <= seconds < grace else grace  # who writes `nan` or less than nothing has said nothing
+
+
+def _change(old: Node, new: Node) -> str:
+    """What becomes of a node, in kubectl's word; empty where that is neither its cordon nor its taints."""
+    if old.unschedulable != new.unschedulable:
+        return "cordoned" if new.unschedulable else "uncordoned"
+    if set(new.taints) - set(old.taints):
+        return "tainted"
+    return "untainted" if set(old.taints) - set(new.taints) else ""

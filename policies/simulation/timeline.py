@@ -22,7 +22,9 @@ class Origin(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened at `t` seconds. `origin`: of `pod`, `by_origin`: of `by`, None where there is none."""
+    """Something that happened at `t` seconds. `origin`: of `pod`, `by_origin`: of `by`, None where there is none.
+    `change`: of a node that is updated: `cordoned` and the like, empty where it is something else. Not recorded.
+    """
 
     t: float
     event: str
@@ -32,6 +34,7 @@ class Event(NamedTuple):
     message: str = ""
     origin: Origin | None = None
     by_origin: Origin | None = None
+    change: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As recordings have it: seconds to a tenth of a millisecond, and no empty fields."""
@@ -52,9 +55,11 @@ class Timeline:
         self.origins: dict[str, Origin] = {}
         """Of the pods that there are, and of the last of each name that was."""
 
-    def add(self, event: str, pod: str = "", node: str = "", *, by: str = "", message: str = "") -> None:
+    def add(
+        self, event: str, pod: str = "", node: str = "", *, by: str = "", message: str = "", change: str = ""
+    ) -> None:
         """Something happens now."""
         origins = self.origins.get(pod), self.origins.get(by)
-        self.events.append(Event(self._clock.now, event, pod, node, by, message, *origins))
+        self.events.append(Event(self._clock.now, event, pod, node, by, message, *origins, change))
         if event != "unschedulable":
             self.last = self._clock.now

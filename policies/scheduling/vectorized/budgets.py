@@ -181,8 +181,12 @@ def may_concern(matrix: PodMatrix, changed: Sequence[tuple[int, PodDisruptionBud
     `concerned` is false of all others."""
     found = np.zeros(len(matrix.serials), np.bool_)
     for allowed, budget in changed:
+
+        def counted(pod: Pod, budget: PodDisruptionBudget = budget) -> int:
+            return int(budget.matches(pod.namespace, pod.labels))
+
         key = "budget", budget.namespace, id(budget.selector)
-        found |= matrix.sums(key, budget, matching_kinds(matrix, budget)) > allowed
+        found |= matrix.counts(key, budget, counted, budget.namespace).here > allowed
     return found
 
 

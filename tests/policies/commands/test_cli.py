@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from policies import cli
 from policies.cli import COMMANDS, main
 
 HEAVY = {"flask", "numpy", "kubernetes", "cryptography", "uvicorn", "werkzeug", "webhook"}
@@ -279,3 +280,14 @@ def test_lint_takes_limited_resources_from_the_api_servers_own_file() -> None:
 def test_an_admission_configuration_that_cannot_be_read_is_wrong_usage() -> None:
     done = _run("lint", "--admission-config", "none.yaml", "-", stdin=POD)
     assert (done.returncode, done.stderr) == (2, "forewarn lint: none.yaml: No such file or directory\n")
+
+
+def test_who_interrupts_a_command_is_told_so_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", interrupted)
+    assert main(["whatif", "every-node"]) == 130
+    assert capsys.readouterr() == ("", "forewarn whatif: interrupted\n")

@@ -137,6 +137,66 @@ def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys
     assert answer["notEmptied"] == {"a-1": ["shop/web-1"]}
 
 
+def test_a_node_that_is_not_emptied_when_time_runs_out_is_told_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = tmp_path / "cluster.yaml"
+    given.write_text(Path(SHOWN).read_text().replace("maxUnavailable: 1", "maxUnavailable: 0"))
+    for form in ("text", "html"):
+        asked = ("drain", "a-1", "--cluster", str(given), "-o", form)
+        assert "a-1 is not emptied: 1 pod left (shop/web-1)" in run(capsys, *asked)[1]
+        cut = run(capsys, *asked, "--until", "1m")[1]
+        assert "a-1 is not emptied yet, time ran out (--until): 1 pod left (shop/web-1)" in cut
+
+
+NODE = """
+{apiVersion: v1, kind: Node, metadata: {name: a-1, labels: {topology.kubernetes.io/zone: a, pool: %s}}, spec: {%s},
+ status: {allocatable: {cpu: "4", memory: 16Gi, pods: "110"}}}"""
+CHANGES = f"""
+- {{at: 0, cordon: a-1}}
+- {{at: 1, uncordon: a-1}}
+- {{at: 2, update: {NODE % ("web", "taints: [{key: x, effect: NoSchedule}]")}}}
+- {{at: 3, update: {NODE % ("web", "")}}}
+- {{at: 4, update: {NODE % ("api", "")}}}
+"""
+
+
+def test_the_timeline_says_what_becomes_of_a_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = tmp_path / "events.yaml"
+    events.write_text(CHANGES)
+    _, out, _ = run(capsys, "--events", str(events), "--cluster", SHOWN, command="simulate")
+    told = [line.split("  ")[-1] for line in out.splitlines() if "node a-1" in line]
+    assert [line.removeprefix("node a-1 ") for line in told[:5]] == [
+        "is cordoned",
+        "is uncordoned",
+        "is tainted",
+        "is untainted",
+        "changes",
+    ]
+
+
+def test_budgets_stand_apart_from_the_table_in_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else they would be rows of it."""
+    cluster = [
+        make_node("n1").has(cpu="2", memory="8Gi", pods="10").obj,
+        make_pod("low").priority(0).request(cpu="2").labels(app="low").on("n1").obj,
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "low", "namespace": "default"},
+            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "low"}}},
+        },
+    ]
+    given, high = tmp_path / "cluster.json", tmp_path / "high.json"
+    given.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
+    high.write_text(json.dumps(make_pod("high").priority(10).request(cpu="2").obj))
+    _, out, _ = run(capsys, "apply", "-f", str(high), "--cluster", str(given), "-o", "markdown")
+    lines = out.splitlines()
+    bullet = next(number for number, line in enumerate(lines) if line.startswith("- disruption budget"))
+    assert lines[bullet - 2].startswith("| default/low")
+    assert lines[bullet - 1] == ""
+
+
 def test_a_class_that_is_deleted_refuses_what_is_made_anew(capsys: pytest.CaptureFixture[str]) -> None:
     answer = asked(capsys, "class", "gold", "--delete")
     assert answer["classChange"]["after"] is None
