@@ -1,9 +1,10 @@
 """What comes after a first preemption: where replacements of its victims go, and whom these push out in their turn.
 
 Cycles of the scheduling core one after the other, in the order in which victims end and controllers make pods anew:
-few enough for the answer to an admission request. A quota that refuses a replacement is asked again when a pod of its
-namespace is gone. There are no latencies and no back-off, budgets are charged and never recover, of equal nodes the
-first by name is taken, and pods that waited before are left out. A simulation has all that but quotas.
+few enough for the answer to an admission request. Pods that waited before take part, the first MOST_WAITING of them. A
+quota that refuses a replacement is asked again when a pod of its namespace is gone. There are no latencies and no
+back-off, budgets are charged and never recover, and of equal nodes the first by name is taken. A simulation has all
+that but quotas.
 Source: when each controller makes a pod anew, as in policies.controllers.
 """
 
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.cluster import admitted
 from policies.controllers.daemon_set import on_node
+from policies.controllers.stateful_set import ordinal_of
 from policies.controllers.templates import made_of, template_of
 from policies.extent import check_extent, check_metadata_extent
 from policies.findings import plural
@@ -24,15 +26,17 @@ from policies.kube_apiserver.validation.limit_ranger import with_limit_range_def
 from policies.metering import CutShort, charge
 from policies.objects.fields import NOTHING, InvalidObject, at, mapping
 from policies.scheduling.schedule_one import Prediction
+from policies.waiting import may_be_helped, waiting_in_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
     from policies.objects.pod import Owner, Pod
     from policies.objects.resource_quota import ResourceQuota
     from policies.scheduling.snapshot import Snapshot
+    from policies.waiting import Waiting
 
 MOST_CYCLES: Final = 200
 """Scheduling cycles that are spent on it."""
@@ -51,7 +55,8 @@ class Aftermath(NamedTuple):
 
     `replaced`: victims that are made anew; `lost`: those that nobody makes anew; `pushed_out`: how many more pods are
     pushed out, by replacements, and in how many `levels`; `pending`: replacements that stay pending; `refused`: those
-    of `replaced` that a quota refuses for good. `known` False: there was no time, or too much to do.
+    of `replaced` that a quota refuses for good; `left_out`: how many pods that wait were not looked at. `known` False:
+    there was no time, or too much to do.
     """
 
     replaced: int = 0
@@ -61,12 +66,18 @@ class Aftermath(NamedTuple):
     pending: int = 0
     known: bool = True
     refused: int = 0
+    left_out: int = 0
 
     @property
     def sentence(self) -> str:
         """`1 more pod would be pushed out by replacements; 1 replacement would stay pending.`"""
         if not self.known:
             return "What comes after was not worked out."
+        more = f" {self.left_out:,} pods that wait were left out." if self.left_out else ""
+        return f"{self._what_comes}{more}"
+
+    @property
+    def _what_comes(self) -> str:
         if self.replaced == self.pushed_out == self.pending == 0:
             return "No replacement."
         parts = []
@@ -109,6 +120,7 @@ class Aftermath(NamedTuple):
             "levels": self.levels,
             "pending": self.pending,
             "refused": self.refused,
+            "waitingLeftOut": self.left_out,
         }
         return {key: number for key, number in told.items() if number}
 
@@ -122,15 +134,18 @@ def aftermath_of(
     preempting: Sequence[Prediction],
     own: Collection[str] = (),
     quotas_of: Callable[[str], Sequence[ResourceQuota]] | None = None,
+    waiting: Waiting | None = None,
 ) -> Aftermath:
     """What comes after these predictions. `snapshot`: the cluster as they leave it; `own`: identities of pods that a
     rollout ends anyway, which are made anew by it alone; `quotas_of`: a namespace's quotas once they are charged with
-    what arrives, by default as the cluster has them. Raises CutShort."""
+    what arrives, by default as the cluster has them; `waiting`: who waits beside them, by default all that do in the
+    cluster. Raises CutShort."""
     going = [victim for prediction in preempting for victim in prediction.victims if not victim.terminating]
     if len(going) > MOST_CYCLES:
         raise CutShort("too many victims to follow")
     room = QuotaRoom(quotas_of or cluster.quotas_of)
-    cascade = _Cascade(cluster, snapshot, {prediction.node for prediction in preempting}, room)
+    waiting = waiting_in_turn(cluster) if waiting is None else waiting
+    cascade = _Cascade(cluster, snapshot, {prediction.node for prediction in preempting}, room, waiting)
     for victim in going:
         cascade.evict(victim, 0, is_replaced=victim.identity not in own)
     return cascade.run()
@@ -150,17 +165,22 @@ class _Waiting:
 class _Cascade:
     """Victims that end, pods that come anew, and cycles for these."""
 
-    def __init__(self, cluster: ClusterSnapshot, snapshot: Snapshot, nodes: Iterable[str], room: QuotaRoom) -> None:
-        """`nodes`: those that are being emptied; whoever is nominated to them waits."""
+    def __init__(
+        self, cluster: ClusterSnapshot, snapshot: Snapshot, nodes: Iterable[str], room: QuotaRoom, waiting: Waiting
+    ) -> None:
+        """`nodes`: those that are being emptied; whoever is nominated to them waits, beside those who did before."""
         self._cluster, self._snapshot, self._room = cluster, snapshot, room
         self._now = 0.0
         self._numbers = count(1)
         self._due: list[tuple[float, int, Pod | _Waiting]] = []
         """(when, in which order, a victim that ends or a replacement that comes)."""
         nominated = (snapshot.objects.nominated.get(name, ()) for name in nodes)
-        self._waiting = [_Waiting(pod, 0, is_new=False) for pods in nominated for pod in pods]
+        self._waiting = [_Waiting(pod, 0, is_new=False) for pods in (*nominated, waiting.pods) for pod in pods]
+        self._left_out = waiting.left_out
         self._refused: list[_Waiting] = []
         """Whom a quota refused; their controllers try again."""
+        self._held: list[_Waiting] = []
+        """Pods of sets that go in order, which are made when those of lower ordinals run."""
         self._templates: dict[tuple[str, str, str], _Made | None] = {}
         self._counted: dict[tuple[int, int], ApiObject] = {}
         """By cpu and memory: a spec that asks for as much."""
@@ -180,10 +200,20 @@ class _Cascade:
                 else:
                     ended.append(what)
             self._end(ended)
-            self._let_in(made)
-            self._try(everybody=bool(ended))
+            self._let_in(self._in_order(made))
+            self._try({victim.node_name for victim in ended})
+            self._let_go()
         pending, refused = sum(waiting.level > 0 for waiting in self._waiting), len(self._refused)
-        return Aftermath(self._replaced, self._lost, self._pushed_out, self._levels, pending, refused=refused)
+        never = len(self._held)
+        return Aftermath(
+            self._replaced - never,
+            self._lost + never,
+            self._pushed_out,
+            self._levels,
+            pending,
+            refused=refused,
+            left_out=self._left_out,
+        )
 
     def evict(self, victim: Pod, level: int, *, is_replaced: bool = True) -> None:
         """A pod is told to end by one of this level."""
@@ -202,6 +232,39 @@ class _Cascade:
         when = gone if kind in _WHEN_GONE else self._now + (_JOB_BACKOFF if kind == "Job" else 0.0)
         asked = self._asked(replacement) if self._room.limits(victim.namespace) else None
         heappush(self._due, (when, next(self._numbers), _Waiting(replacement, level + 1, asked=asked)))
+
+    def _in_order(self, made: Iterable[_Waiting]) -> Iterator[_Waiting]:
+        """Those that are made now: of a StatefulSet that goes in order none whose lower ordinals wait.
+
+        Source: pkg/controller/statefulset, `processReplica`: nothing more is done while one is not running and ready.
+        """
+        for waiting in sorted(made, key=lambda waiting: _ordinal(waiting.pod)):
+            if self._is_held(waiting.pod):
+                self._held.append(waiting)
+            else:
+                yield waiting
+
+    def _let_go(self) -> None:
+        """Those that wait for nobody any more are made next."""
+        held, self._held = self._held, []
+        for waiting in held:
+            if self._is_held(waiting.pod):
+                self._held.append(waiting)
+            else:
+                heappush(self._due, (self._now, next(self._numbers), waiting))
+
+    def _is_held(self, pod: Pod) -> bool:
+        owner = pod.owner
+        if owner is None or owner.kind != "StatefulSet":
+            return False
+        known = self._cluster.workload(_kind(owner), pod.namespace, owner.name)
+        if known is None or at(known.object, "spec", "podManagementPolicy") == "Parallel":
+            return False
+        others = (each.pod for each in self._waiting)
+        return any(
+            other.owner == owner and other.namespace == pod.namespace and _ordinal(other) < _ordinal(pod)
+            for other in others
+        )
 
     def _let_in(self, made: Iterable[_Waiting]) -> None:
         """Those whom no quota refuses wait for a node from now on; who is like one that was refused is refused too."""
@@ -245,10 +308,13 @@ class _Cascade:
         if gone:
             self._snapshot = self._snapshot.with_pods((), gone)
 
-    def _try(self, *, everybody: bool) -> None:
-        """Try who came now, or everybody who waits, the highest priority first."""
-        turn = [waiting for waiting in self._waiting if everybody or waiting.is_new]
+    def _try(self, emptied: Collection[str]) -> None:
+        """Try who came now, and who waits and may be helped by the room on these nodes, the highest priority first."""
+        turn = [waiting for waiting in self._waiting if emptied or waiting.is_new]
         for waiting in sorted(turn, key=lambda waiting: -waiting.pod.effective_priority):
+            is_woken = waiting.is_new or waiting.pod.nominated_node_name
+            if not is_woken and not may_be_helped(waiting.pod, self._snapshot, emptied):
+                continue
             self._cycles += 1
             if self._cycles > MOST_CYCLES:
                 raise CutShort("too much comes after it")
@@ -313,6 +379,12 @@ class _Made(NamedTuple):
 
     pod: Pod
     spec: ApiObject
+
+
+def _ordinal(pod: Pod) -> int:
+    """Of a StatefulSet's pod or of its replacement, whose name has a number behind a plus; -1 of others."""
+    owner = pod.owner
+    return ordinal_of(pod.name.partition("+")[0], owner.name) if owner and owner.kind == "StatefulSet" else -1
 
 
 def _kind(owner: Owner) -> str:

@@ -59,6 +59,8 @@ class ClusterSnapshot:
     resource_quotas: Mapping[Key, ResourceQuota] = field(default_factory=FrozenTable)
     limit_ranges: Mapping[Key, LimitRange] = field(default_factory=FrozenTable)
     pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
+    waiting_pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
+    """Those that have no node, and are not to end."""
     workloads: Mapping[tuple[str, str, str], Workload] = field(default_factory=FrozenTable)
     pod_counts_by_priority: Mapping[tuple[str, int | None], int] = field(default_factory=dict)
     """(class name, priority) -> how many pods that have not ended carry them."""
@@ -152,6 +154,7 @@ class Cache:
         self._tables: dict[str, Table[Any, Any] | GroupedTable[Any, Any]] = {kind: Table() for kind in _VIEWS}
         self._tables |= {kind: GroupedTable(place=0) for kind in (POD, RESOURCE_QUOTA, LIMIT_RANGE)}
         self._tables[_WORKLOADS] = GroupedTable(place=1)
+        self._waiting: Table[Key, Pod] = Table()
         self._pods_by_node = PodsByNode()
         self.semantics = semantics
         self._pod_counts: dict[tuple[str, int | None], int] = {}
@@ -226,6 +229,7 @@ class Cache:
             resource_quotas=self._tables[RESOURCE_QUOTA].freeze(),
             limit_ranges=self._tables[LIMIT_RANGE].freeze(),
             pods=self._tables[POD].freeze(),
+            waiting_pods=self._waiting.freeze(),
             workloads=objects.workloads,
             _scheduling=self._pods_by_node.next_snapshot(objects),
         )
@@ -239,6 +243,10 @@ class Cache:
             self._pods_by_node.change_pod(table.get(key), view)
             self._count(table.get(key), -1)
             self._count(view, 1)
+            if view is None or view.node_name or view.terminal or view.terminating:
+                self._waiting.pop(key)
+            else:
+                self._waiting.put(key, view)
         elif kind == NODE:
             self._pods_by_node.change_node(key[1])
         if view is None:

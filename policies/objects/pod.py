@@ -80,6 +80,8 @@ class Pod:
     occupies: PodResource = NOTHING_OCCUPIED
     nominated_node_name: str = ""
     device_claims: tuple[PodClaim, ...] = ()
+    created: int | None = None
+    """In seconds since 1970; of a pod that has a node it is not kept."""
     terminating: bool = False
     preempted: bool = False
     """Its first DisruptionTarget condition says that the scheduler preempts it."""
@@ -90,13 +92,13 @@ class Pod:
     def from_api(cls, obj: ApiObject) -> Pod:
         """Read an API object. Raises InvalidObject."""
         spec = read_pod_spec(obj)
-        conditions = _first_conditions(obj)
+        conditions, node_name = _first_conditions(obj), once(text(obj, "spec", "nodeName"))
         return cls(
             namespace=once(text(obj, "metadata", "namespace", default="default")),
             name=text(obj, "metadata", "name"),
             uid=text(obj, "metadata", "uid"),
             phase=once(text(obj, "status", "phase")),
-            node_name=once(text(obj, "spec", "nodeName")),
+            node_name=node_name,
             priority=int32(obj, "spec", "priority"),
             priority_class_name=once(text(obj, "spec", "priorityClassName")),
             preemption_policy=once(text(obj, "spec", "preemptionPolicy")),
@@ -107,6 +109,7 @@ class Pod:
             occupies=read_pod_resource(obj, spec, conditions),
             nominated_node_name=once(text(obj, "status", "nominatedNodeName")),
             device_claims=_device_claims(obj) if spec.claims_devices else (),
+            created=None if node_name else timestamp(obj, "metadata", "creationTimestamp"),
             terminating=at(obj, "metadata", "deletionTimestamp") is not None,
             preempted=_preempted(conditions),
             ready=_ready(obj, conditions),
@@ -146,7 +149,7 @@ class Pod:
         """The pod as it would be on a node: the API server copies the node's zone and region to its labels."""
         topology = {key: node_labels[key] for key in TOPOLOGY_LABELS if key in node_labels}
         labels = shared_labels({**self.labels, **topology})
-        return replace(self, node_name=node_name, nominated_node_name="", labels=labels)
+        return replace(self, node_name=node_name, nominated_node_name="", labels=labels, created=None)
 
     def ending(self) -> Pod:
         """The pod once the scheduler has evicted it, and until it is gone. Source: upstream `prepareCandidate`."""

@@ -98,10 +98,12 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
         return
-    preempting, own = impact.preempting, impact.own
+    preempting, own = impact.preempting, impact.own | impact.let_in
     if own:
         preempting = tuple(p for p in preempting if any(v.identity not in own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if not own or victim.identity not in own]
+    if impact.by_waiting:
+        yield _of_waiting(subject, impact, template)
     if not victims:
         if impact.rest == "unknown" and not impact.preempting:
             yield _not_known(subject, impact, template)
@@ -126,6 +128,22 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         "" if only else "ask for less, or choose a lower class",
         detail=impact.to_dict(),
         severity=Severity.NOTE if only else None,
+    )
+
+
+def _of_waiting(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
+    """Of pods that waited already: it is the rollout that makes the room."""
+    preempting, name = impact.by_waiting, shortened(subject.ref.name)
+    victims = victims_of(preempting)
+    waiting = plural(len(preempting), "waiting pod")
+    return Problem(
+        lambda audience: (
+            f"{name}: its rollout ends old pods; with their room {waiting} would preempt {plural(len(victims), 'pod')}"
+            f"{on_nodes(preempting, audience)}. Victims: {described(victims, audience)}"
+        ),
+        template.at("priorityClassName"),
+        "make room for them first",
+        detail=impact.to_dict(),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import cached_property, partial
 from heapq import nsmallest
 from itertools import chain, repeat
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from policies.scheduling.schedule_one import Prediction
     from policies.scheduling.snapshot import Snapshot
     from policies.scheduling.vectorized.capacity import OnEachNode
+    from policies.waiting import Waiting
 
 
 _SHOWN: Final = 10
@@ -62,7 +64,9 @@ class Impact(NamedTuple):
     (`"later"`). `new` is what the object asks for, however many: nothing grows with it. `priority` None: not worked
     out. `beside_old`: a rollout's pods come while old ones are still there; `ended_first`: how many of those are told
     to end before it shows what becomes of the first new one. `aftermath`: what becomes of the victims; None where there
-    are none, or it was not asked for.
+    are none, or it was not asked for. `let_in`: identities of pods that waited, and take the room that old pods leave
+    before the new ones come: who pushes these out again takes nothing that runs now. `by_waiting`: the predictions of
+    others that waited, and with that room preempt.
     """
 
     predictions: tuple[Prediction, ...]
@@ -74,6 +78,8 @@ class Impact(NamedTuple):
     beside_old: bool = False
     ended_first: int = 0
     aftermath: Aftermath | None = None
+    let_in: frozenset[str] = frozenset()
+    by_waiting: tuple[Prediction, ...] = ()
 
     @property
     def is_cut_short(self) -> bool:
@@ -87,8 +93,11 @@ class Impact(NamedTuple):
 
     @property
     def preempting(self) -> tuple[Prediction, ...]:
-        """The predictions in which somebody has to go."""
-        return tuple(p for p in self.predictions if p.outcome == "preempts")
+        """The predictions in which somebody has to go who runs now."""
+        found = (p for p in self.predictions if p.outcome == "preempts")
+        if not self.let_in:
+            return tuple(found)
+        return tuple(p for p in found if any(victim.identity not in self.let_in for victim in p.victims))
 
     @property
     def pending(self) -> int:
@@ -103,6 +112,9 @@ class Impact(NamedTuple):
         if preempting := self.preempting:
             told["preemptions"] = [_told(prediction, audience) for prediction in preempting[:_SHOWN]]
             told |= _more("Preemptions", len(preempting))
+        if self.by_waiting:
+            told["byWaitingPods"] = [_told(prediction, audience) for prediction in self.by_waiting[:_SHOWN]]
+            told |= _more("ByWaitingPods", len(self.by_waiting))
         if self.aftermath is not None:
             told["aftermath"] = self.aftermath.to_dict()
         if self.pending:
@@ -157,6 +169,10 @@ class Forecast:
         self._aftermath, self._quotas_of = aftermath, quotas_of
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
+        self._waiting: Waiting | None = None
+        """Who waits beside the pods of the subject; None: not asked yet."""
+        self._placed: set[str] = set()
+        """Identities of those who did and have been let in, or preempt, of all subjects so far."""
 
     def _snapshot(self) -> Snapshot:
         """The cluster as the subjects so far leave it; worked out when the next one asks, and once."""
@@ -189,19 +205,23 @@ class Forecast:
             done = self._limited(found, impact, most)
         except CutShort:
             return impact._replace(rest="unknown")
-        wanted = self._aftermath and done.preempting and done.rest != "unknown"
+        wanted = self._aftermath and (done.preempting or done.by_waiting) and done.rest != "unknown"
         return self._with_aftermath(subject, done) if wanted else done
 
     def _with_aftermath(self, subject: ReviewedObject, impact: Impact) -> Impact:
         """What becomes of the victims, as far as that can be told in the time that is left, and with little work."""
         from policies.aftermath import MOST_WORK, NOT_KNOWN, aftermath_of
+        from policies.waiting import waiting_in_turn
 
         quotas_of = None if self._quotas_of is None else partial(self._quotas_of, subject)
         try:
             if self._expired():
                 raise CutShort("time is up")
             with metered(self._expired, MOST_WORK):
-                comes = aftermath_of(self._cluster, self._snapshot(), impact.preempting, impact.own, quotas_of)
+                itself = impact.own | impact.let_in
+                waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
+                preempting = (*impact.preempting, *impact.by_waiting)
+                comes = aftermath_of(self._cluster, self._snapshot(), preempting, itself, quotas_of, waiting)
         except (CutShort, InvalidObject):
             comes = NOT_KNOWN
         return impact._replace(aftermath=comes)
@@ -212,10 +232,18 @@ class Forecast:
         arriving = found.pods[:most] if refused else found.pods
         if not arriving:
             return impact._replace(rest="refused")
+        self._waiting = None
+        let_in: dict[str, Prediction] = {}
         if gone := found.ended.get(0):
             self._next = partial(_without, self._snapshot(), gone)
+            self._let_in(gone, impact, let_in)
         done = self._at_once(arriving, impact, found) if not any(found.ended) else None
-        done = self._in_turn(arriving, impact, found) if done is None else done
+        done = self._in_turn(arriving, impact, found, let_in) if done is None else done
+        if let_in:
+            self._placed.update(let_in)
+            preempt = tuple(p for p in let_in.values() if p.outcome == "preempts")
+            placed = frozenset(identity for identity, p in let_in.items() if p.outcome == "fits")
+            done = done._replace(let_in=placed, by_waiting=preempt)
         return done._replace(rest="refused") if refused and done.rest in ("", "later") else done
 
     def _at_once(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact | None:
@@ -238,7 +266,7 @@ class Forecast:
         if room.total > MOST_PLACED:
             return impact._replace(fitting=room.total, rest="unknown")
         self._next = partial(_filled, self._snapshot(), arriving[: room.total], room.by_node)
-        return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total), found)
+        return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total), found, {})
 
     def _on_each_node(self, arriving: DaemonPods, impact: Impact, found: OnEachNode) -> Impact:
         """Daemons do not get in each other's way, save for the budgets of those whom they push out."""
@@ -260,8 +288,8 @@ class Forecast:
         self._next = partial(_with_daemons, snapshot, arriving, placed, predictions)
         return impact._replace(predictions=tuple(predictions), fitting=len(placed))
 
-    def _in_turn(self, arriving: Sequence[Pod], impact: Impact, found: Coming) -> Impact:
-        """Each pod after those before it."""
+    def _in_turn(self, arriving: Sequence[Pod], impact: Impact, found: Coming, let_in: dict[str, Prediction]) -> Impact:
+        """Each pod after those before it. `let_in`: what became of others that waited; more may come to it."""
         from policies.controllers.new_pods import MOST_IN_TURN
         from policies.scheduling.schedule_one import Prediction
 
@@ -271,13 +299,14 @@ class Forecast:
             for place, pod in enumerate(arriving[:MOST_IN_TURN]):
                 if predictions and self._expired():
                     return impact._replace(predictions=tuple(predictions), rest="unknown")
-                self._end_before(place, found)
+                self._end_before(place, found, impact, let_in)
                 prediction = Prediction(self._snapshot(), pod)
                 outcome = prediction.outcome
                 self._next = prediction.in_the_end if found.one_by_one else prediction.snapshot_after
                 predictions.append(
                     prediction if outcome == "pending" else prediction.settled(begun, _SHOWN - len(predictions) > 0)
                 )
+                self._come_back(prediction.victims, let_in)
                 pushing, victims = pushing + (outcome == "preempts"), victims + len(prediction.victims)
                 waiting += outcome == "pending" or (outcome == "preempts" and not found.one_by_one)
                 if limited() and (pushing >= MOST_PREEMPTIONS or victims >= MOST_VICTIMS):
@@ -294,10 +323,42 @@ class Forecast:
         rest = "unknown" if len(predictions) < len(arriving) else ""
         return impact._replace(predictions=tuple(predictions), rest=rest)
 
-    def _end_before(self, place: int, found: Coming) -> None:
+    def _end_before(self, place: int, found: Coming, impact: Impact, let_in: dict[str, Prediction]) -> None:
         """Old pods that have ended before this new one comes; before the first one, that is done."""
         if place and (gone := found.ended.get(place)):
             self._next = partial(_without, self._snapshot(), gone)
+            self._let_in(gone, impact, let_in)
+
+    def _let_in(self, gone: Sequence[Pod], impact: Impact, let_in: dict[str, Prediction]) -> None:
+        """Pods that wait take the room which these leave before a controller has made new ones, or preempt with it.
+        Raises CutShort."""
+        from policies.scheduling.schedule_one import Prediction
+        from policies.waiting import may_be_helped, waiting_in_turn
+
+        if not self._cluster.waiting_pods:
+            return
+        if self._waiting is None:
+            self._waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
+        nodes = {pod.node_name for pod in gone if pod.node_name}
+        for pod in self._waiting.pods:
+            if pod.identity in let_in or not may_be_helped(pod, self._snapshot(), nodes):
+                continue
+            if self._expired():
+                raise CutShort("time is up")
+            prediction = Prediction(self._snapshot(), pod)
+            if prediction.outcome in ("fits", "preempts"):
+                self._next = prediction.snapshot_after
+                let_in[pod.identity] = prediction
+
+    def _come_back(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
+        """Of those that were let in and are pushed out, replacements wait as they did."""
+        again = [
+            replace(let_in[victim.identity].pod, uid=f"{victim.identity}+")
+            for victim in victims
+            if victim.identity in let_in and victim.owner is not None
+        ]
+        if again and self._waiting is not None:
+            self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *again))
 
 
 def _begun(found: Coming) -> Impact:
