@@ -242,22 +242,31 @@ class Scheduler:
     # Time
 
     def _woken(self) -> None:
-        self._loop.wake()
+        """Let the loop look, where it would find a pod, or has to arrange for another look."""
+        if self.queue.has_next or self._backoff_to_arrange() is not None or self._flush_is_to_arrange():
+            self._loop.wake()
 
     def _arrange_flushes(self) -> None:
         """See to it that the queue looks again when the next pod is due: upstream looks at every whole second, and
         every 30 s."""
-        now = self._clock.now
-        due = min((self.queue.backoff.expiration(info) + 1 for info in self.queue.backoff), default=None)
-        if due is not None and not now <= self._backoff_due <= due:
+        now, due = self._clock.now, self._backoff_to_arrange()
+        if due is not None:
             self._backoff_due = max(due, floor(now) + 1.0)
             self._clock.at(self._backoff_due, self._flush_backoff)
-        if self.queue.unschedulable and not now < self._flush_due < float("inf"):
+        if self._flush_is_to_arrange():
             rounds = floor((now - QUEUE_STARTS) / FLUSH_PERIOD) + 1
             oldest = min(info.timestamp for info in self.queue.unschedulable.values()) + 300
             rounds = max(rounds, ceil((oldest - QUEUE_STARTS) / FLUSH_PERIOD))
             self._flush_due = QUEUE_STARTS + FLUSH_PERIOD * rounds
             self._clock.at(self._flush_due, self._flush_unschedulable)
+
+    def _backoff_to_arrange(self) -> float | None:
+        """When the first pod's back-off is over, where nothing is arranged for that."""
+        due = self.queue.backoff.first_completed()
+        return None if due is None or self._clock.now <= self._backoff_due <= due + 1 else due + 1
+
+    def _flush_is_to_arrange(self) -> bool:
+        return bool(self.queue.unschedulable) and not self._clock.now < self._flush_due < float("inf")
 
     def _flush_backoff(self) -> None:
         self._backoff_due = float("inf")

@@ -71,6 +71,16 @@ class BackoffQueue:
         """Take the pod of this name out; None where it was not in."""
         return self._rejected.take(key) or self._failed.take(key)
 
+    @property
+    def has_next(self) -> bool:
+        """Whether `pop` gives a pod."""
+        return bool(self._rejected)
+
+    def first_completed(self) -> float | None:
+        """When the first back-off ends; None where there is none. Both heaps have that pod on top."""
+        tops = (heap.peek() for heap in (self._rejected, self._failed) if heap)
+        return min((self.expiration(info) for info in tops if info is not None), default=None)
+
     def pop(self) -> QueuedPodInfo | None:
         """The first of the rejected ones, its time over or not."""
         return self._rejected.pop()

@@ -89,6 +89,11 @@ class PriorityQueue:
             self._in_flight[info.pod.identity] = []
         return info
 
+    @property
+    def has_next(self) -> bool:
+        """Whether `pop` gives a pod."""
+        return bool(self.active) or self.backoff.has_next
+
     def done(self, pod: Pod) -> None:
         """The pod is not being tried any longer."""
         self._in_flight.pop(pod.identity, None)
