@@ -61,6 +61,9 @@ class PodClaim(NamedTuple):
     resolved: bool = True
 
 
+_DAEMON_POD: Final = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
     """A pod in a cluster. `priority` None: never resolved (it counts as 0)."""
@@ -82,6 +85,8 @@ class Pod:
     device_claims: tuple[PodClaim, ...] = ()
     created: int | None = None
     """In seconds since 1970; of a pod that has a node it is not kept."""
+    annotated_daemon: bool = False
+    """Whether an annotation tells cluster-autoscaler to take it for a DaemonSet's."""
     terminating: bool = False
     preempted: bool = False
     """Its first DisruptionTarget condition says that the scheduler preempts it."""
@@ -110,6 +115,7 @@ class Pod:
             nominated_node_name=once(text(obj, "status", "nominatedNodeName")),
             device_claims=_device_claims(obj) if spec.claims_devices else (),
             created=None if node_name else timestamp(obj, "metadata", "creationTimestamp"),
+            annotated_daemon=at(obj, "metadata", "annotations", _DAEMON_POD) == "true",
             terminating=at(obj, "metadata", "deletionTimestamp") is not None,
             preempted=_preempted(conditions),
             ready=_ready(obj, conditions),

@@ -2,7 +2,7 @@
 
 The scheduler preempts before any autoscaler looks, so who is pushed out is right whether there is one or not; what is
 different is what becomes of those who wait. Sources: cluster-autoscaler core/utils `FilterOutExpendablePods`,
-utils/kubernetes `ArrangePodsBySchedulability`, core/podlistprocessor (daemon sets), before 1.36 core/utils
+utils/kubernetes `ArrangePodsBySchedulability`, utils/pod `IsDaemonSetPod`, before 1.36 core/utils
 `FilterOutExpendableAndSplit`; Karpenter pkg/utils/pod `IsProvisionable`. Where node groups are given, `scale_up` says
 which nodes cluster-autoscaler would bring.
 """
@@ -154,7 +154,8 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
     nominated = pod.nominated_node_name
     if nominated and (nominated in snapshot.rows or snapshot.semantics.every_nominated_pod_is_passed_over):
         return _NOMINATED
-    return _DAEMON if _is_daemon(pod) else ""
+    is_daemon = pod.annotated_daemon or (pod.owner is not None and pod.owner.kind == "DaemonSet")  # of any group
+    return _DAEMON if is_daemon else ""
 
 
 def _why_not_karpenter(waiting: Waiting) -> str:
@@ -163,11 +164,8 @@ def _why_not_karpenter(waiting: Waiting) -> str:
         return _NOT_TRIED
     if waiting.pod.nominated_node_name:
         return _NOMINATED
-    return _DAEMON if _is_daemon(waiting.pod) else ""
-
-
-def _is_daemon(pod: Pod) -> bool:
-    return pod.owner is not None and (pod.owner.api_version, pod.owner.kind) == ("apps/v1", "DaemonSet")
+    owner = waiting.pod.owner
+    return _DAEMON if owner is not None and (owner.api_version, owner.kind) == ("apps/v1", "DaemonSet") else ""
 
 
 def as_dict(found: Autoscalers) -> dict[str, Any]:

@@ -22,8 +22,11 @@ def asked(*pods: MadePod, tried: bool = True, cutoff: int = -10, minor: int = 35
     return autoscalers(waiting, cache.snapshot().scheduling, Autoscaling(cutoff))
 
 
-def daemon(name: str) -> MadePod:
-    owner: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+DAEMON_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+
+
+def daemon(name: str, version: str = "apps/v1") -> MadePod:
+    owner: dict[str, Any] = {"apiVersion": version, "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
     return make_pod(name).metadata(ownerReferences=[owner])
 
 
@@ -36,6 +39,9 @@ def daemon(name: str) -> MadePod:
         (make_pod("p").priority(0).nominated("here"), {"nominated to a node": 1}, {"nominated to a node": 1}),
         (make_pod("p").priority(0).nominated("gone"), {}, {"nominated to a node": 1}),
         (daemon("p").priority(0), {"of a DaemonSet": 1}, {"of a DaemonSet": 1}),
+        (daemon("p", "apps.kruise.io/v1alpha1").priority(0), {"of a DaemonSet": 1}, {}),
+        (make_pod("p").priority(0).metadata(annotations={DAEMON_POD: "true"}), {"of a DaemonSet": 1}, {}),
+        (make_pod("p").priority(0).metadata(annotations={DAEMON_POD: "yes"}), {}, {}),
     ],
 )
 def test_who_is_passed_over(pod: MadePod, of_cluster_autoscaler: Any, of_karpenter: Any) -> None:
