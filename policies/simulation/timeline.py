@@ -23,7 +23,7 @@ class Origin(NamedTuple):
 
 class Event(NamedTuple):
     """Something that happened at `t` seconds. `origin`: of `pod`, `by_origin`: of `by`, None where there is none.
-    `change`: of a node that is updated: `cordoned` and the like, empty where it is something else. Not recorded.
+    `change`: of a node that is updated: cordoned and the like, empty where it is something else. Not recorded.
     """
 
     t: float
