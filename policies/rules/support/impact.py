@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import cached_property, partial
 from heapq import nsmallest
 from itertools import chain, repeat
@@ -352,11 +351,9 @@ class Forecast:
 
     def _come_back(self, victims: Sequence[Pod], let_in: Mapping[str, Prediction]) -> None:
         """Of those that were let in and are pushed out, replacements wait as they did."""
-        again = [
-            replace(let_in[victim.identity].pod, uid=f"{victim.identity}+")
-            for victim in victims
-            if victim.identity in let_in and victim.owner is not None
-        ]
+        from policies.waiting import made_anew
+
+        again = [made_anew(let_in[v.identity].pod) for v in victims if v.identity in let_in and v.owner is not None]
         if again and self._waiting is not None:
             self._waiting = self._waiting._replace(pods=(*self._waiting.pods, *again))
 
