@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import cut, listed, one_line, plural
 from policies.render import autoscalers
 from policies.render.markdown import label_of, text_of
-from policies.render.simulation import duration, settled
+from policies.render.simulation import duration, missing, settled
 from policies.whatif.class_change import running_told
 from policies.whatif.comparison import pairs
 
@@ -53,6 +54,7 @@ def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
         if counts:
             yield f"pending by {name}: {listed([f'{each} ({count})' for each, count in counts], MOST_LINES)}"
     yield from autoscalers.lines(answer.autoscalers)
+    yield from (paint(line, "warning") for line in islice(missing(answer.summary), MOST_LINES))
     yield from _pushed(answer, paint)
     for line in not_emptied(answer)[:MOST_LINES]:
         yield paint(line, "warning")
@@ -185,6 +187,7 @@ def markdown(answer: Answer, change: ClassChange | None = None) -> str:
         lines += map(_row, told[:MOST_LINES])
         lines += [f"\nand {len(told) - MOST_LINES} more"] if len(told) > MOST_LINES else []
     bullets = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in islice(missing(summary), MOST_LINES)]
     for name, count in sorted(summary.broken_budgets.items())[:MOST_LINES]:
         bullets.append(f"- disruption budget {text_of(name)} is broken: {plural(count, 'pod')} more than it allows")
     lines += [*([""] if lines[-1] else []), *bullets] if bullets else []

@@ -332,6 +332,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
             "brokenByPreemption": dict(answer.summary.broken_budgets),
             "short": {name: {"healthy": h, "desired": d} for name, (h, d) in sorted(answer.budgets.items())},
         },
+        "missing": {each.group: each.pods for each in answer.summary.missing},
         "notEmptied": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
         "unread": list(answer.unread),
     }

@@ -11,7 +11,7 @@ from policies.render.html.charts import cascade
 from policies.render.html.elements import chart, data, document, element, section, table, tile, told
 from policies.render.html.node_data import node_data
 from policies.render.html.nodes import nodes, pushed
-from policies.render.simulation import duration, settled
+from policies.render.simulation import duration, missing, settled
 from policies.render.whatif import class_change, not_emptied
 from policies.whatif.node_bands import NodeBands
 
@@ -105,7 +105,7 @@ def _odds_and_ends(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines += [
         f"disruption budget {n}: {h} healthy in the end, {d} wanted" for n, (h, d) in sorted(answer.budgets.items())
     ]
-    lines += not_emptied(answer)
+    lines += [*missing(answer.summary), *not_emptied(answer)]
     lines += [f"made no more: {problem}" for problem in answer.unread]
     if answer.anyway is not None:
         pushed, waiting = len(answer.anyway.evictions), sum(each.pods for each in answer.anyway.waiting)

@@ -272,3 +272,23 @@ def test_what_cannot_be_asked_is_said(
     assert found == status
     assert said in err
     assert "Traceback" not in err
+
+
+def test_pods_that_a_quota_refuses_are_told_of_in_every_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": "shop"},
+        "spec": {"hard": {"pods": "5"}},
+        "status": {"hard": {"pods": "5"}, "used": {"pods": "4"}},
+    }
+    given = tmp_path / "cluster.yaml"
+    given.write_text(f"{Path(SHOWN).read_text()}\n---\n{json.dumps(quota)}\n")
+    scaled = ("scale", "deployment/web", "7", "-n", "shop", "--cluster", str(given))
+    told = "shop/web: 2 pods missing, which a quota refuses: exceeded quota: few"
+    assert told in run(capsys, *scaled)[1]
+    assert told in run(capsys, *scaled, "-o", "html")[1]
+    assert told in run(capsys, *scaled, "-o", "markdown")[1].replace("\\", "")
+    assert json.loads(run(capsys, *scaled, "-o", "json")[1])["missing"] == {"shop/web": 2}
