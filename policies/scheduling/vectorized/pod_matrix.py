@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from policies.metering import VECTOR, charge, meter
+from policies.metering import VECTOR, CutShort, charge, meter
 from policies.scheduling.preemption import start_time
 from policies.scheduling.vectorized.budgets import MatchingBudgets
 from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
@@ -146,11 +146,13 @@ class PodMatrix:
         for row in np.flatnonzero(self.serials != serials).tolist():
             info = snapshot.node_infos[row]
             work.charge(_NODE + 2 * len(info.pods) + self.nodes.cost(row, info.node))
-            self._set(row, info)
+            matched = self._set(row, info)
             self.serials[row] = serials[row]
+            work.charge(matched)
         self.most_kinds = self.most_kinds or 2 * self.kinds.weight + MOST_NEW_KINDS
 
-    def _set(self, row: int, info: NodeInfo) -> None:
+    def _set(self, row: int, info: NodeInfo) -> int:
+        """Put a node into its place. How many selectors new kinds of pods were matched against."""
         pods, number = info.pods, self.kinds.number
         count = len(pods)
         if count > len(self.kind):
@@ -170,12 +172,15 @@ class PodMatrix:
             self.kind[count:, row] = 0
         self.kind[new, row] = kinds
         self.start[new, row] = [start_time(pods[place]) for place in new]
-        if self._counts and old_kinds != kinds:
-            for kind in kinds:
-                self._count(row, kind, 1)
-            for kind in old_kinds:
-                if kind:
-                    self._count(row, kind, -1)
+        if not self._counts or old_kinds == kinds:
+            return 0
+        try:
+            return sum(self._count(row, kind, 1) for kind in kinds) + sum(
+                self._count(row, kind, -1) for kind in old_kinds if kind
+            )
+        except CutShort:  # by a long selector: the pods are in their places, and some of them are counted
+            self._forget_counts()
+            raise
 
     def remove(self, rows: NDArray[np.intp]) -> None:
         """The nodes in these places are gone; what is known of the others stays."""
@@ -226,15 +231,17 @@ class PodMatrix:
         for table in (self._counts, self._counts_of, self._counting):
             table.clear()
 
-    def _count(self, row: int, kind: int, sign: int) -> None:
-        """A pod of a kind comes to a node (1), or goes (-1)."""
-        counting = self._counting.get(kind)
+    def _count(self, row: int, kind: int, sign: int) -> int:
+        """A pod of a kind comes to a node (1), or goes (-1). How many selectors its kind was matched against."""
+        counting, matched = self._counting.get(kind), 0
         if counting is None:
             pod = self.kinds.members[kind]
             every = () if pod is None else self._counts_of.get(pod.namespace, ())
             counting = self._counting[kind] = [counts for counts in every if pod is not None and counts.of(pod)]
+            matched = len(every)
         for counts in counting:
             counts.add(row, sign)
+        return matched
 
     @staticmethod
     def _summed(kind: NDArray[np.int32], per_kind: NDArray[np.int64]) -> NDArray[np.int64]:

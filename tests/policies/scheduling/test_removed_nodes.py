@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from policies.cluster import predict
+from policies.metering import CutShort
 from policies.objects.pod import Pod
 from policies.scheduling.bulk import prepare_for_all
 from policies.scheduling.large_cycle import Cycle
@@ -100,3 +101,25 @@ def test_pods_that_say_the_same_of_nodes_share_what_comes_of_it() -> None:
     open_nodes = [{name for name, passes in zip(names, each, strict=True) if passes} for each in static]
     assert open_nodes == [{"plain", "old"}, {"plain", "old"}, set(names), {"old"}, set()]
     assert static[0] is static[1]
+
+
+def test_counts_that_were_cut_short_are_made_anew() -> None:
+    """A selector may be so long that time is up while it is matched; the pods of the node are in their places then."""
+    nodes: list[Made] = [make_node(name).has(cpu="9", memory="99Gi") for name in ("a", "b")]
+    old = [make_pod(f"old-{n}").labels(app="x").on("a") for n in range(2)]
+    new = [make_pod(f"new-{n}").labels(app="x", other=str(n)).on("b") for n in range(2)]
+    matrix = pod_matrix_of(cluster(*nodes, *old).scheduling)
+    late = {"new-1"}
+
+    def counted(pod: Pod) -> int:
+        if pod.name in late:
+            late.clear()
+            raise CutShort("time is up")
+        return 1
+
+    assert matrix.counts("all", None, counted, "default").here.tolist() == [2, 0]
+    after = cluster(*nodes, *old, *new).scheduling
+    with pytest.raises(CutShort):
+        matrix.sync(after)
+    matrix.sync(after)
+    assert matrix.counts("all", None, counted, "default").here.tolist() == [2, 2]
