@@ -260,6 +260,7 @@ class _Cascade:
         known = self._cluster.workload(_kind(owner), pod.namespace, owner.name)
         if known is None or at(known.object, "spec", "podManagementPolicy") == "Parallel":
             return False
+        charge(len(self._waiting))
         others = (each.pod for each in self._waiting)
         return any(
             other.owner == owner and other.namespace == pod.namespace and _ordinal(other) < _ordinal(pod)

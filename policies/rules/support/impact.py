@@ -340,10 +340,10 @@ class Forecast:
             self._waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
         nodes = {pod.node_name for pod in gone if pod.node_name}
         for pod in self._waiting.pods:
-            if pod.identity in let_in or not may_be_helped(pod, self._snapshot(), nodes):
-                continue
             if self._expired():
                 raise CutShort("time is up")
+            if pod.identity in let_in or not may_be_helped(pod, self._snapshot(), nodes):
+                continue
             prediction = Prediction(self._snapshot(), pod)
             if prediction.outcome in ("fits", "preempts"):
                 self._next = prediction.snapshot_after
