@@ -172,9 +172,9 @@ class Simulation:
             if time > self.world.horizon:
                 self.clock.now, self.settled = self.world.horizon, False
                 return
-            if not self._arrivals and not self.controllers.terminations and not self.controllers.may_try_again:
+            if not self._arrivals and not self.controllers.terminations:
                 quiet = max(self.timeline.last, 0.0) + self.world.quiet
-                if time > quiet:
+                if time > quiet and not self.controllers.may_try_again:
                     self.clock.now = quiet
                     return
             self.clock.advance()
