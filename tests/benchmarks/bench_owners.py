@@ -1,6 +1,6 @@
 """How long audit, headroom and whatif take on a large cluster: 600 Deployments that fill its nodes.
 
-python -m tests.benchmarks.bench_owners [--nodes 5000] [--losses 100] [--room] [audit|headroom|node|zone|losses ...]
+python -m tests.benchmarks.bench_owners [--nodes 5000] [--losses 100] [--room] [audit|round|headroom|node|zone|losses]
 
 `--room`: nodes twice as large, so that all that is lost with a zone finds a place and nobody is pushed out.
 """
@@ -22,6 +22,7 @@ from policies.simulation.dump import DumpCache, world_of
 from policies.whatif import questions
 from policies.whatif.comparison import ask
 from tests.benchmarks.clusters import Size, container, objects
+from webhook.controllers.audit.looking import look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +68,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--losses", type=int, default=100, help="how many nodes are lost, each alone")
     parser.add_argument("--room", action="store_true", help="nodes that have room for what is lost with a zone")
+    parser.add_argument("--share", type=float, default=1.0, help="of a core, for a round of the webhook's audit")
+    parser.add_argument("--seconds", type=float, default=420.0, help="by the clock, for that round")
     options = parser.parse_args()
     started = time.process_time()
     cache = filled(options.nodes, room=options.room)
@@ -75,6 +78,12 @@ def main() -> None:
 
     def audited() -> str:
         return f"{len(audit(cluster, tuple(stored_objects(cluster)), Config(), now=datetime.now(UTC)))} findings"
+
+    def looked() -> str:
+        """As the webhook's audit does it, in the time that it has."""
+        found = look(cluster, Config(), time.monotonic() + options.seconds, options.share)
+        ended = "whole" if found.whole else "cut short"
+        return f"{sum(found.counts.values())} findings, {ended}; share {options.share}"
 
     def room() -> str:
         spec = {"priority": 5000, "containers": [container("c", "500m", "1Gi")]}
@@ -100,6 +109,7 @@ def main() -> None:
         "audit": audited,
         "headroom": room,
         "losses": lose,
+        "round": looked,
         "node": lambda: what_if(questions.nodes_lost(cluster, ["n00001"])),
         "zone": lambda: what_if(questions.zone_lost(cluster, "a")),
     }
