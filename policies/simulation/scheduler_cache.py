@@ -6,7 +6,7 @@ Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from policies.cow_table import FrozenTable, GroupedTable, Table
 from policies.objects.disruption_budget import PodDisruptionBudget
@@ -18,6 +18,7 @@ from policies.simulation.node_tree import NodeTree
 
 if TYPE_CHECKING:
     from policies.controllers.view import WorkloadState
+    from policies.objects.fields import ApiObject
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.scheduling.snapshot import Snapshot
@@ -34,6 +35,9 @@ class SchedulerCache:
         self._nodes: Table[tuple[str, str], Node] = Table()
         self._budgets: Table[tuple[str, str], PodDisruptionBudget] = Table()
         self._workloads: GroupedTable[tuple[str, str, str], Workload] = GroupedTable(place=1)
+        self._read: dict[tuple[str, str], tuple[ApiObject, PodDisruptionBudget]] = {}
+        """Budgets as they were read from their objects. What is worked out of a selector is kept by its identity, and
+        a status that changes leaves the selector as it is."""
         self._pods_by_node = PodsByNode(in_place=True)
         self.node_tree = NodeTree()
         self._pods: dict[str, Pod] = {}
@@ -119,11 +123,15 @@ class SchedulerCache:
 
     def put_workload(self, state: WorkloadState) -> None:
         """A workload or a budget comes or changes."""
-        self._snapshot = None
         kind, namespace, name = state.key
         if kind == BUDGET:
-            self._budgets.put((namespace, name), _budget(state))
+            budget = self._budget(state)
+            if self._budgets.get((namespace, name)) == budget:
+                return
+            self._snapshot = None
+            self._budgets.put((namespace, name), budget)
         else:
+            self._snapshot = None
             self._workloads.put(state.key, Workload.from_api(state.object))
 
     def remove_workload(self, state: WorkloadState) -> None:
@@ -132,11 +140,14 @@ class SchedulerCache:
         kind, namespace, name = state.key
         if kind == BUDGET:
             self._budgets.pop((namespace, name))
+            self._read.pop((namespace, name), None)
         else:
             self._workloads.pop(state.key)
 
-
-def _budget(state: WorkloadState) -> PodDisruptionBudget:
-    budget = PodDisruptionBudget.from_api(state.object)
-    status: Any = state.status
-    return replace(budget, disruptions_allowed=status.disruptions_allowed, stale=False) if status else budget
+    def _budget(self, state: WorkloadState) -> PodDisruptionBudget:
+        key, status = state.key[1:], cast("Any", state.status)
+        known = self._read.get(key)
+        if known is None or known[0] is not state.object:
+            known = self._read[key] = state.object, PodDisruptionBudget.from_api(state.object)
+        budget = known[1]
+        return replace(budget, disruptions_allowed=status.disruptions_allowed, stale=False) if status else budget
