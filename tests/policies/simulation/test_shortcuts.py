@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,8 @@ import pytest
 
 from policies.controllers import reconcile
 from policies.controllers.actions import Requeue, SetStatus
-from policies.simulation.api_server import controller_of
+from policies.selectors import parse_label_selector
+from policies.simulation.api_server import BUDGET, controller_of
 from policies.simulation.controller_manager import ControllerManager
 from policies.simulation.dump import world_of
 from policies.simulation.scheduler_cache import SchedulerCache
@@ -112,3 +115,44 @@ def test_a_snapshot_stays_while_nothing_changes(monkeypatch: pytest.MonkeyPatch)
     simulation = Simulation(bench_simulation.cascade(9, 4, 12), Random(2))
     simulation.run()
     assert same > 3
+
+
+def test_a_budget_whose_status_changes_keeps_its_selector() -> None:
+    """By its identity is known which pods it matches."""
+    cluster = filled(12)
+    arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001"]).arrivals
+    simulation = Simulation(world_of(cluster, arrivals, until=900.0))
+    before = dict(simulation.cache.snapshot().objects.budgets)
+    simulation.run()
+    after = simulation.cache.snapshot().objects.budgets
+    assert before.keys() == after.keys()
+    assert all(after[key].selector is budget.selector for key, budget in before.items())
+    assert any(after[key].disruptions_allowed != budget.disruptions_allowed for key, budget in before.items())
+
+
+def test_a_budget_that_is_written_anew_is_read_anew() -> None:
+    cluster = filled(12)
+    simulation = Simulation(world_of(cluster, (), until=9.0))
+    state = next(state for key, state in simulation.api.workloads.items() if key[0] == BUDGET)
+    selector = {"matchLabels": {"app": "another"}}
+    changed = {**state.object, "spec": {**state.object["spec"], "selector": selector}}
+    simulation.api.put_workload(replace(state, object=changed))
+    budget = simulation.cache.snapshot().objects.budgets[state.key[1:]]
+    assert budget.selector == parse_label_selector(selector)
+
+
+@pytest.mark.parametrize("before", [(700, 10, 10), (300_000, 90, 5), (0, 10, 10)])
+def test_a_run_leaves_the_collector_of_cycles_as_it_was(before: tuple[int, int, int]) -> None:
+    """And has it look seldom, where it looks at all."""
+    during = set()
+    simulation = Simulation(bench_simulation.cascade(9, 4, 12), progress=lambda _, __: during.add(gc.get_threshold()))
+    kept = gc.get_threshold()
+    gc.set_threshold(*before)
+    try:
+        simulation.run()
+        after = gc.get_threshold()
+    finally:
+        gc.set_threshold(*kept)
+    assert after == before
+    assert all((first >= 200_000) == bool(before[0]) for first, _, _ in during)
+    assert during
