@@ -41,17 +41,27 @@ def evict(
         if seconds is None:
             continue
         eviction = scheduled.get(pod.pod.uid) or Eviction(now, now + seconds)
-        if not seconds or eviction.due <= now:
+        if seconds < 0 or eviction.due <= now:
             deletes.append(DeletePod(pod.pod.namespace, pod.pod.name))
         else:
             left[pod.pod.uid] = eviction
     return deletes, left
 
 
+def evict_scheduled(
+    pods: Iterable[PodState], scheduled: Mapping[str, Eviction], now: float
+) -> tuple[list[DeletePod], Mapping[str, Eviction]]:
+    """The same of a node that is not there: what was said of its pods before stays. Source: `handleNodeUpdate`."""
+    known = [(pod, scheduled[pod.pod.uid]) for pod in pods if pod.pod.uid in scheduled and not pod.terminating]
+    deletes = [DeletePod(pod.pod.namespace, pod.pod.name) for pod, eviction in known if eviction.due <= now]
+    return deletes, {pod.pod.uid: eviction for pod, eviction in known if eviction.due > now}
+
+
 def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:
-    """For how many seconds a pod stays, None for good. Source: `GetMatchingTolerations`, `getMinTolerationTime`."""
+    """For how many seconds a pod stays: None for good, -1 where it does not tolerate a taint at all, so that what was
+    said of it before counts no longer. Source: `processPodOnNode`, `GetMatchingTolerations`, `getMinTolerationTime`."""
     used = [next((t for t in tolerations if t.tolerates(taint)), None) for taint in taints]
     if None in used:
-        return 0
+        return -1
     bounded = [max(t.seconds, 0) for t in used if t is not None and t.seconds is not None]
     return min(bounded, default=None)

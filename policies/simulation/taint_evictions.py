@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.controllers.taint_eviction import Eviction, evict
+from policies.controllers.taint_eviction import Eviction, evict, evict_scheduled
 from policies.objects.taints import NO_EXECUTE, Toleration, tolerations_tolerate_taint
 
 if TYPE_CHECKING:
@@ -51,17 +51,20 @@ class TaintEvictions:
                 self._look(node)
 
     def _look(self, name: str) -> None:
-        node = self._api.nodes.get(name)
+        node, scheduled = self._api.nodes.get(name), self._scheduled.pop(name, {})
         taints = [taint for taint in node.taints if taint.effect == NO_EXECUTE] if node else []
-        if not taints:
-            self._scheduled.pop(name, None)
+        if not taints and (node is not None or not scheduled):
             return
-        pods = [with_default_seconds(state, taints) for state in self._api.by_node.get(name, {}).values()]
-        deletes, left = evict(taints, pods, self._scheduled.get(name, {}), self._api.seconds)
-        self._scheduled[name] = left
+        now, pods = self._api.seconds, self._api.by_node.get(name, {}).values()
+        deletes, left = (
+            evict(taints, [with_default_seconds(state, taints) for state in pods], scheduled, now)
+            if taints
+            else evict_scheduled(pods, scheduled, now)
+        )
         for action in deletes:
             self._clock.spawn(self._delete((action.namespace, action.name), name))
         if left:
+            self._scheduled[name] = left
             due = min(eviction.due for eviction in left.values())
             self._clock.at(due - self._api.epoch + _A_MOMENT, partial(self._look, name))
 

@@ -112,9 +112,9 @@ def tolerating(*tolerations: dict[str, object]) -> PodState:
 @pytest.mark.parametrize(
     ("tolerations", "seconds"),
     [
-        ([], 0),
+        ([], -1),
         ([{"operator": "Exists"}], None),
-        ([{"key": "a", "operator": "Exists"}], 0),
+        ([{"key": "a", "operator": "Exists"}], -1),
         ([{"operator": "Exists", "tolerationSeconds": 300}], 300),
         ([{"key": "a", "operator": "Exists", "tolerationSeconds": 9}, {"operator": "Exists"}], 9),
         ([{"operator": "Exists", "tolerationSeconds": -1}], 0),

@@ -55,6 +55,32 @@ def test_a_taint_that_goes_in_time_lets_it_stay() -> None:
     assert gone_at([{**EXISTS, "tolerationSeconds": 60}], [TAINT], again) is None
 
 
+HALF_A_MINUTE = {**EXISTS, "tolerationSeconds": 30}
+AT_ONCE = {"key": "other", "operator": "Exists", "tolerationSeconds": 0}
+LOST = {"at": 20, "op": "delete", "object": make_node("n1").obj}
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "when"),
+    [
+        ([{"op": "update", "object": make_node("n1").spec(taints=[TAINT, {**TAINT, "key": "other"}]).obj}], 40.0),
+        ([{"op": "update", "object": make_node("n1").spec(taints=[TAINT, {**TAINT, "key": "third"}]).obj}], 25.0),
+        ([], 40.0),
+        ([{"op": "create", "object": make_node("n1").obj}], None),
+        ([{"op": "create", "object": make_node("n1").spec(taints=[TAINT]).obj}], 40.0),
+    ],
+    ids=["a taint tolerated for no time", "one not tolerated", "a lost node", "back without", "back with its taint"],
+)
+def test_what_was_arranged_stays_until_no_taint_is_left_or_one_is_not_tolerated(
+    arrivals: list[Obj], when: float | None
+) -> None:
+    """The times are those of `oracle scenarios`. Source: upstream `processPodOnNode`, `handleNodeUpdate`."""
+    lost = [] if arrivals and arrivals[0]["op"] == "update" else [LOST]
+    found = gone_at([HALF_A_MINUTE, AT_ONCE], [TAINT], *lost, *({"at": 25, **arrival} for arrival in arrivals))
+    assert (found is None) == (when is None)
+    assert found is None or when is None or when <= found < when + 0.01
+
+
 def test_a_pod_that_comes_later_counts_from_when_it_is_bound() -> None:
     pod = make_pod("a").spec(tolerations=[{**EXISTS, "tolerationSeconds": 60}]).obj
     node = make_node("n1").spec(taints=[TAINT]).obj
