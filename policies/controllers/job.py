@@ -140,13 +140,13 @@ def _counted(
 
 
 def _is_ignored(pod: PodState, job: ApiObject) -> bool:
-    """Whether the pod failure policy does not count it: of conditions, preemption's is known here."""
+    """Whether the pod failure policy does not count it."""
     return _policy_action(pod, job) == "Ignore"
 
 
 def _policy_action(pod: PodState, job: ApiObject) -> str:
     """The action of the first rule that asks for the condition DisruptionTarget. Source: `matchPodFailurePolicy`."""
-    if not pod.pod.preempted:
+    if not (pod.pod.preempted or pod.disrupted):
         return ""
     for rule in items(job, "spec", "podFailurePolicy", "rules"):
         for pattern in items(rule, "onPodConditions"):

@@ -21,7 +21,8 @@ Key = tuple[str, str, str]
 class PodState:
     """A pod with its times, in seconds since 1970. `created`: whole, as they are stored; `ready`: since when, None
     while it is not; `deleted`: when its DELETE came, whole too; `finished`: when its containers ended by themselves.
-    `gone`: it is stored no longer; only Jobs see such pods.
+    `gone`: it is stored no longer; only Jobs see such pods. `disrupted`: it has the condition DisruptionTarget, by
+    another than the scheduler, of which `pod` tells.
 
     `restarts`: most of a container, and of a sidecar. `template`: what it was made of, where that is known.
     """
@@ -32,6 +33,7 @@ class PodState:
     deleted: float | None = None
     finished: float | None = None
     gone: bool = False
+    disrupted: bool = False
     restarts: tuple[int, int] = (0, 0)
     deletion_cost: int = 0
     template: ApiObject | None = None

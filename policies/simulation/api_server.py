@@ -199,31 +199,38 @@ class ApiServer:
         pod = replace(state.pod, labels=new.labels, spec=spec)
         self._put(state, replace(state, pod=pod, template=template))
 
-    def delete_pod(self, key: PodKey, event: str, *, by: str = "", message: str = "", force: bool = False) -> bool:
-        """DELETE a pod. `event`: what the timeline calls it. False where it is gone; a second one changes nothing."""
+    def delete_pod(
+        self, key: PodKey, event: str, *, by: str = "", message: str = "", force: bool = False, disrupted: bool = False
+    ) -> bool:
+        """DELETE a pod. `event`: what the timeline calls it; `disrupted`: that it gets the condition DisruptionTarget
+        before. False where it is gone; a second one changes no more than that condition."""
         state = self.pods.get(key)
         if state is None:
             return False
+        disrupted = disrupted or state.disrupted
         first = not state.terminating
         if first or event == "preempted":
             self.timeline.add(event, state.pod.key, state.pod.node_name, by=by, message=message)
         if not state.pod.node_name or force or state.pod.spec.termination_grace_period == 0:
-            self.remove_pod(key)
+            self.remove_pod(key, disrupted=disrupted)
         elif first:
             self._keep(state.pod.uid, told=self.clock.now)
             ending = replace(state.pod, terminating=True)
-            self._put(state, replace(state, pod=ending, deleted=float(floor(self.seconds))))
+            self._put(state, replace(state, pod=ending, deleted=float(floor(self.seconds)), disrupted=disrupted))
+        elif disrupted != state.disrupted:
+            self._put(state, replace(state, disrupted=disrupted))
         return True
 
-    def remove_pod(self, key: PodKey, uid: str = "") -> None:
-        """A pod is gone. `uid`: only that one of this name."""
+    def remove_pod(self, key: PodKey, uid: str = "", *, disrupted: bool = False) -> None:
+        """A pod is gone. `uid`: only that one of this name; `disrupted`: see `delete_pod`."""
         state = self.pods.get(key)
         if state is None or (uid and state.pod.uid != uid):
             return
         self.timeline.add("gone", state.pod.key, state.pod.node_name)
         self.stored.pop(state.pod.uid, None)
-        if state.deleted is None:
-            state = replace(state, deleted=float(floor(self.seconds)))
+        if state.deleted is None or disrupted != state.disrupted:
+            deleted = float(floor(self.seconds)) if state.deleted is None else state.deleted
+            state = replace(state, deleted=deleted, disrupted=disrupted or state.disrupted)
         self._put(state, None)
         if self.quotas is not None:
             self.quotas.pod_gone(state)

@@ -508,9 +508,11 @@ class ControllerManager:
     def _count_pods(self, key: Key) -> None:
         self._numbers[key] = len(self._api.by_controller.get(key, {}))
 
-    def _delete(self, namespace: str, name: str, *, force: bool, message: str) -> Generator[float | None, None, None]:
+    def _delete(
+        self, namespace: str, name: str, *, force: bool, message: str, disrupted: bool = False
+    ) -> Generator[float | None, None, None]:
         yield self._latencies.write("delete", f"{namespace}/{name}")
-        self._api.delete_pod((namespace, name), "deleted", message=message, force=force)
+        self._api.delete_pod((namespace, name), "deleted", message=message, force=force, disrupted=disrupted)
 
     # Lost pods
 
@@ -527,7 +529,10 @@ class ControllerManager:
         for action in sorted(deletes, key=lambda action: self._view.lot(action.name)):
             if not self._grows_only:  # its phase comes first. Source: `markFailedAndDeletePod`
                 yield self._latencies.write("patch", f"{action.namespace}/{action.name}")
-            yield from self._delete(action.namespace, action.name, force=True, message="pod garbage collector")
+            pod = self._api.pod(action.namespace, action.name)
+            bound = pod is not None and bool(pod.node_name)
+            who = "pod garbage collector"
+            yield from self._delete(action.namespace, action.name, force=True, message=who, disrupted=bound)
         if self._quarantine or any(state.pod.node_name for state in pods):
             self._arrange_collection()
         else:

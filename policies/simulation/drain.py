@@ -59,7 +59,7 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
     if stored is None or stored.pod.uid != state.pod.uid or not _is_allowed(api, stored):
         return False
     _charge(api, stored)
-    return api.delete_pod(key, "deleted", message=message)
+    return api.delete_pod(key, "deleted", message=message, disrupted=True)
 
 
 def _charge(api: ApiServer, state: PodState) -> None:

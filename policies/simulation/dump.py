@@ -67,6 +67,10 @@ def _times(obj: ApiObject) -> dict[str, Any]:
     return {
         "created": float(created),
         "restarts": (max(restarts, default=0), 0),
+        "disrupted": any(
+            condition.get("type") == "DisruptionTarget" and condition.get("status") == "True"
+            for condition in items(obj, "status", "conditions")
+        ),
         "deletion_cost": deletion_cost(at(obj, "metadata", "annotations", _COST)),
     }
 

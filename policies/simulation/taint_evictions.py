@@ -73,7 +73,7 @@ class TaintEvictions:
         name = "/".join(key)
         yield self._latencies.write("patch", name)
         yield self._latencies.write("delete", name)
-        self._api.delete_pod(key, "deleted", message=f"taint of {node}")
+        self._api.delete_pod(key, "deleted", message=f"taint of {node}", disrupted=True)
 
 
 def with_default_seconds(state: PodState, taints: Iterable[Taint]) -> PodState:

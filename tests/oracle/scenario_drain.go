@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // retryEviction is how long kubectl waits where a budget forbids an eviction.
@@ -45,6 +46,7 @@ func (w *world) drain(name string) {
 			for time.Now().Before(until) {
 				time.Sleep(w.takes.of(writeTakes, "evict", keyOf(pod).String()))
 				if !w.store.isForbidden(pod) {
+					w.store.disrupt(pod)
 					_ = w.store.deletePod(pod.Namespace, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
 						"deleted", "drain of "+name) // it may be gone
 					return
@@ -56,6 +58,21 @@ func (w *world) drain(name string) {
 			}
 		})
 	}
+}
+
+// disrupt says that a pod is evicted. Source: pkg/registry/core/pod/storage/eviction.go (`addConditionAndDeletePod`).
+func (s *store) disrupt(given *v1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, err := s.pod(given.Namespace, given.Name)
+	if err != nil || old.UID != given.UID {
+		return
+	}
+	pod := old.DeepCopy()
+	podutil.UpdatePodCondition(&pod.Status, &v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+	})
+	s.changed(podsGVR, old, pod)
 }
 
 // isOver tells whether nothing has happened for so long that the run has ended: who waits on then would keep the bubble.

@@ -102,3 +102,35 @@ def test_a_cron_job_does_not_start_before_its_time_when_a_pod_of_its_job_changes
     (found,) = answer_case(case)["outcomes"]
     times = [event["t"] for event in found["timeline"] if event["event"] == "created"]
     assert times[:2] == [pytest.approx(60.1, abs=0.01), pytest.approx(120.1, abs=0.01)]
+
+
+IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+NODE = make_node("n1")
+TAINTED = make_node("n1").spec(taints=[{"key": "k", "effect": "NoExecute"}]).obj
+EVICTED = {"at": 10, "op": "drain", "object": NODE.obj}
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "again"),
+    [
+        ([EVICTED], True),
+        ([{**EVICTED, "op": "update", "object": TAINTED}], True),
+        ([{**EVICTED, "op": "delete"}], True),
+        ([{**EVICTED, "op": "delete", "object": END}], False),
+        ([{**EVICTED, "op": "delete", "object": END}, {**EVICTED, "at": 11}], True),
+    ],
+    ids=["drained", "tainted", "lost", "deleted", "deleted, then drained"],
+)
+def test_a_job_that_ignores_disruptions_goes_on_unless_somebody_else_deletes_its_pod(
+    arrivals: list[dict[str, Any]], again: bool
+) -> None:
+    """A Job without retries. Who evicts for a drain or a taint, and who collects the pods of a lost node, gives the
+    condition DisruptionTarget, as preemption does. The endings are those of `oracle scenarios`."""
+    pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never", "terminationGracePeriodSeconds": 5}
+    spec = {"backoffLimit": 0, "podFailurePolicy": {"rules": [IGNORE]}, "template": {"spec": pod}}
+    created = {"at": 1, "op": "create", "object": Made("batch/v1", "Job", "j", "default").spec(**spec).obj}
+    nodes = [NODE.obj, make_node("n2").spec(taints=[{"key": "later", "effect": "NoSchedule"}]).obj]
+    free = {"at": 5, "op": "update", "object": make_node("n2").obj}
+    case = {"nodes": nodes, "arrivals": [created, free, *arrivals], "scalingDown": True}
+    (found,) = answer_case(case)["outcomes"]
+    assert list(found["final"]) == (["default/j-2"] if again else [])
