@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
+    from policies.commands.places import Places
+
 _FAILED: Final = 3
 SEVERAL: Final = ("paths", "names")
 """Positional arguments that take any number of values."""
@@ -59,9 +61,12 @@ def need_cluster(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         parser.error("--cluster is missing: name a dump of the cluster, or live")
 
 
-def answered(command: str, answer: Callable[[], int]) -> int:
-    """The exit status of an answer; 3, and a line on standard error, where the cluster or a file does not allow one."""
+def answered(command: str, answer: Callable[[], int], places: Places | None = None) -> int:
+    """The exit status of an answer; 3, and a line on standard error, where the cluster or a file does not allow one.
+
+    `places`: where the objects of files stand.
+    """
     try:
         return answer()
     except (SourceError, InvalidObject, ValueError) as fault:
-        return complain(command, fault, _FAILED)
+        return complain(command, places.located(fault) if places else fault, _FAILED)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
+from policies.commands.places import Places
 from policies.commands.preempt import given_objects
 from policies.commands.release import add_release_options, release_of, settle
 from policies.objects.fields import InvalidObject, ref_of
@@ -30,14 +31,15 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
-    return answered("headroom", lambda: _answer(options, release))
+    places = Places()
+    return answered("headroom", lambda: _answer(options, release, places), places)
 
 
-def _answer(options: argparse.Namespace, release: Release) -> int:
+def _answer(options: argparse.Namespace, release: Release, places: Places) -> int:
     from policies.headroom import headroom
 
     cluster = settle(load_cluster(*options.cluster), release).snapshot()
-    objects, cluster = given_objects(options.filename, options.namespace, cluster)
+    objects, cluster = given_objects(options.filename, options.namespace, cluster, places)
     found = [headroom(cluster, obj) for obj in objects]
     if options.output == "html":
         if len(found) > 1:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option, add_color_option
+from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
 from policies.kinds import CLAIM, LIMIT_RANGE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.minors import RECORDED_MINOR
@@ -75,14 +76,15 @@ def main(arguments: Sequence[str]) -> int:
     if not options.batch and not options.cluster:
         parser.error("--cluster is missing: name a dump of the cluster, or live")
     release = release_of(options, parser)
+    places = Places()
     try:
         if options.batch:
             semantics = release.semantics(RECORDED_MINOR)
             count = options.nominated == "count"
             return run_batch(options.batch, partial(answer_case, count_nominated=count, semantics=semantics))
-        return _predict(options, release, autoscaling_of(options, parser))
+        return _predict(options, release, autoscaling_of(options, parser), places)
     except (SourceError, InvalidObject, ValueError) as fault:
-        return complain("preempt", fault, FAILED)
+        return complain("preempt", places.located(fault), FAILED)
 
 
 def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> ApiObject:
@@ -154,18 +156,18 @@ def _bound(pod: ApiObject) -> bool:
     return not isinstance(spec, dict) or bool(spec.get("nodeName"))
 
 
-def _predict(options: argparse.Namespace, release: Release, autoscaling: Autoscaling) -> int:
+def _predict(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
     """Predict what files or a pending pod come to, and print it."""
     from policies.whatif.autoscalers import as_dict
 
     cache = settle(_loaded(options), release)
     cluster = cache.snapshot()
     faults: list[Exception] = []
-    applied = _applied(options, cluster, faults)
+    applied = _applied(options, cluster, faults, places)
     placements = applied.placed
     faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
     for fault in faults:
-        complain("preempt", fault, FAILED)
+        complain("preempt", places.located(fault), FAILED)
     if options.output == "json":
         waits = [each for each in applied.predictions if each.outcome == "pending"][-1:]
         for placement in placements:
@@ -188,7 +190,7 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
             from policies.commands.simulate import aftermath
 
             color = wants_color(options.color, sys.stdout)
-            comes = aftermath(cache, [options.filename], options.namespace)  # type: ignore[arg-type]
+            comes = aftermath(cache, [options.filename], options.namespace, places)  # type: ignore[arg-type]
             sys.stdout.writelines(clean(line, color) + "\n" for line in comes)
     outcomes = {prediction.outcome for placement in placements for prediction in placement.predictions}
     if faults:
@@ -247,14 +249,17 @@ def _loaded(options: argparse.Namespace) -> Cache:
     return load_cluster(*options.cluster, into=DumpCache())
 
 
-def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list[Exception]) -> Applied:
-    """What becomes of each object; of one that cannot be read, why: the others are answered all the same."""
+def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list[Exception], places: Places) -> Applied:
+    """What becomes of each object; of one that cannot be read, why: the others are answered all the same.
+
+    `places`: learns where they stand.
+    """
     from policies.applied_together import Applied, place_in_order
     from policies.replicas import Placement, place, place_pods
 
     if options.pod:
         return Applied((Placement(options.pod, place_pods(cluster, [_pending(options.pod, cluster)])),))
-    objects, cluster = given_objects(options.filename, options.namespace, cluster, faults)
+    objects, cluster = given_objects(options.filename, options.namespace, cluster, places, faults)
     if len(objects) > 1:
         return place_in_order(cluster, objects, options.replicas)
     try:
@@ -275,12 +280,12 @@ def _pending(name: str, cluster: ClusterSnapshot) -> Any:
 
 
 def given_objects(
-    path: str, namespace: str, cluster: ClusterSnapshot, faults: list[Exception] | None = None
+    path: str, namespace: str, cluster: ClusterSnapshot, places: Places, faults: list[Exception] | None = None
 ) -> tuple[list[ApiObject], ClusterSnapshot]:
     """The pods and workloads of a file or directory, and the cluster with the classes, LimitRanges and claims in it.
 
-    `faults`: takes what is wrong with one file or object, and the others are read; without it that is raised. Raises
-    SourceError where there is nothing, or nothing can be read, and InvalidObject.
+    `places`: learns where they stand; `faults`: takes what is wrong with one file or object, and the others are read;
+    without it that is raised. Raises SourceError where there is nothing, or nothing can be read, and InvalidObject.
     """
     from policies.objects.limit_range import LimitRange
     from policies.objects.priority_class import PriorityClass
@@ -305,6 +310,7 @@ def given_objects(
     for file in find_files([path]):
         try:
             for subject in _subjects(file, namespace):
+                places.add(subject)
                 take(subject)
         except (SourceError, InvalidObject) as fault:
             if faults is None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, need_cluster
+from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
 from policies.kinds import LIMIT_RANGE, NAMESPACE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.minors import RECORDED_MINOR
@@ -59,8 +60,8 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     if options.batch:
         return answered("simulate", lambda: _answer_batch(options, release))
-    autoscaling = autoscaling_of(options, parser)
-    return answered("simulate", lambda: _simulate(options, release, autoscaling))
+    autoscaling, places = autoscaling_of(options, parser), Places()
+    return answered("simulate", lambda: _simulate(options, release, autoscaling, places), places)
 
 
 def _answer_batch(options: argparse.Namespace, release: Release) -> int:
@@ -68,7 +69,7 @@ def _answer_batch(options: argparse.Namespace, release: Release) -> int:
     return run_batch(options.batch, partial(answer_case, runs=options.runs, seed=options.seed, semantics=semantics))
 
 
-def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autoscaling) -> int:
+def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
     """Simulate what files bring to a cluster, and print it."""
     from policies.render.simulation import render
     from policies.simulation.dump import DumpCache, not_simulated
@@ -81,7 +82,7 @@ def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autosc
     settle(load_cluster(*options.cluster, into=cache), release)
     if cache.semantics.unknown:
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
-    arrivals = [*applied(options.filename, options.namespace), *_events(options.events)]
+    arrivals = [*applied(options.filename, options.namespace, places), *_events(options.events)]
     world = world_with(cache, arrivals, options.until)
     left_out = [*not_simulated(cache.snapshot()), *passed_over(arrivals)]
     if options.output == "html":
@@ -129,13 +130,13 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
         yield f"{count} {what} passed over: what is there counts from the beginning to the end"
 
 
-def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str) -> Iterator[str]:
+def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
     """What comes of it when these files are applied, line by line. Raises SourceError, InvalidObject and ValueError."""
     from policies.render.simulation import ending, settled
     from policies.simulation.simulation import Simulation
     from policies.simulation.summary import summarize
 
-    simulation = Simulation(world_with(cache, [*applied(paths, namespace)], DEFAULT_UNTIL))
+    simulation = Simulation(world_with(cache, [*applied(paths, namespace, places)], DEFAULT_UNTIL))
     simulation.run()
     summary = summarize(simulation)
     yield f"aftermath: {settled(summary)}"
@@ -177,8 +178,12 @@ def _unread(simulation: Simulation) -> Iterator[str]:
         yield f"nothing is done for it: {problem}"
 
 
-def applied(paths: Sequence[str], namespace: str) -> Iterator[Arrival]:
-    """The objects of files and directories, as one apply at time 0 brings them. Raises SourceError."""
+def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Arrival]:
+    """The objects of files and directories, as one apply at time 0 brings them. `places` learns where they stand.
+
+    Raises SourceError, and InvalidObject where no pod could be made of a template.
+    """
+    from policies.controllers.new_pods import check_template
     from policies.manifests import read
     from policies.simulation.scenario import Arrival, bounded
 
@@ -192,6 +197,8 @@ def applied(paths: Sequence[str], namespace: str) -> Iterator[Arrival]:
                     raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
             for subject in reading.subjects:
                 found = True
+                places.add(subject)
+                check_template(subject.object)
                 names = {"name": subject.ref.name}
                 if subject.ref.namespace:
                     names["namespace"] = subject.ref.namespace

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
+from policies.commands.places import Places
 from policies.commands.preempt import given_objects
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.shards import (
@@ -101,10 +102,11 @@ def _result(options: argparse.Namespace, place: str, each: Expectation, cluster:
     from policies.expectations.judge import judge
     from policies.render.expectations import as_dict, result_of
 
+    places = Places()
     try:
-        return as_dict(result_of(judge(each, _setting(options, place, cluster))))
+        return as_dict(result_of(judge(each, _setting(options, place, cluster, places))))
     except (InvalidObject, ValueError) as fault:
-        raise InvalidObject(f"{each.name}: {fault}") from None
+        raise InvalidObject(f"{each.name}: {places.located(fault)}") from None
 
 
 def _asked(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]], cache: DumpCache) -> dict[str, Any]:
@@ -152,15 +154,15 @@ class _Cluster:
         return self._world._replace(arrivals=sorted(arrivals, key=lambda arrival: arrival.at))
 
 
-def _setting(options: argparse.Namespace, place: str, cluster: _Cluster) -> Setting:
+def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places: Places) -> Setting:
     from policies.expectations.judge import Setting
 
     there = cluster.read().snapshot()
     return Setting(
         cluster=there,
         world=cluster.world,
-        objects=lambda path: [*applied([os.path.join(place, path)], options.namespace)],
-        workloads=lambda path: given_objects(os.path.join(place, path), options.namespace, there),
+        objects=lambda path: [*applied([os.path.join(place, path)], options.namespace, places)],
+        workloads=lambda path: given_objects(os.path.join(place, path), options.namespace, there, places),
         most=options.most,
     )
 

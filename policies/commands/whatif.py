@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
+from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.shards import shard_given
 from policies.commands.simulate import applied, simulated_until, watched, world_with
@@ -48,11 +49,11 @@ def main(arguments: Sequence[str]) -> int:
     if options.what in EVERY:
         shard = shard_given(options, parser)
         return answered("whatif", lambda: answer_sweep(options, release, shard))
-    autoscaling = autoscaling_of(options, parser)
-    return answered("whatif", lambda: _answer(options, release, autoscaling))
+    autoscaling, places = autoscaling_of(options, parser), Places()
+    return answered("whatif", lambda: _answer(options, release, autoscaling, places), places)
 
 
-def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling) -> int:
+def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
     from policies.simulation.dump import DumpCache, not_simulated
     from policies.whatif.comparison import ask
     from policies.whatif.occupancy import Occupancy
@@ -60,7 +61,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     cache = DumpCache()
     load_cluster(*options.cluster, into=cache)
     settle(cache, release)
-    question, change = _question(options, cache)
+    question, change = _question(options, cache, places)
     world = world_with(cache, question.arrivals, options.until)
     watch = Occupancy if options.output in DRAWN else None
     with watched() as show:
@@ -89,15 +90,15 @@ def _status(options: argparse.Namespace, answer: Answer) -> int:
     return FOUND if set(_happens(answer)) & set(options.fail_on) else OK
 
 
-def _question(options: argparse.Namespace, cache: DumpCache) -> tuple[Question, ClassChange | None]:
+def _question(options: argparse.Namespace, cache: DumpCache, places: Places) -> tuple[Question, ClassChange | None]:
     from policies.whatif import questions
 
     cluster = cache.snapshot()
     if options.what == "class":
-        return _class_question(options, cache)
+        return _class_question(options, cache, places)
 
     def files() -> list[Arrival]:
-        return [*applied(options.filename, options.namespace)]
+        return [*applied(options.filename, options.namespace, places)]
 
     asked: dict[str, Callable[[], Question]] = {
         "node": lambda: questions.nodes_lost(cluster, options.names),
@@ -112,13 +113,13 @@ def _question(options: argparse.Namespace, cache: DumpCache) -> tuple[Question, 
     return asked[options.what](), None
 
 
-def _class_question(options: argparse.Namespace, cache: DumpCache) -> tuple[Question, ClassChange]:
+def _class_question(options: argparse.Namespace, cache: DumpCache, places: Places) -> tuple[Question, ClassChange]:
     from policies.whatif.class_change import Change, apply_change, restarts, title
     from policies.whatif.questions import Question
 
     asked = Change(options.name, options.value, options.default, options.preemption_policy, options.delete)
     change = apply_change(cache, asked)
-    files = [*applied(options.filename, options.namespace)]
+    files = [*applied(options.filename, options.namespace, places)]
     told = f"{title(change)}; then {_named(options)} is applied" if files else title(change)
     return Question(told, files or restarts(change)), change
 

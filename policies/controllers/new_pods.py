@@ -29,13 +29,14 @@ from policies.objects.fields import (
     sequence,
 )
 from policies.objects.items import items
+from policies.objects.pod import Pod
 from policies.objects.pod_volumes import Volume
+from policies.objects.workload import pod_template_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.cluster import ClusterSnapshot
-    from policies.objects.pod import Pod
 
 _NOT_READY: Final = tuple(
     {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -190,6 +191,14 @@ def _pod(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, name: st
             made["metadata"]["labels"][TEMPLATE_HASH] = str(known or NO_HASH)
         tolerations = [*sequence(template, "spec", "tolerations"), *_NOT_READY]
         return admitted({**made, "spec": {**mapping(template, "spec"), "tolerations": tolerations}}, cluster)
+
+
+def check_template(obj: ApiObject) -> None:
+    """Raises InvalidObject where no pod could be made of an object's template."""
+    template = pod_template_of(obj, POD_TEMPLATE_PATHS)
+    if template is not None and template.is_template:
+        with _in_template(obj):
+            Pod.from_api(made_of(ref_of(obj, "default").namespace, obj, template.object))
 
 
 @contextmanager

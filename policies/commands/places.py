@@ -1,0 +1,39 @@
+"""Where the objects of files stand, so that what is wrong with one is told with file, line and column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.findings import field_path
+from policies.objects.fields import InvalidObject
+from policies.sources import SourceError
+
+if TYPE_CHECKING:
+    from policies.findings import ObjectRef
+    from policies.objects.reviewed_object import ReviewedObject
+
+_Named = tuple[str, str, str]
+
+
+class Places:
+    """The objects that a command has read from files. Of two of one name the first counts."""
+
+    def __init__(self) -> None:
+        self._subjects: dict[_Named, ReviewedObject] = {}
+
+    def add(self, subject: ReviewedObject) -> None:
+        """Remember it."""
+        self._subjects.setdefault(_named(subject.ref), subject)
+
+    def located(self, fault: Exception) -> Exception:
+        """The fault with the place of its field; as it is where that is of no object that was added."""
+        subject = self._subjects.get(_named(fault.ref)) if isinstance(fault, InvalidObject) and fault.ref else None
+        if subject is None or not isinstance(fault, InvalidObject):
+            return fault
+        where = subject.locate(fault.path)
+        told = ": ".join(part for part in (str(fault.ref), field_path(fault.path), fault.problem) if part)
+        return SourceError(where.file, told, where.line, where.column) if where.line else fault
+
+
+def _named(ref: ObjectRef) -> _Named:
+    return ref.kind, ref.namespace or "default", ref.name
