@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.config.document import ConfigNode, contents, parse
 from policies.controllers.daemon_set import nodes_that_should_run, with_daemon_fields
 from policies.controllers.templates import made_of, template_of
-from policies.objects.fields import InvalidObject, mapping, ref_of
+from policies.objects.fields import InvalidObject, json_type, mapping, ref_of
 from policies.objects.node import Node
 from policies.objects.pod import Pod
 from policies.objects.pod_spec import shared_labels
@@ -65,6 +65,8 @@ _NODE_FIELDS: Final = {
     ),
 }
 """The fields of a Node: what is spelled wrong is a fault, what is not looked at is not. Source: core/v1 types.go."""
+_TAINT: Final = ("key", "value", "effect", "timeAdded")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NEEDED: Final = ("cpu", "memory", "pods")
 HOSTNAME: Final = "kubernetes.io/hostname"
 TEMPLATE: Final = "cluster-autoscaler.kubernetes.io/template-node"
@@ -187,7 +189,9 @@ def _template(group: str, entry: ConfigNode) -> tuple[Node, Resource]:
         if part == "kind" and value.text() != "Node":
             raise value.fault(f'must be Node, not "{value.text()}"')
         if part in _NODE_FIELDS:
-            dict(value.items(_NODE_FIELDS[part]))
+            fields = dict(value.items(_NODE_FIELDS[part]))
+            if "taints" in fields:
+                _check_taints(fields["taints"])
     given = entry.plain()
     status = {**mapping(given, "status")} if isinstance(given, dict) else {}
     written = {"allocatable": "allocatable", "capacity": "capacity"}
@@ -210,6 +214,20 @@ def _template(group: str, entry: ConfigNode) -> tuple[Node, Resource]:
     labels = shared_labels({**_labels(read.labels), HOSTNAME: name, TEMPLATE: "true"})
     taints = tuple(t for t in read.taints if t.key not in _PASSING_TAINTS and not t.key.startswith(_PASSING_PREFIXES))
     return replace(read, name=name, labels=labels, taints=taints), capacity
+
+
+def _check_taints(entry: ConfigNode) -> None:
+    """Raises ConfigError at the first taint that the API server would refuse. Source: `validateNodeTaints`."""
+    for taint in entry.elements():
+        fields = dict(taint.items(_TAINT))
+        for needed in ("key", "effect"):
+            if needed not in fields:
+                raise taint.fault(f"{needed} is missing")
+        for name, field in fields.items():
+            value = field.plain()
+            if name != "timeAdded" and not isinstance(value, str) and (name != "value" or value is not None):
+                raise field.fault(f"must be a string, not {json_type(value)}")
+        fields["effect"].word(_EFFECTS, "effect")
 
 
 def _labels(given: Mapping[str, str]) -> dict[str, str]:

@@ -283,9 +283,17 @@ FINE = "template: {status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}}"
             "- name: a\n  template: {status: {capacity: {cpu: 0, memory: 8Gi, pods: 1}}}",
             "g.yaml:2:33: [0].template.status.capacity: cpu and memory must be more than 0",
         ),
-        (
-            "- name: a\n  template: {spec: {taints: [{key: 1}]}}",
-            "g.yaml:2:29: [0].template.spec.taints: must be a string",
+        *(
+            (f"- name: a\n  template: {{spec: {{taints: [{{key: a, effect: NoExecute}}, {taint}]}}}}", told)
+            for taint, told in (
+                ("{key: 1, effect: NoExecute}", "g.yaml:2:65: [0].template.spec.taints[1].key: must be a string, not"),
+                ("{key: a, effect: [x]}", "g.yaml:2:76: [0].template.spec.taints[1].effect: must be a string, not"),
+                ("{key: a, effect: NoSchedul}", 'taints[1].effect: unknown effect "NoSchedul"; did you mean "NoSc'),
+                ("{key: a}", "g.yaml:2:59: [0].template.spec.taints[1]: effect is missing"),
+                ("{key: a, effect: NoExecute, valu: b}", 'taints[1]: unknown key "valu"; did you mean "value"?'),
+                ("{key: a, effect: NoExecute, value: 3}", "[0].template.spec.taints[1].value: must be a string, not"),
+                ("null", "g.yaml:2:59: [0].template.spec.taints[1]: key is missing"),
+            )
         ),
         (f"- name: a\n  {FINE}\n---\n- name: b", "one document is all there may be"),
     ],
