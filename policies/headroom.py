@@ -12,12 +12,16 @@ from policies.controllers.own_pods import pods_of
 from policies.findings import plural
 from policies.kinds import DAEMON_SET, POD_TEMPLATE_PATHS
 from policies.kube_apiserver.priority import SYSTEM_NAMESPACE
+from policies.metering import CutShort, metered
 from policies.objects.fields import InvalidObject, group_kind, ref_of
 from policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
 from policies.objects.workload import pod_template_of
 from policies.scheduling.bulk import on_each_node, room_for
+from policies.scheduling.framework import PluginFault
 from policies.scheduling.responsible import not_predicted
 from policies.scheduling.schedule_one import Prediction
+from policies.whatif.autoscalers import is_expendable
+from policies.whatif.scale_up import MAX_SIZE_REACHED, MOST_NODES, MOST_WORK, NOT_TRIED, Estimate, Like
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
+    from policies.whatif.autoscalers import Autoscaling
+    from policies.whatif.node_groups import NodeGroup
 
 MOST_IN_TURN: Final = 2_000
 """Pods that are placed one after the other, where no other way tells how many fit."""
@@ -68,8 +74,25 @@ class Left(NamedTuple):
     memory: int
 
 
+class OfGroup(NamedTuple):
+    """How many more fit, on top of those that fit now, where a node group gets all the `nodes` that it may have.
+
+    `capped`: one scale-up brings no more nodes, though the group may have more. `why_not`: why none fits, in upstream's
+    words.
+    """
+
+    name: str
+    nodes: int
+    capped: bool
+    more: Count
+    why_not: str = ""
+
+
 class Headroom(NamedTuple):
-    """The answer for one object. `reasons`: why each node takes no more (upstream's words), most nodes first."""
+    """The answer for one object. `reasons`: why each node takes no more (upstream's words), most nodes first.
+
+    `groups`: of each node group that is given, in the file's order; None where none is given.
+    """
 
     name: str
     pod: Pod
@@ -80,9 +103,10 @@ class Headroom(NamedTuple):
     left: Sequence[Left]
     by_zone: Mapping[str, int]
     notes: Sequence[str] = ()
+    groups: Sequence[OfGroup] | None = None
 
 
-def headroom(cluster: ClusterSnapshot, obj: ApiObject) -> Headroom:
+def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling | None = None) -> Headroom:
     """How many more pods like those of a pod or workload fit. Raises InvalidObject."""
     pod, notes = _one_more(cluster, obj)
     snapshot = cluster.scheduling
@@ -91,6 +115,12 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject) -> Headroom:
         raise InvalidObject(f"no prediction: {why}", ref=ref_of(obj, "default"))
     without, full = _fill(snapshot, pod)
     prediction = Prediction(full, pod, reasons=True) if full is not None else None
+    notes = notes if full is not None else [*notes, _NOT_FILLED]
+    groups = None
+    if autoscaling is not None and autoscaling.groups:
+        groups = _by_group(cluster, pod, full, autoscaling.groups)
+        if is_expendable(pod, autoscaling.cutoff):
+            notes = [*notes, f"cluster-autoscaler brings no node for it: below its cutoff {autoscaling.cutoff}"]
     return Headroom(
         name=str(ref_of(obj, "default")),
         pod=pod,
@@ -100,7 +130,8 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject) -> Headroom:
         reasons=_reasons(prediction) if prediction else [],
         left=_left(full, pod) if full is not None else [],
         by_zone=_by_zone(without.by_node or {}, snapshot),
-        notes=notes if full is not None else [*notes, _NOT_FILLED],
+        notes=notes,
+        groups=groups,
     )
 
 
@@ -147,6 +178,42 @@ def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count) -> Count:
     if room is None or room.by_node is None:
         return _one_by_one(snapshot, pod, preempting=True)[0]
     return Count(room.total, by_node=room.by_node)
+
+
+def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups: Sequence[NodeGroup]) -> list[OfGroup]:
+    """Of each group alone. `full`: the cluster with all that fit, None where they are too many to put there."""
+    daemon_sets = [workload.object for key, workload in sorted(cluster.workloads.items()) if key[0] == DAEMON_SET]
+    found: list[OfGroup] = []
+    try:
+        with metered(lambda: False, MOST_WORK):
+            for group in groups:
+                nodes = MOST_NODES if group.room is None else min(group.room, MOST_NODES)
+                capped = group.room is None or group.room > nodes
+                base = cluster.scheduling if full is None else full
+                more, why = _of_group(Estimate(base, group, nodes, 0, daemon_sets), pod, nodes, full is not None)
+                found.append(OfGroup(group.name, nodes, capped, more, why))
+    except CutShort:
+        found += [OfGroup(group.name, 0, False, Count(0, False), NOT_TRIED) for group in groups[len(found) :]]
+    return found
+
+
+def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[Count, str]:
+    """How many more, or why none. `is_full`: whether nothing fits on the nodes that are there."""
+    if nodes <= 0:
+        return Count(0), MAX_SIZE_REACHED
+    if why := estimate.why_not(Like([pod])):
+        return Count(0), why
+    try:
+        each = estimate.on_one_node(pod, MOST_IN_TURN)
+    except PluginFault as fault:
+        return Count(0), str(fault)
+    if each is not None:
+        return Count(each * nodes, whole=each < MOST_IN_TURN), ""
+    if not is_full:
+        return Count(0, whole=False), _NOT_FILLED
+    larger = estimate.with_all()
+    room = room_for(larger, pod)
+    return (Count(room.total) if room is not None else _one_by_one(larger, pod, preempting=False)[0]), ""
 
 
 def _without_lower(snapshot: Snapshot, priority: int) -> Snapshot:
@@ -247,6 +314,7 @@ def told(count: Count) -> str:
 
 def as_dict(found: Headroom) -> dict[str, Any]:
     """For programs."""
+    groups = {} if found.groups is None else {"nodeGroups": [_group_as_dict(group) for group in found.groups]}
     return {
         "object": found.name,
         "priority": found.pod.effective_priority,
@@ -262,8 +330,14 @@ def as_dict(found: Headroom) -> dict[str, Any]:
             {"lacks": list(left.scarce), "nodes": left.nodes, "milliCpu": left.milli_cpu, "memory": left.memory}
             for left in found.left
         ],
+        **groups,
         "notes": list(found.notes),
     }
+
+
+def _group_as_dict(group: OfGroup) -> dict[str, Any]:
+    why = {"whyNot": group.why_not} if group.why_not else {}
+    return {"group": group.name, "nodes": group.nodes, **_count(group.more), **why}
 
 
 def _count(count: Count) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.places import Places
 from policies.commands.preempt import given_objects
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from policies.headroom import Headroom
     from policies.releases import Release
+    from policies.whatif.autoscalers import Autoscaling
 
 OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html")
@@ -32,15 +34,16 @@ def main(arguments: Sequence[str]) -> int:
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
     places = Places()
-    return answered("headroom", lambda: _answer(options, release, places), places)
+    autoscaling = autoscaling_of(options, parser)
+    return answered("headroom", lambda: _answer(options, release, autoscaling, places), places)
 
 
-def _answer(options: argparse.Namespace, release: Release, places: Places) -> int:
+def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
     from policies.headroom import headroom
 
     cluster = settle(load_cluster(*options.cluster), release).snapshot()
     objects, cluster = given_objects(options.filename, options.namespace, cluster, places)
-    found = [headroom(cluster, obj) for obj in objects]
+    found = [headroom(cluster, obj, autoscaling) for obj in objects]
     if options.output == "html":
         if len(found) > 1:
             raise InvalidObject("-o html is a page for one object", ref=ref_of(objects[1], options.namespace))
@@ -95,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("--at-least", type=_number, metavar="N", help="exit with 1 where fewer fit without preemption")
     add("--preempting", action="store_true", help="--at-least is about what fits with preemption")
+    add_autoscaling_options(add)
     add("-o", "--output", choices=FORMATS, default="text", help="default: text")
     add_color_option(add)
     return parser

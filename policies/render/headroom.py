@@ -11,9 +11,10 @@ from policies.render.markdown import text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.headroom import Headroom, Left, OfClass
+    from policies.headroom import Headroom, Left, OfClass, OfGroup
 
 _SHOWN: Final = 5
+_MOST_GROUPS: Final = 20
 _GIB: Final = 2**30
 
 
@@ -38,6 +39,9 @@ def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:
     by_node = sorted((found.without.by_node or {}).items(), key=lambda item: (-item[1], item[0]))
     if by_node:
         yield f"  on {listed([f'{node} ({count})' for node, count in by_node if count], _SHOWN)}"
+    yield from (f"  {of_group(group)}" for group in (found.groups or ())[:_MOST_GROUPS])
+    if found.groups and len(found.groups) > _MOST_GROUPS:
+        yield f"  and {len(found.groups) - _MOST_GROUPS} more node groups: -o json has them all"
     if found.reasons:
         yield "then every node says no:"
         yield from (f"  {plural(count, 'node')}: {reason}" for reason, count in found.reasons[:_SHOWN])
@@ -54,6 +58,20 @@ def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:
 
 def _never(found: Headroom) -> str:
     return ": its class never preempts" if found.pod.preemption_policy == "Never" else ""
+
+
+def of_group(group: OfGroup) -> str:
+    """`and 40 more with up to 10 nodes of group spot-large`, or why none."""
+    if group.why_not:
+        return f"no more with group {group.name}: {group.why_not}"
+    count = f"{'' if group.more.whole else 'at least '}{group.more.pods}"
+    capped = ", as many as one scale-up brings" if group.capped else ""
+    return f"and {count} more with {nodes_at_most(group.nodes)} of group {group.name}{capped}"
+
+
+def nodes_at_most(count: int) -> str:
+    """`1 node`, `up to 10 nodes`."""
+    return plural(count, "node") if count == 1 else f"up to {plural(count, 'node')}"
 
 
 def _of_class(found: OfClass) -> str:
@@ -80,6 +98,7 @@ def memory(size: int) -> str:
 
 
 def markdown(found: Headroom) -> str:
-    """The same as a list."""
+    """The same as a list of lists."""
     first, *rest = render(found)
-    return "\n".join([f"### {text_of(first)}", "", *(f"- {text_of(line.strip())}" for line in rest)]) + "\n"
+    items = (f"{' ' * (len(line) - len(line.lstrip()) - 2)}- {text_of(line.strip())}" for line in rest)
+    return "\n".join([f"### {text_of(first)}", "", *items]) + "\n"

@@ -117,18 +117,19 @@ def _as_seen(snapshot: Snapshot, cutoff: int) -> Snapshot:
 
     Source: core/static_autoscaler.go, `nonExpendableAllocatedPods`.
     """
-    expendable = [pod for info in snapshot.node_infos for pod in info.pods if _is_expendable(pod, cutoff)]
+    expendable = [pod for info in snapshot.node_infos for pod in info.pods if is_expendable(pod, cutoff)]
     nominated = [
         snapshot.bound(pod, node)
         for node, pods in snapshot.objects.nominated.items()
         if node in snapshot.rows
         for pod in pods
-        if not _is_expendable(pod, cutoff)
+        if not is_expendable(pod, cutoff)
     ]
     return snapshot.with_pods(nominated, expendable) if expendable or nominated else snapshot
 
 
-def _is_expendable(pod: Pod, cutoff: int) -> bool:
+def is_expendable(pod: Pod, cutoff: int) -> bool:
+    """Whether cluster-autoscaler takes no notice of it. Source: core/utils `IsExpendablePod`."""
     return pod.priority is not None and pod.priority < cutoff
 
 
@@ -149,7 +150,7 @@ def _why_not_cluster_autoscaler(waiting: Waiting, snapshot: Snapshot, cutoff: in
     pod = waiting.pod
     if not waiting.tried:
         return _NOT_TRIED
-    if _is_expendable(pod, cutoff):
+    if is_expendable(pod, cutoff):
         return f"below its cutoff {cutoff}"
     nominated = pod.nominated_node_name
     if nominated and (nominated in snapshot.rows or snapshot.semantics.every_nominated_pod_is_passed_over):

@@ -38,6 +38,8 @@ MAX_SIZE_REACHED: Final = "max node group size reached"
 NOT_TRIED: Final = "the estimate ended before its turn"
 _FILTERED_OUT: Final = unresolvable("PreFilter filtered the Node out")
 _SPREAD: Final = "node(s) didn't match pod topology spread constraints"
+_NEW_NODE: Final = 20
+"""Units of work that one more node costs."""
 _MOST_OF_CONTROLLER: Final = 10
 """Groups of like pods that one controller may have. Source: maxEquivalenceGroupsByController."""
 _NODE_ALONE: Final = frozenset(
@@ -256,6 +258,25 @@ class Estimate:
         except PluginFault as fault:
             return str(fault)
         return "" if rejected is None else ", ".join(rejected.reasons)
+
+    def on_one_node(self, pod: Pod, most: int) -> int | None:
+        """How many pods like it a new node takes, `most` at most; None where other nodes have a say. Raises
+        PluginFault."""
+        prepared, info = _Prepared(framework_of(self._with_template, pod), pod), self._template.clone()
+        if not prepared.holds:
+            return None
+        for number in range(most):
+            if self._rejected(prepared, pod, info) is not None:
+                return number
+            info.add_pod(pod.bound_to(info.name, {}))
+        return most
+
+    def with_all(self) -> Snapshot:
+        """The cluster with all nodes that may be added, and no pod for whose sake they come."""
+        charge(_NEW_NODE * self._most + len(self._base.node_infos) // 4)
+        for _ in range(self._most):
+            self._add_node()
+        return self._base.with_nodes([info.clone() for info in self._infos])
 
     def run(self, likes: Iterable[Like]) -> None:
         """Place them, the largest first. Source: `Estimate`."""

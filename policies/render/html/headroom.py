@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.headroom import told as count_told
-from policies.render.headroom import cpu, memory, stranded
+from policies.render.headroom import cpu, memory, of_group, stranded
 from policies.render.html.elements import data, document, element, section, table, tile, told
 from policies.render.html.node_data import node_data
 from policies.render.html.nodes import nodes
@@ -28,7 +28,8 @@ _MOST_DRAWN = 200_000
 def page(found: Headroom, cluster: ClusterSnapshot) -> str:
     """The whole file: the nodes as they are, and filled up without preemption."""
     drawn = node_data(NodeBands(Placed(cluster, _coming(found)), ()), (), between=False)
-    main = element("main", _header(found), nodes(drawn), *_why(found), *_classes(found), *_where(found), *_notes(found))
+    below = *_why(found), *_classes(found), *_groups(found), *_where(found), *_notes(found)
+    main = element("main", _header(found), nodes(drawn), *below)
     skip = element("a", "to what runs out", href="#why-title", class_="skip")
     return document(f"headroom: {found.name}", [skip, main, data("nodes-data", drawn)])
 
@@ -77,6 +78,13 @@ def _why(found: Headroom) -> Iterator[Element]:
     beside = table("What is stranded", ("lacks", "nodes", "and beside it there is free"), left, len(left))
     parts = [shown] if rows else [element("p", "It was not looked at what runs out first.")]
     yield section("What runs out", "why-title", *parts, beside if left else None)
+
+
+def _groups(found: Headroom) -> Iterator[Element]:
+    if found.groups:
+        rows = [(each.name, each.nodes, each.why_not or of_group(each)) for each in found.groups]
+        heads = ("node group", "nodes that may come", "more pods")
+        yield section("With more nodes", "groups", table("By node group", heads, rows, len(rows)))
 
 
 def _classes(found: Headroom) -> Iterator[Element]:

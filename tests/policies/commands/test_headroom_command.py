@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from policies.cli import main
 from policies.cluster import Cache, admitted
 from policies.headroom import Headroom, headroom
 from policies.scheduling.schedule_one import Prediction
+from policies.whatif.autoscalers import Autoscaling
+from policies.whatif.node_groups import NodeGroup, read_node_groups
 from tests.builders import make_node, make_pod
 
 if TYPE_CHECKING:
@@ -178,3 +181,124 @@ def test_a_pod_whose_claims_will_be_made_with_it_is_counted_without_them() -> No
     found = headroom(cache.snapshot(), pod.obj)
     assert found.without.pods == 4
     assert found.notes == ["volumes whose claims will be made with the pods are left out"]
+
+
+def of_group(found: Headroom) -> tuple[int, bool, str]:
+    """(pods, whole, why not) of the only group."""
+    (group,) = found.groups or ()
+    return group.more.pods, group.more.whole, group.why_not
+
+
+def one_group(
+    most: int | None, cpu: int, pods: int = 110, taint: str = "", labels: dict[str, str] | None = None
+) -> tuple[NodeGroup, ...]:
+    taints = [{"key": taint, "effect": "NoSchedule"}] if taint else []
+    capacity = {"cpu": str(cpu), "memory": "8Gi", "pods": str(pods)}
+    template = {"metadata": {"labels": labels or {}}, "spec": {"taints": taints}, "status": {"capacity": capacity}}
+    entry = {"name": "g", "template": template, **({} if most is None else {"maxSize": most})}
+    return read_node_groups(json.dumps([entry]), "g.yaml")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    nodes=st.integers(1, 3),
+    most=st.integers(1, 4),
+    group_cpu=st.integers(1, 6),
+    zone=st.sampled_from("abc"),
+    cpu=st.integers(1, 3),
+    how=st.sampled_from(["", "", NOT_LOCAL[0]]),
+    port=st.booleans(),
+    daemon=st.booleans(),
+)
+def test_what_a_group_brings_is_what_fits_when_its_nodes_are_there(
+    nodes: int, most: int, group_cpu: int, zone: str, cpu: int, how: str, port: bool, daemon: bool
+) -> None:
+    cache = Cache()
+    for number in range(nodes):
+        cache.add(make_node(f"n{number}").label(ZONE, "ab"[number % 2]).has(cpu="4", memory="8Gi", pods="9").obj)
+    if daemon:
+        requests = {"containers": [{"name": "d", "resources": {"requests": {"cpu": "1"}}}]}
+        template = {"metadata": {"labels": {"app": "d"}}, "spec": {**requests, "nodeSelector": {"new": "yes"}}}
+        spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template}
+        cache.add({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": spec})
+    obj = made(cpu, 1, 0, how, port).obj
+    before = headroom(
+        cache.snapshot(), obj, Autoscaling(groups=one_group(most, group_cpu, labels={"new": "yes", ZONE: zone}))
+    )
+    snapshot, pod = cache.snapshot().scheduling, admitted(obj, cache.snapshot())
+    for number in range(before.without.pods):
+        prediction = Prediction(snapshot, replace(pod, name=f"one-{number}", uid=""))
+        snapshot = prediction.in_the_end()
+        cache.add(made(cpu, 1, 0, how, port).on(prediction.node).metadata(name=f"one-{number}").obj)
+    for number in range(most):
+        new = make_node(f"new-{number}").label(ZONE, zone).label("new", "yes")
+        cache.add(new.has(cpu=str(group_cpu), memory="8Gi", pods="110").obj)
+        if daemon:
+            cache.add(make_pod(f"d-{number}").request(cpu="1").on(f"new-{number}").obj)
+    more, whole, why = of_group(before)
+    assert whole
+    assert (0 if why else more) == headroom(cache.snapshot(), obj).without.pods
+
+
+@pytest.mark.parametrize(
+    ("groups", "line"),
+    [
+        (one_group(10, 4), "and 20 more with up to 10 nodes of group g"),
+        (one_group(1, 4), "and 2 more with 1 node of group g"),
+        (one_group(None, 4), "and 2000 more with up to 1000 nodes of group g, as many as one scale-up brings"),
+        (one_group(0, 4), "no more with group g: max node group size reached"),
+        (one_group(3, 4, taint="gpu"), "no more with group g: node(s) had untolerated taint(s)"),
+        (one_group(3, 1), "no more with group g: Insufficient cpu"),
+    ],
+)
+def test_a_group_is_told_in_a_line_of_its_own(
+    groups: tuple[NodeGroup, ...],
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr("policies.commands.autoscaling._groups", lambda _: groups)
+    cluster, new = tmp_path / "cluster.json", tmp_path / "new.json"
+    cluster.write_text(json.dumps(make_node("n1").has(cpu="4", memory="8Gi", pods="110").obj))
+    new.write_text(json.dumps(make_pod("new").request(cpu="2").obj))
+    asked = ("-f", str(new), "--cluster", str(cluster))
+    assert f"\n    {line}\n" in run(capsys, *asked)[1]
+    listed = re.search(r"^  - (.* group g.*)$", run(capsys, *asked, "-o", "markdown")[1], re.MULTILINE)
+    assert listed is not None
+    assert listed[1].replace("\\", "") == line
+    assert line.removeprefix("no more with group g: ") in run(capsys, *asked, "-o", "html")[1]
+    (told,) = json.loads(run(capsys, *asked, "-o", "json")[1])["nodeGroups"]
+    assert told["pods"] == (0 if line.startswith("no") else int(line.split()[1]))
+    assert told.get("whyNot", "") == line.partition(": ")[2]
+
+
+def test_without_groups_nothing_is_said_of_any(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "group" not in run(capsys, *SHOWN)[1]
+    assert "nodeGroups" not in run(capsys, *SHOWN, "-o", "json")[1]
+
+
+def test_a_pod_below_the_cutoff_is_brought_no_node() -> None:
+    cache = Cache()
+    cache.add(make_node("a").obj)
+    found = headroom(cache.snapshot(), make_pod("new").priority(-20).obj, Autoscaling(groups=one_group(1, 4)))
+    assert "cluster-autoscaler brings no node for it: below its cutoff -10" in found.notes
+
+
+def test_a_template_that_claims_to_hold_any_number_of_pods_costs_no_more() -> None:
+    cache = Cache()
+    cache.add(make_node("a").has(cpu="1", memory="1Gi", pods="1").obj)
+    boundless = one_group(None, 4, pods=2**31 - 1)
+    assert of_group(headroom(cache.snapshot(), make_pod("new").obj, Autoscaling(groups=boundless)))[:2] == (
+        2_000_000,
+        False,
+    )
+
+
+def test_too_many_groups_to_work_out_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("policies.headroom.MOST_WORK", 1000)
+    cache = Cache()
+    cache.add(make_node("a").obj)
+    found = headroom(cache.snapshot(), make_pod("new").request(cpu="1m").obj, Autoscaling(groups=one_group(3, 4) * 500))
+    assert len(found.groups or ()) == 500
+    assert (found.groups or ())[-1].why_not == "the estimate ended before its turn"
