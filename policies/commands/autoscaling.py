@@ -34,6 +34,16 @@ def add_autoscaling_options(add: Callable[..., object]) -> None:
     )
 
 
+def refuse_node_templates(add: Callable[..., object], why: str) -> None:
+    """Have a command refuse `--node-templates`, and say why: people who know it from others try it."""
+
+    class Refused(argparse.Action):
+        def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+            parser.error(f"--node-templates: {why}")
+
+    add("--node-templates", action=Refused, help=argparse.SUPPRESS)
+
+
 def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Autoscaling:
     """What they say, else the configuration; ends the program where that, or the node groups, cannot be read."""
     from policies.whatif.autoscalers import Autoscaling

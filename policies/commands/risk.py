@@ -8,6 +8,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.autoscaling import refuse_node_templates
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.simulate import simulated_until, world_with
@@ -80,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add_cluster_option(add)
     add_release_options(add)
+    refuse_node_templates(add, "a risk is what is lost before nodes come: ask `forewarn whatif every-node`")
     add("-n", "--namespace", help="only workloads of this namespace")
     add("--class", dest="priority_class", metavar="NAME", help='only workloads of this class ("": of none)')
     add("--most", type=_most, default=100, metavar="N", help="zones, and nodes, whose loss is tried (default 100)")

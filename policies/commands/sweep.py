@@ -6,10 +6,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.commands.autoscaling import add_autoscaling_options
 from policies.commands.cluster_command import add_cluster_option, add_color_option
 from policies.commands.release import add_release_options, settle
-from policies.commands.shards import add_output_option, add_shard_option, asked_of, marked
+from policies.commands.shards import add_output_option, add_shard_option, asked_of, digest_of, marked
 from policies.commands.simulate import simulated_until, world_with
+from policies.config.document import contents
 from policies.objects.fields import InvalidObject
 from policies.sources import load_cluster
 from policies.terminal import clean, painter, progress, wants_color
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from policies.releases import Release
     from policies.simulation.dump import DumpCache
     from policies.simulation.simulation import Simulation
+    from policies.whatif.autoscalers import Autoscaling
     from policies.whatif.sweep import Sweep, Tally
 
 OK, FOUND, USAGE, FAILED = range(4)
@@ -40,6 +43,7 @@ def add_sweep_options(parser: argparse.ArgumentParser) -> None:
     add_shard_option(add)
     add_output_option(add, FORMATS)
     add_fail_on(add)
+    add_autoscaling_options(add)
     add_color_option(add)
 
 
@@ -49,7 +53,7 @@ def add_fail_on(add: Callable[..., object]) -> None:
     add("--fail-on", action="append", choices=HAPPENINGS, default=[], help=told)
 
 
-def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | None) -> int:
+def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | None, autoscaling: Autoscaling) -> int:
     """Ask it and print it; the exit status. Raises SourceError, InvalidObject and ValueError."""
     from policies.commands.digested_cache import DigestedCache
     from policies.simulation.dump import DumpCache, not_simulated
@@ -62,9 +66,11 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     if not names:
         raise InvalidObject(f"the cluster has no {_KINDS[options.what]}: there is nothing to ask")
     part = shard.part_of(names) if shard else names
-    sweep = swept(options.what, cache, part, options.until)._replace(notes=list(not_simulated(cache.snapshot())))
+    sweep = swept(options.what, cache, part, options.until, autoscaling)
+    sweep = sweep._replace(notes=list(not_simulated(cache.snapshot())))
     if isinstance(cache, DigestedCache) and shard is not None:
-        told = marked(as_dict(sweep), shard, len(names), cache.digest, asked_of(options.what, options, cache))
+        asked = asked_of(options.what, options, cache) | _asked_of_groups(options, autoscaling)
+        told = marked(as_dict(sweep), shard, len(names), cache.digest, asked)
         options.output.write(json.dumps(told) + "\n")
         return OK  # whether anything has happened is asked of the whole
     write_sweep(sweep, options.output, options.color)
@@ -91,35 +97,45 @@ def _asked(kind: str, cache: DumpCache) -> dict[str, Any]:
     return {question.title: question for question in asked(cluster)}
 
 
-def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float) -> Sweep:
+def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autoscaling: Autoscaling) -> Sweep:
     """What those of these names come to. Raises InvalidObject and ValueError."""
     from policies.commands.losses import counted
     from policies.whatif.comparison import at_rest
     from policies.whatif.questions import Question
-    from policies.whatif.sweep import Row, Sweep, Tally, worst_first
+    from policies.whatif.sweep import Sweep, Tally, row_of, worst_first
 
     asked, tallies = _asked(kind, cache), list[Tally]()
     world = world_with(cache, [], until)
 
     def counting(simulation: Simulation) -> Tally:
-        tallies.append(Tally(simulation))
+        tallies.append(Tally(simulation, autoscaling))
         return tallies[0]
 
     losses = [] if kind == "every-class" else [asked[name] for name in names]
     found = counted(world, [Question(_NOTHING), *losses], counting)
-    anyway = Row(_NOTHING, **next(iter(found)))
+    anyway = row_of(_NOTHING, next(iter(found)))
     if kind == "every-class":
-        found = _of_classes(cache, [asked[name] for name in names], until)
-    rows = [Row(name, **told) for name, told in zip(names, _watched(found, len(names)), strict=True)]
+        found = _of_classes(cache, [asked[name] for name in names], until, autoscaling)
+    rows = [row_of(name, told) for name, told in zip(names, _watched(found, len(names)), strict=True)]
     (tally,) = tallies
     return Sweep(kind, tally.running, tally.pending, worst_first(rows), None if at_rest(world) else anyway)
+
+
+def _asked_of_groups(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:
+    """What makes rows that say which nodes are needed those of one run."""
+    if not options.node_templates:
+        return {}
+    groups = digest_of(contents(options.node_templates))
+    return {"node templates": groups, "node templates, cutoff": autoscaling.cutoff}
 
 
 def _watched(found: Iterable[Any], count: int) -> Iterator[Any]:
     return progress(found, count, "questions", sys.stderr)
 
 
-def _of_classes(cache: DumpCache, names: Sequence[str], until: float) -> Iterator[dict[str, Any]]:
+def _of_classes(
+    cache: DumpCache, names: Sequence[str], until: float, autoscaling: Autoscaling
+) -> Iterator[dict[str, Any]]:
     from policies.commands.forks import mapped
     from policies.simulation.simulation import Simulation
     from policies.whatif.class_change import Change, apply_change, restarts
@@ -129,7 +145,7 @@ def _of_classes(cache: DumpCache, names: Sequence[str], until: float) -> Iterato
         change = apply_change(cache, Change(name, delete=True))
         try:
             simulation = Simulation(world_with(cache, restarts(change), until))
-            tally = Tally(simulation)
+            tally = Tally(simulation, autoscaling)
             simulation.run()
         finally:
             assert change.old is not None

@@ -9,6 +9,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.commands.autoscaling import refuse_node_templates
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.places import Places
 from policies.commands.preempt import given_objects
@@ -204,6 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     add("paths", nargs="+", metavar="EXPECTATIONS", help="files or directories")
     add_cluster_option(add)
     add_release_options(add)
+    refuse_node_templates(add, "expectations are held to the nodes that are there: ask `forewarn whatif`")
     add("--until", type=simulated_until, default=DEFAULT_UNTIL, metavar="DURATION", help="when to stop (default 1h)")
     add("--most", type=_most, default=MOST_CASES, metavar="N", help=f"cases of one expectation (default {MOST_CASES})")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")

@@ -46,10 +46,10 @@ def main(arguments: Sequence[str]) -> int:
     ):
         parser.error("class: say what changes: --value, --default, --delete or --preemption-policy")
     release = release_of(options, parser)
+    autoscaling, places = autoscaling_of(options, parser), Places()
     if options.what in EVERY:
         shard = shard_given(options, parser)
-        return answered("whatif", lambda: answer_sweep(options, release, shard))
-    autoscaling, places = autoscaling_of(options, parser), Places()
+        return answered("whatif", lambda: answer_sweep(options, release, shard, autoscaling))
     return answered("whatif", lambda: _answer(options, release, autoscaling, places), places)
 
 

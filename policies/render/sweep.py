@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import cut, plural
+from policies.findings import cut, listed, plural
 from policies.render.markdown import text_of
 from policies.render.simulation import duration
 from policies.whatif import EVERY
@@ -12,10 +12,14 @@ from policies.whatif import EVERY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from policies.whatif.sweep import Row, Sweep
+    from policies.whatif.sweep import Needs, Row, Sweep
 
 MOST_ROWS: Final = 40
 _LONGEST: Final = 60
+SETTLED: Final = "settled after"
+_NEEDED: Final = "nodes needed"
+_TEXTS: Final = ("question", SETTLED, _NEEDED)
+"""Columns that are no counts."""
 _NOTHING: Final = "nobody is lost, waits or is pushed out"
 
 
@@ -24,9 +28,15 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 
 def heads_of(sweep: Sweep) -> list[str]:
-    """The columns, of which the first is text and the others are counts but the last."""
+    """The columns: the question, counts, when all was settled, and the nodes needed where node groups are given."""
     refused = ["refused"] if sweep.kind == "every-class" else []
-    return ["question", "fewer", *refused, "pending", "pushed out", "budgets broken", "settled after"]
+    needed = [_NEEDED] if has_groups(sweep) else []
+    return ["question", "fewer", *refused, "pending", "pushed out", "budgets broken", SETTLED, *needed]
+
+
+def has_groups(sweep: Sweep) -> bool:
+    """Whether it was asked which nodes an autoscaler would bring."""
+    return any(row.needs is not None for row in sweep.rows)
 
 
 def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
@@ -34,7 +44,17 @@ def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     refused = [row.refused] if sweep.kind == "every-class" else []
     seconds = duration(row.settled_at)
     after = seconds if row.settled else f"not after {seconds}"
-    return [row.asked, row.fewer, *refused, row.pending, row.pushed_out, row.budgets, after]
+    needed = [needs_told(row.needs)] if has_groups(sweep) else []
+    return [row.asked, row.fewer, *refused, row.pending, row.pushed_out, row.budgets, after, *needed]
+
+
+def needs_told(needs: Needs | None) -> str:
+    """`2 of spot-large, 1 of gpu; none for 3 pods`."""
+    if needs is None:
+        return ""
+    nodes = listed([f"{count} of {group}" for group, count in needs.nodes.items()])
+    left = f"none for {plural(needs.not_helped, 'pod')}" if needs.not_helped else ""
+    return "; ".join(part for part in (nodes, left, "more not worked out" if needs.cut else "") if part)
 
 
 def harmful(sweep: Sweep) -> list[Row]:
@@ -84,13 +104,12 @@ def _table(
     texts = [[cut(f"{cell}", _LONGEST) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *texts, strict=True)]
     for number, row in enumerate([heads, *texts]):
-        first, *others = (_fitted(cell, place, widths) for place, cell in enumerate(row))
-        line = "  ".join([first, *others]).rstrip()
+        fitted = (
+            cell.ljust(width) if head in _TEXTS else cell.rjust(width)
+            for cell, head, width in zip(row, heads, widths, strict=True)
+        )
+        line = "  ".join(fitted).rstrip()
         yield paint(f"  {line}", "dim") if number == 0 else f"  {line}"
-
-
-def _fitted(cell: str, place: int, widths: Sequence[int]) -> str:
-    return cell.ljust(widths[place]) if place in (0, len(widths) - 1) else cell.rjust(widths[place])
 
 
 def markdown(sweep: Sweep) -> str:
@@ -101,8 +120,7 @@ def markdown(sweep: Sweep) -> str:
     if found:
         lines += ["", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
         for row in found[:MOST_ROWS]:
-            first, *others = cells_of(sweep, row)
-            lines.append(f"| {text_of(cut(str(first), _LONGEST))} | {' | '.join(map(str, others))} |")
+            lines.append(f"| {' | '.join(text_of(cut(str(cell), _LONGEST)) for cell in cells_of(sweep, row))} |")
     if len(found) > MOST_ROWS:
         lines += ["", f"and {len(found) - MOST_ROWS} more"]
     harmless = len(sweep.rows) - len(found)

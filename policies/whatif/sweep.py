@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.kinds import DAEMON_SET
 from policies.simulation.summary import Levels
 from policies.whatif import EVERY
+from policies.whatif.autoscalers import after_simulation
 from policies.whatif.comparison import Losses, short_budgets, touched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from policies.simulation.simulation import Simulation
+    from policies.whatif.autoscalers import Autoscaling
+
+
+class Needs(NamedTuple):
+    """Node group -> how many nodes of it the pods that wait need, and for how many of them no group helps. `cut`: there
+    was too much to work out."""
+
+    nodes: Mapping[str, int]
+    not_helped: int
+    cut: bool = False
 
 
 class Row(NamedTuple):
@@ -21,7 +33,8 @@ class Row(NamedTuple):
     `fewer`: replicas that run no more in the end, without those of DaemonSets, which go with their node; `pending`:
     pods that wait then; `pushed_out`: pods; `budgets`: disruption budgets that preemption broke, or that have too few
     healthy pods in the end and had enough; `refused`: running pods whose workload gets no new ones, as their class is
-    gone. `settled_at`: seconds, and whether nothing more would happen then.
+    gone. `settled_at`: seconds, and whether nothing more would happen then. `needs`: which nodes cluster-autoscaler
+    would bring then, where node groups are given.
     """
 
     asked: str
@@ -32,6 +45,7 @@ class Row(NamedTuple):
     settled_at: float
     settled: bool
     refused: int = 0
+    needs: Needs | None = None
 
 
 class Sweep(NamedTuple):
@@ -49,7 +63,9 @@ class Sweep(NamedTuple):
 class Tally:
     """Counts what a simulation comes to against the state before; one that has not run yet is that state."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, autoscaling: Autoscaling) -> None:
+        """`autoscaling`: what may be brought for the pods that wait in the end."""
+        self._autoscaling = autoscaling
         self._losses, self._budgets = Losses(simulation), short_budgets(simulation).keys()
         api = simulation.api
         self._daemons = {f"{namespace}/{name}" for _, namespace, name in api.keys_of(DAEMON_SET)}
@@ -58,7 +74,10 @@ class Tally:
         self.running = self._losses.running
 
     def of(self, simulation: Simulation) -> dict[str, Any]:
-        """The counts of a Row, of a simulation of the same cluster that has run. Looks at what has happened alone."""
+        """The counts of a Row, of a simulation of the same cluster that has run. Looks at what has happened alone.
+
+        Where node groups are given, raises InvalidObject where a DaemonSet's template is none.
+        """
         levels, changed = Levels(), touched(simulation)
         waiting = sum(_waits(name, simulation) for name in changed)
         short = short_budgets(simulation).keys() - self._budgets
@@ -70,7 +89,25 @@ class Tally:
             "budgets": len(short | simulation.scheduler.broken_budgets.keys()),
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
+            **({"needs": _needs(simulation, self._autoscaling)} if self._autoscaling.groups else {}),
         }
+
+
+def _needs(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
+    """As JSON has it."""
+    plan = after_simulation(simulation, autoscaling).plan
+    nodes = Counter[str]()
+    for each in plan.scale_ups if plan else ():
+        nodes[each.option.group] += each.option.nodes
+    not_helped = sum(each.pods for each in plan.not_helped) if plan else 0
+    return {"nodes": dict(nodes), "notHelped": not_helped, "cut": plan is not None and plan.cut}
+
+
+def row_of(asked: str, counts: Mapping[str, Any]) -> Row:
+    """The row of what `Tally.of` told, also by way of JSON."""
+    needs = counts.get("needs")
+    told = {name: value for name, value in counts.items() if name != "needs"}
+    return Row(asked, **told, needs=needs and Needs(needs["nodes"], needs["notHelped"], needs["cut"]))
 
 
 def _names(simulation: Simulation) -> Iterable[str]:
@@ -125,7 +162,9 @@ _FIELDS: Final = {
 
 
 def _told(row: Row) -> dict[str, Any]:
-    return {key: getattr(row, name) for name, key in _FIELDS.items()}
+    needs = row.needs
+    groups = {} if needs is None else {"nodes": dict(needs.nodes), "notHelped": needs.not_helped, "cut": needs.cut}
+    return {key: getattr(row, name) for name, key in _FIELDS.items()} | ({"nodeGroups": groups} if groups else {})
 
 
 def from_dict(told: Mapping[str, Any]) -> Sweep:
@@ -158,7 +197,14 @@ def _row(told: Mapping[str, Any]) -> Row:
         raise ValueError("a row of a sweep has a question and whether all was settled")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e9:
         raise ValueError("a row of a sweep has seconds")
-    return Row(**values)
+    return Row(**values, needs=_needs_of(told["nodeGroups"]) if "nodeGroups" in told else None)
+
+
+def _needs_of(told: Mapping[str, Any]) -> Needs:
+    nodes = {str(group): _whole(count) for group, count in told["nodes"].items()}
+    if not isinstance(told["cut"], bool):
+        raise ValueError("a row of a sweep says whether its node groups were worked out")
+    return Needs(nodes, _whole(told["notHelped"]), told["cut"])
 
 
 def _whole(value: Any) -> int:

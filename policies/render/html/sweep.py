@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.render.html.elements import document, element, table, told
 from policies.render.simulation import duration
-from policies.render.sweep import before, cells_of, harmful, heads_of, without
+from policies.render.sweep import SETTLED, before, cells_of, harmful, heads_of, without
 from policies.whatif import EVERY
 
 if TYPE_CHECKING:
@@ -39,11 +39,14 @@ def page(sweep: Sweep) -> str:
 
 def _heads(sweep: Sweep) -> list[str]:
     """Seconds are a number, by which a table can be sorted."""
-    return [*heads_of(sweep)[:-1], "seconds to settle", "settled"]
+    heads = heads_of(sweep)
+    place = heads.index(SETTLED)
+    return [*heads[:place], "seconds to settle", "settled", *heads[place + 1 :]]
 
 
 def _cells(sweep: Sweep, row: Row) -> list[str | int]:
-    return [*cells_of(sweep, row)[:-1], int(row.settled_at), "yes" if row.settled else "no"]
+    cells, place = cells_of(sweep, row), heads_of(sweep).index(SETTLED)
+    return [*cells[:place], int(row.settled_at), "yes" if row.settled else "no", *cells[place + 1 :]]
 
 
 def _tiles(sweep: Sweep) -> Iterable[Element]:

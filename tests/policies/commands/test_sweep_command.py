@@ -14,7 +14,7 @@ import pytest
 from policies.cli import main
 from policies.commands.shards import COMPLETIONS, INDEX, Shard, shard_of
 from policies.render.sweep import MOST_ROWS, markdown, render
-from policies.whatif.sweep import Row, Sweep, as_dict, from_dict, worst_first
+from policies.whatif.sweep import Needs, Row, Sweep, as_dict, from_dict, worst_first
 from tests.builders import make_node, make_pod
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.policies.test_html import HOSTILE, check_alone
@@ -410,3 +410,60 @@ def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFi
     file = tmp_path / "not-there" / "x.json"
     status, _, err = run(capsys, "whatif", "every-zone", "--cluster", SHOWN, "-o", f"json={file}")
     assert (status, err) == (3, f"forewarn whatif: {file}: No such file or directory\n")
+
+
+GROUPS = "docs/whatif/node-groups.yaml"
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["every-node", "every-zone", "every-class"])
+def test_the_nodes_needed_are_those_of_the_question_alone(
+    kind: str, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = written(tmp_path, cluster_of(seed))
+    swept = asked(capsys, kind, "--cluster", cluster, "--node-templates", GROUPS)
+    for row in swept["rows"]:
+        single = asked(
+            capsys, *row["question"].split(), *SINGLE[kind], "--cluster", cluster, "--node-templates", GROUPS
+        )
+        plan, nodes = single["autoscalers"].get("nodeGroups", {}), dict[str, int]()
+        for each in plan.get("scaleUps", ()):
+            nodes[each["group"]] = nodes.get(each["group"], 0) + each["nodes"]
+        left = sum(each["pods"] for each in plan.get("notHelped", ()))
+        assert row["nodeGroups"] == {"nodes": nodes, "notHelped": left, "cut": False}
+    if (kind, seed) == ("every-zone", 0):
+        assert any(row["nodeGroups"]["nodes"] for row in swept["rows"])
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "html"])
+def test_parts_with_node_groups_are_the_whole_too(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("whatif", "every-zone", "--cluster", SHOWN, "--node-templates", GROUPS)
+    parts = [str(tmp_path / f"{number}.json") for number in range(2)]
+    for number, part in enumerate(parts):
+        assert run(capsys, *command, "--shard", f"{number}/2", "-o", f"json={part}") == (0, "", "")
+    whole = run(capsys, *command, "-o", form)
+    assert run(capsys, "merge", *parts, "-o", form) == whole
+    assert "spot" in whole[1]
+    other = str(tmp_path / "1.json")
+    assert run(capsys, *command[:4], "--shard", "1/2", "-o", f"json={other}")[0] == 0
+    status, out, err = run(capsys, "merge", parts[0], other)
+    assert (status, out) == (3, "")
+    assert "node templates was" in err
+
+
+def test_what_no_group_helps_and_what_is_not_worked_out_is_told() -> None:
+    row = Row("node a", 5, 5, 0, 0, 1.0, True, needs=Needs({"spot": 2, "gpu": 1}, 3, True))
+    sweep = Sweep("every-node", 9, 0, [row])
+    assert "2 of spot, 1 of gpu; none for 3 pods; more not worked out" in "\n".join(render(sweep))
+    assert as_dict(sweep)["rows"][0]["nodeGroups"] == {"nodes": {"spot": 2, "gpu": 1}, "notHelped": 3, "cut": True}
+    assert from_dict(as_dict(sweep)).rows == [row]
+
+
+@pytest.mark.parametrize("command", [("risk",), ("test", "docs/test/expectations.yaml")])
+def test_commands_that_know_no_node_groups_say_so(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, *command, "--cluster", SHOWN, "--node-templates", GROUPS)
+    assert (status, out) == (2, "")
+    assert "--node-templates: " in err
+    assert "ask `forewarn whatif" in err
