@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.controllers.templates import pod_of_template, template_of
@@ -24,7 +24,7 @@ from policies.simulation.taint_evictions import TaintEvictions
 from policies.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from policies.controllers.view import Key, PodState
@@ -168,7 +168,7 @@ class Simulation:
 
     def run(self) -> None:
         """Until the horizon, until all has been quiet for long enough, or until that has become too much work."""
-        with _seldom_collected():
+        with _seldom_collected:
             self._run()
 
     def _run(self) -> None:
@@ -216,16 +216,33 @@ class Simulation:
         }
 
 
-@contextmanager
-def _seldom_collected() -> Iterator[None]:
-    """With the collector of cycles looking seldom: else it takes a tenth of a large run, or more."""
-    before = gc.get_threshold()
-    if before[0]:  # 0: it never looks
-        gc.set_threshold(max(_COLLECT_AFTER[0], before[0]), max(_COLLECT_AFTER[1], before[1]), before[2])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
+class _SeldomCollected:
+    """While any run goes on the collector of cycles looks seldom: else it takes a tenth of a large run, or more.
+
+    Its thresholds are those of the whole process, where several threads may run one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._runs = 0
+        self._before = 0, 0, 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._runs += 1
+            if self._runs == 1:
+                self._before = new, looks, older = gc.get_threshold()
+                if new:  # 0: it never looks
+                    gc.set_threshold(max(_COLLECT_AFTER[0], new), max(_COLLECT_AFTER[1], looks), older)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._runs -= 1
+            if not self._runs:
+                gc.set_threshold(*self._before)
+
+
+_seldom_collected: Final = _SeldomCollected()
 
 
 def _any_order(pods: Sequence[PodState], random: Random) -> list[PodState]:

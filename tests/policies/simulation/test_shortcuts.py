@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 from random import Random
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -156,3 +157,25 @@ def test_a_run_leaves_the_collector_of_cycles_as_it_was(before: tuple[int, int, 
     assert after == before
     assert all((first >= 200_000) == bool(before[0]) for first, _, _ in during)
     assert during
+
+
+def test_runs_beside_each_other_leave_it_as_it_was() -> None:
+    """The one that began first ends first."""
+    began, may_end = Event(), Event()
+
+    def wait(_: float, __: int) -> None:
+        began.set()
+        may_end.wait(10)
+
+    def begin_another(_: float, __: int) -> None:
+        if not began.is_set():
+            other.start()
+            began.wait(10)
+
+    other = Thread(target=Simulation(bench_simulation.cascade(9, 4, 12), progress=wait).run)
+    before = gc.get_threshold()
+    Simulation(bench_simulation.cascade(9, 4, 12), progress=begin_another).run()
+    meanwhile = gc.get_threshold()
+    may_end.set()
+    other.join()
+    assert (meanwhile[0] >= 200_000, gc.get_threshold()) == (True, before)
