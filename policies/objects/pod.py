@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.copies import replace
 from policies.objects.fields import NOTHING, at, int32, sequence, string_map, text, timestamp
 from policies.objects.items import items
 from policies.objects.pod_spec import NO_SPEC, PodSpec, read_pod_resource, read_pod_spec, shared_labels

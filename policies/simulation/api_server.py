@@ -5,13 +5,13 @@ Source: kubernetes `pkg/registry/core/pod` (storage.go: `setPodNodeAndMetadata`;
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.controllers.view import PodCounts, PodState, Tally, WorkloadState
+from policies.copies import replace
 from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.simulation.timeline import Origin
 

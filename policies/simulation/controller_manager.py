@@ -9,7 +9,6 @@ dealt with.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from functools import partial
 from math import floor
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -30,6 +29,7 @@ from policies.controllers.daemon_set import target_node
 from policies.controllers.deployment import settled, settled_sync
 from policies.controllers.pod_gc import CHECK_PERIOD, collect
 from policies.controllers.view import WorkloadState
+from policies.copies import replace
 from policies.objects.fields import InvalidObject, group_kind, text
 from policies.objects.pod import Owner
 from policies.simulation.api_server import BUDGET, Change, controller_of, termination_seconds

@@ -5,9 +5,9 @@ Source: kubernetes `pkg/scheduler/backend/cache/cache.go`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from policies.copies import replace
 from policies.cow_table import FrozenTable, GroupedTable, Table
 from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.objects.workload import Workload

@@ -5,8 +5,9 @@ Source: kubernetes `pkg/scheduler/backend/queue/nominator.go`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from policies.copies import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
