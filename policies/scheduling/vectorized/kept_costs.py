@@ -76,20 +76,31 @@ class KeptCosts:
             for node in nodes.tolist():
                 self.costs[:, node] = _cost(rows, node, self.lower, priorities)
         else:
-            self.costs[:, nodes] = costs_of(nodes, victims_on(rows, nodes, self.lower), self.lower, priorities)
+            short = [row for row in rows if (row.present[nodes] > row.limit[nodes]).any()]
+            self.costs[:, nodes] = costs_of(nodes, victims_on(short, nodes, self.lower), self.lower, priorities)
         self._versions[nodes] = self.lower.version[nodes]
         for number, row in enumerate(rows):
             self._present[number, nodes], self._limit[number, nodes] = row.present[nodes], row.limit[nodes]
 
 
 def ranks_that_go(rows: Sequence[Occupancy], node: int, lower: LowerPriorityPods) -> list[int]:
-    """The ranks of the pods that have to go from one node: upstream's loop."""
+    """The ranks of the pods that have to go from one node: upstream's loop. Of what there is enough of with all pods
+    there, there is enough with any of them."""
     count = int(lower.count[node])
     room, tables = [], []
     for row in rows:
-        room.append(int(row.limit[node]) - int(row.base_at(node)))
-        tables.append(row.amounts.on_one(node, count))
+        if row.present[node] > row.limit[node]:
+            room.append(int(row.limit[node]) - int(row.base_at(node)))
+            tables.append(row.amounts.on_one(node, count))
     goes = []
+    if len(tables) == 1:
+        (free,), (table,) = room, tables
+        for rank, amount in enumerate(table):
+            if amount > free:
+                goes.append(rank)
+            else:
+                free -= amount
+        return goes
     for rank in range(count):
         for free, table in zip(room, tables, strict=True):
             if table[rank] > free:
