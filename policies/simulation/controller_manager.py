@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from policies.simulation.latencies import Latencies
 
 JOB: Final = "batch/Job"
+CRON_JOB: Final = "batch/CronJob"
 DAEMON_SET: Final = "apps/DaemonSet"
 DEPLOYMENT: Final = "apps/Deployment"
 _REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
@@ -140,7 +141,10 @@ class ControllerManager:
         for key in list(self._api.workloads):
             self._count_pods(key)
         self._api.watchers.append(self._heard)
-        self._put(*(Sync(key) for key in self._api.workloads if key[0] != BUDGET))
+        keys = [key for key in self._api.workloads if key[0] != BUDGET]
+        if not self._grows_only:  # as the API server lists them, by namespace and name
+            keys.sort(key=lambda key: key[1:])
+        self._put(*map(Sync, keys))
 
     def set_statuses(self) -> None:
         """Bring the status of every budget up to date, before anything happens, and note of StatefulSets and DaemonSets
@@ -274,7 +278,10 @@ class ControllerManager:
         if removed and not self._collects:
             self._collects = True
             self._arrange_collection()
-        for key in self._api.keys_of(DAEMON_SET):
+        keys = self._api.keys_of(DAEMON_SET)
+        if not self._grows_only:  # upstream `addNode` lists them in the order of a Go map
+            keys.sort(key=lambda key: self._view.lot(key[2]))
+        for key in keys:
             yield from self._sync(key)
 
     def _workload_changed(

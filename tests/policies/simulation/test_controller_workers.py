@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from policies.commands.simulate import answer_case
 from policies.simulation.dump import DumpCache, world_of
 from policies.simulation.latencies import Latencies
 from policies.simulation.scenario import Arrival
@@ -112,6 +113,42 @@ def test_with_dice_pods_may_take_longer_to_be_made_than_other_writes() -> None:
     assert slowest("create", asks_webhooks=False) < 0.0132
     assert slowest("delete", asks_webhooks=True) < 0.0132
     assert Latencies(asks_webhooks=True).write("create", "a") < 0.0012
+
+
+def daemon_set(name: str) -> Obj:
+    template = {"metadata": {"labels": {"app": name}}, "spec": make_pod("").request(cpu="3").obj["spec"]}
+    made = Made("apps/v1", "DaemonSet", name, "default")
+    return made.spec(selector={"matchLabels": {"app": name}}, template=template).obj
+
+
+def with_a_place(case: Obj, runs: int) -> set[str]:
+    """Who gets the only place, in any of these runs: the first letters of the pods' names."""
+    found = answer_case({**case, "scalingDown": True}, runs=runs)["outcomes"]
+    return {pod.split("/")[1][0] for outcome in found for pod, end in outcome["final"].items() if end["node"]}
+
+
+def test_controllers_begin_with_what_they_list_first() -> None:
+    """Three DaemonSets and two workers: the last one by name waits, wherever a file has it."""
+    case = {"nodes": [make_node("n1").obj], "workloads": [daemon_set(name) for name in "cba"], "scalingDown": True}
+    (outcome,) = answer_case(case)["outcomes"]
+    created = [event["pod"] for event in outcome["timeline"] if event["event"] == "created"]
+    assert created[-1] == "default/c-n1"
+
+
+def test_any_daemon_set_may_be_the_first_on_a_new_node() -> None:
+    """Upstream goes through them in the order of a Go map (`syncNodeUpdate`); two workers leave the third to wait."""
+    arrivals = [{"at": 10, "op": "create", "object": make_node("n1").obj}]
+    case = {"nodes": [], "workloads": [daemon_set(name) for name in "abc"], "arrivals": arrivals}
+    assert with_a_place(case, runs=24) == set("abc")
+
+
+def test_any_of_many_cron_jobs_that_are_due_may_find_no_worker_free() -> None:
+    """Six, and five workers: the sixth to read the clock is late, and that is not always the same one."""
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": daemon_set("")["spec"]["template"]}}}
+    made = [Made("batch/v1", "CronJob", name, "default").spec(**spec).obj for name in "abcdef"]
+    arrivals = [{"at": 1, "op": "create", "object": cron} for cron in made]
+    case = {"nodes": [make_node("n1").obj], "arrivals": arrivals, "horizonSeconds": 65}
+    assert with_a_place(case, runs=48) == set("abcdef")
 
 
 def test_an_annotation_that_is_no_cost_of_deletion_costs_nothing() -> None:
