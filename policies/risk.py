@@ -13,6 +13,8 @@ from policies.kinds import DAEMON_SET
 from policies.kubelet.pods import SYSTEM_CRITICAL
 from policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
 from policies.simulation.simulation import Simulation
+from policies.simulation.summary import missing
+from policies.whatif.comparison import Losses
 from policies.whatif.node_bands import zone_of
 from policies.whatif.occupancy import Occupancy
 from policies.whatif.questions import nodes_lost, zone_lost
@@ -44,10 +46,12 @@ class Pusher(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """`zone a` or `node a-1`, and how many replicas do not come back when it is lost."""
+    """`zone a` or `node a-1`, how many replicas do not come back when it is lost, and of how many of these a
+    ResourceQuota refuses the replacements."""
 
     what: str
     replicas: int
+    refused: int = 0
 
 
 class Risk(NamedTuple):
@@ -67,22 +71,52 @@ class Risk(NamedTuple):
     nodes: int
 
 
+class Unended(NamedTuple):
+    """A loss whose try was cut off: what follows is not known. `stopped`: why it was given up; empty where the time
+    was up, `at` so many seconds."""
+
+    what: str
+    stopped: str
+    at: float
+
+
 class Risks(NamedTuple):
-    """Of all workloads, those that lose most first. `tried`: zones and nodes whose loss was looked at, of `there`."""
+    """Of all workloads, those that lose most first. `tried`: zones and nodes whose loss was looked at, of `there`;
+    `unended`: those of them of which not all is known."""
 
     risks: Sequence[Risk]
     tried: tuple[int, int]
     there: tuple[int, int]
+    unended: Sequence[Unended] = ()
+
+
+class Tried:
+    """Tells what a loss comes to; made of a simulation that has not run."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._losses = Losses(simulation)
+
+    def of(self, simulation: Simulation) -> dict[str, Any]:
+        """As JSON, of one of the same cluster that has run: `lost` and `refused`, workload -> replicas, and why it was
+        `stopped`, where it was not `settled`, `at` how many seconds."""
+        lost = self._losses.of(simulation)
+        return {
+            "lost": lost,
+            "refused": {each.group: each.pods for each in missing(simulation) if each.group in lost},
+            "settled": simulation.settled,
+            "stopped": simulation.stopped,
+            "at": simulation.clock.now,
+        }
 
 
 def risks(
     cluster: ClusterSnapshot,
     world: World,
     most: int,
-    lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, int]]],
+    lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
 ) -> Risks:
     """`world`: of this cluster, without arrivals; `most`: zones, and nodes, whose loss is simulated, those with most
-    pods first; `lose` says of each question in turn which workloads then lack how many replicas."""
+    pods first; `lose` says of each question in turn what `Tried` tells of it."""
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
     stays: dict[str, list[Stay]] = {}
     for stay in occupancy.stays:
@@ -90,11 +124,11 @@ def risks(
     pods = Counter(stay.node for stay in occupancy.stays)
     names = sorted(occupancy.nodes, key=lambda name: (-pods[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
-    losses = _losses(cluster, world, zones[:most], names[:most], lose)
+    losses, unended = _losses(cluster, world, zones[:most], names[:most], lose)
     rooms, lowest, classes = _Rooms(occupancy), _lowest(cluster), _that_preempt(cluster)
     found = [_risk(name, each, classes, rooms, losses.get(name, ()), lowest) for name, each in stays.items()]
     found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
-    return Risks(found, (len(zones[:most]), len(names[:most])), (len(zones), len(names)))
+    return Risks(found, (len(zones[:most]), len(names[:most])), (len(zones), len(names)), unended)
 
 
 def _losses(
@@ -102,18 +136,24 @@ def _losses(
     world: World,
     zones: Sequence[str],
     names: Sequence[str],
-    lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, int]]],
-) -> dict[str, list[Loss]]:
-    """Workload -> the losses that it does not survive. A DaemonSet loses a pod with each node, which is no loss."""
+    lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
+) -> tuple[dict[str, list[Loss]], list[Unended]]:
+    """Workload -> the losses that it does not survive, and tries that were cut off. A DaemonSet loses a pod with each
+    node, which is no loss."""
     daemon_sets = {f"{namespace}/{name}" for kind, namespace, name in cluster.workloads if kind == DAEMON_SET}
     asked = [zone_lost(cluster, zone) for zone in zones] + [nodes_lost(cluster, [name]) for name in names]
     told = [f"zone {zone}" for zone in zones] + [f"node {name}" for name in names]
     found: dict[str, list[Loss]] = {}
-    for what, lost in zip(told, lose(world, asked), strict=True):
-        for workload, replicas in lost.items():
+    unended = []
+    for what, outcome in zip(told, lose(world, asked), strict=True):
+        refused: Mapping[str, int] = outcome["refused"]
+        for workload, replicas in outcome["lost"].items():
             if workload not in daemon_sets:
-                found.setdefault(workload, []).append(Loss(what, replicas))
-    return found
+                loss = Loss(what, replicas, min(refused.get(workload, 0), replicas))
+                found.setdefault(workload, []).append(loss)
+        if not outcome["settled"]:
+            unended.append(Unended(what, outcome["stopped"], outcome["at"]))
+    return found, unended
 
 
 class _Rooms:
@@ -216,10 +256,12 @@ def as_dict(found: Risks) -> dict[str, Any]:
                     for pusher in risk.pushers
                 ],
                 "losesReplicasWith": {loss.what: loss.replicas for loss in risk.losses},
+                "refusedByQuota": {loss.what: loss.refused for loss in risk.losses if loss.refused},
                 "evictedFirstOn": {"nodes": risk.first_on, "of": risk.nodes},
             }
             for risk in found.risks
         ],
         "lossesTried": {"zones": found.tried[0], "nodes": found.tried[1]},
         "there": {"zones": found.there[0], "nodes": found.there[1]},
+        "notToTheEnd": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in found.unended},
     }

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.autoscaling import refuse_node_templates
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
@@ -58,10 +58,11 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     return FOUND if options.fail_on == "loss" and any(risk.losses for risk in wanted) else OK
 
 
-def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, int]]:
-    from policies.commands.losses import lost_replicas
+def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, Any]]:
+    from policies.commands.losses import counted
+    from policies.risk import Tried
 
-    return progress(lost_replicas(world, asked), len(asked), "losses", sys.stderr)
+    return progress(counted(world, asked, Tried), len(asked), "losses", sys.stderr)
 
 
 def _most(text: str) -> int:

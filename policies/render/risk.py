@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import listed, plural
+from policies.render.simulation import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from policies.risk import Pusher, Risk, Risks
+    from policies.risk import Loss, Pusher, Risk, Risks
 
 MOST_WORKLOADS: Final = 40
 _MOST_LOSSES: Final = 5
@@ -33,6 +34,18 @@ def render(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[
     for what, tried, there in zip(("zone", "node"), found.tried, found.there, strict=True):
         if tried < there:
             yield paint(f"of {plural(there, what)} the loss of {tried} was simulated: --most N", "dim")
+    yield from (paint(line, "warning") for line in _cut_off(found))
+
+
+def _cut_off(found: Risks) -> Iterator[str]:
+    """Which losses were not tried to their ends, by why."""
+    by_why: dict[str, list[str]] = {}
+    for each in found.unended:
+        why = f"given up {each.stopped}" if each.stopped else f"not settled after {duration(each.at)}"
+        by_why.setdefault(why, []).append(each.what)
+    for why, losses in by_why.items():
+        longer = "" if why.startswith("given up") else "; longer with --until"
+        yield f"{plural(len(losses), 'loss', 'losses')} {why} ({listed(losses, _MOST_LOSSES)}): told as of then{longer}"
 
 
 def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> Iterator[str]:
@@ -48,12 +61,30 @@ def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> 
         yield "no class ranks above it"
     if risk.losses:
         told = [f"{loss.what} ({loss.replicas})" for loss in risk.losses]
-        yield paint(f"loses replicas for good with {listed(told, _MOST_LOSSES)}", "warning")
+        yield paint(f"loses replicas for good with {listed(told, _MOST_LOSSES)}{_refused(risk.losses)}", "warning")
     else:
         tried = f"{plural(found.tried[0], 'zone')} and {plural(found.tried[1], 'node')}"
-        yield paint(f"survives the loss of each single one of {tried}", "good")
+        cut_off = f", as far as {_tries(found)} went" if found.unended else ""
+        yield paint(f"survives the loss of each single one of {tried}{cut_off}", "good")
     if risk.first_on:
         yield f"goes first under node pressure on {plural(risk.first_on, 'node')}, where use does not decide"
+
+
+def _refused(losses: Sequence[Loss]) -> str:
+    """`; a ResourceQuota refuses the replacements`, of some losses which."""
+    refused = [loss for loss in losses if loss.refused]
+    if not refused:
+        return ""
+    if all(loss.refused == loss.replicas for loss in losses):
+        return "; a ResourceQuota refuses the replacements"
+    with_which = listed([f"{loss.what} ({loss.refused})" for loss in refused], _MOST_LOSSES)
+    return f"; a ResourceQuota refuses replacements with {with_which}"
+
+
+def _tries(found: Risks) -> str:
+    """Those that were cut off."""
+    count = len(found.unended)
+    return "one that was not tried to its end" if count == 1 else f"{count} that were not tried to their ends"
 
 
 def _size(pusher: Pusher) -> str:

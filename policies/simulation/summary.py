@@ -105,11 +105,11 @@ def summarize(simulation: Simulation) -> Summary:
         settled_at=simulation.timeline.last,
         settled=simulation.settled,
         stopped=simulation.stopped,
-        missing=_missing(simulation),
+        missing=missing(simulation),
     )
 
 
-def _missing(simulation: Simulation) -> list[Missing]:
+def missing(simulation: Simulation) -> list[Missing]:
     """By workload that people know: a Deployment's ReplicaSets are told together."""
     found: dict[str, Missing] = {}
     for group, refused in simulation.controllers.refusals:

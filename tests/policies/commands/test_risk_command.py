@@ -136,3 +136,97 @@ def test_a_bound_that_is_none_is_refused(given: str, capsys: pytest.CaptureFixtu
     status, out, err = run(capsys, "risk", "--cluster", SHOWN, f"--most={given}")
     assert (status, out) == (2, "")
     assert "must be between 0 and 100000" in err
+
+
+def replicas(name: str, count: int, nodes: list[str]) -> list[Obj]:
+    """A ReplicaSet with its pods, one after the other on these nodes."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": make_pod(name).request(cpu="1").obj["spec"]}
+    spec = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
+    metadata = {"name": name, "namespace": "default"}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True}
+    pods = [make_pod(f"{name}-{n}").request(cpu="1").labels(app=name).on(nodes[n % len(nodes)]) for n in range(count)]
+    owned = [pod.metadata(ownerReferences=[owner]).obj for pod in pods]
+    return [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}, *owned]
+
+
+def quota(pods: int) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "pods", "namespace": "default"},
+        "spec": {"hard": {"pods": str(pods)}},
+        "status": {"hard": {"pods": str(pods)}, "used": {"pods": "5"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("allowed", "lost", "refused", "line"),
+    [
+        (5, {}, {}, "survives the loss of each single one of 0 zones and 3 nodes"),
+        (
+            4,
+            {"node a": 1, "node b": 1},
+            {"node a": 1, "node b": 1},
+            "loses replicas for good with node a (1), node b (1); a ResourceQuota refuses the replacements",
+        ),
+        (
+            3,
+            {"node a": 2, "node b": 2},
+            {"node a": 2, "node b": 2},
+            "loses replicas for good with node a (2), node b (2); a ResourceQuota refuses the replacements",
+        ),
+    ],
+)
+def test_a_quota_that_refuses_replacements_loses_them(
+    allowed: int,
+    lost: dict[str, int],
+    refused: dict[str, int],
+    line: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A quota that was lowered since lets pods be that are there, and refuses those that come for them."""
+    nodes = [make_node(name).has(cpu="9", memory="8Gi", pods="110").obj for name in "abc"]
+    items = [*nodes, *replicas("web", 5, ["a", "b"]), quota(allowed)]
+    dump = tmp_path / "cluster.json"
+    dump.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    (web,) = told(capsys, "--cluster", str(dump))["workloads"]
+    assert web["losesReplicasWith"] == lost
+    assert web["refusedByQuota"] == refused
+    assert f"  {line}\n" in run(capsys, "risk", "--cluster", str(dump))[1]
+    for what, count in lost.items():
+        answer = json.loads(run(capsys, "whatif", *what.split(), "--cluster", str(dump), "-o", "json")[1])
+        assert answer["missing"] == {"default/web": count}
+
+
+def test_of_what_is_lost_a_quota_may_refuse_a_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = [make_node("a").has(cpu="3", memory="8Gi", pods="110"), make_node("b").has(cpu="2", memory="8Gi", pods="9")]
+    items = [*(node.obj for node in small), *replicas("web", 5, ["a", "b", "a", "b", "a"]), quota(4)]
+    dump = tmp_path / "cluster.json"
+    dump.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    (web,) = told(capsys, "--cluster", str(dump))["workloads"]
+    assert web["losesReplicasWith"] == {"node a": 3, "node b": 2}
+    assert web["refusedByQuota"] == {"node a": 1, "node b": 1}
+    with_which = "node a (3), node b (2); a ResourceQuota refuses replacements with node a (1), node b (1)"
+    assert f"loses replicas for good with {with_which}\n" in run(capsys, "risk", "--cluster", str(dump))[1]
+
+
+def test_a_loss_that_does_not_settle_in_time_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, "--cluster", SHOWN, "--until", "30s")
+    assert set(found["notToTheEnd"]) == {"zone a", "zone b", "node a-1", "node a-2", "node b-1", "node b-2"}
+    assert found["notToTheEnd"]["zone a"] == {"stopped": "", "at": 30.0}
+    assert told(capsys, "--cluster", SHOWN)["notToTheEnd"] == {}
+    _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "--until", "30s")
+    which = "zone a, zone b, node a-1, node a-2, node b-1 and 1 more"
+    assert f"6 losses not settled after 30 s ({which}): told as of then; longer with --until" in out
+
+
+def test_a_loss_that_is_given_up_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("policies.simulation.simulation.MOST_STEPS", 10)
+    monkeypatch.setattr("policies.simulation.simulation.STEPS_EACH", 12)
+    found = told(capsys, "--cluster", SHOWN)
+    assert found["notToTheEnd"]["zone a"]["stopped"] == "after 144 steps"
+    _, out, _ = run(capsys, "risk", "--cluster", SHOWN)
+    assert "given up after 144 steps (zone a" in out
+    assert "): told as of then\n" in out
