@@ -76,7 +76,7 @@ class FrozenTable(Mapping[K, V], Generic[K, V]):
 
 def derived(table: Mapping[K, V], make: Callable[[Mapping[K, V]], T]) -> list[T]:
     """The same of any mapping; one that is no frozen table is one part, and looked through each time."""
-    return table.derived(make) if isinstance(table, FrozenTable) else [make(table)]
+    return table.derived(make) if isinstance(table, FrozenTable | FrozenGroups) else [make(table)]
 
 
 def _derived(shard: _Shard[K, V], make: Callable[[Mapping[K, V]], T]) -> T:
@@ -177,6 +177,10 @@ class FrozenGroups(Mapping[G, V], Generic[G, V]):
     def group(self, name: str) -> Mapping[G, V]:
         """The entries of one group."""
         return self._groups.get(name) or FrozenTable()
+
+    def derived(self, make: Callable[[Mapping[G, V]], T]) -> list[T]:
+        """See FrozenTable: of each part of each group."""
+        return [made for group in self._groups.values() for made in group.derived(make)]
 
     def __getitem__(self, key: G) -> V:
         return self.group(key[self._place])[key]

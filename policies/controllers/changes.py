@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from policies.controllers.daemon_set import surge_and_unavailable
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MOST_STEPS: Final = 500
 """Pods of a StatefulSet whose updates are looked at one after the other."""
 
+_ROLLED_OUT: Final = ("apps/Deployment", "apps/StatefulSet", "apps/DaemonSet")
+
 
 @dataclass(frozen=True, slots=True)
 class Coming:
@@ -35,7 +37,8 @@ class Coming:
     pod comes; the others are on their nodes still, ending or not. `window`: a rollout makes no more while so many of
     its new pods do not run; None: all come at once. `one_by_one`: each comes when the one before it runs.
     `ended_first`: how many old pods are told to end before it is known what becomes of the first new one. `beside_old`:
-    the pods stand in for old ones that are still there when they come.
+    the pods stand in for old ones that are still there when they come. `rolled_out`: the changed object, of a workload
+    that is stored and whose new template its controller rolls out.
     """
 
     pods: Sequence[Pod] = ()
@@ -45,6 +48,7 @@ class Coming:
     one_by_one: bool = False
     ended_first: int = 0
     beside_old: bool = False
+    rolled_out: ApiObject | None = None
 
 
 def coming(
@@ -82,7 +86,8 @@ def coming(
     if own and not same:
         grows = old is not None and replicas_of(obj) > replicas_of(old)
         before = pod_template_of(old, paths) if old is not None and grows else None
-        return _rollout(cluster, obj, template.object, own, before.object if before else None)
+        found = _rollout(cluster, obj, template.object, own, before.object if before else None)
+        return found if old is None or group_kind(obj) not in _ROLLED_OUT else replace(found, rolled_out=obj)
     pods = new_pods(cluster, obj, template.object, own=own).pods
     if not _goes_in_order(obj):
         return Coming(pods, own)

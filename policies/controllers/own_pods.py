@@ -19,18 +19,12 @@ if TYPE_CHECKING:
 
 def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     """The pods that a workload has already: by owner, else by selector, of those whose owner is not known."""
-    ref = ref_of(obj, "default")
-    here = cluster.within(ref.namespace)
-    workloads = derived(here.workloads, _by_controller)
-    itself = (ref.kind, ref.name)
-    of_it = {itself} | {_identity(w) for part in workloads for w in part.controlled.get(itself, ())}
-    parts = derived(here.pods, _by_owner)
-    found = [pod for part in parts for owner in of_it for alike in part.get(owner, _NONE).values() for pod in alike]
-    charge(len(found))
-    found = [pod for pod in found if _is_there(pod)]
+    found = [pod for pod in owned_pods_of(cluster, obj) if _is_there(pod)]
     selector = selector_of(obj)
     if found or selector.empty:
         return found
+    here = cluster.within(ref_of(obj, "default").namespace)
+    workloads, parts = derived(here.workloads, _by_controller), derived(here.pods, _by_owner)
     strangers = {owner for part in parts for owner in part}
     charge(len(strangers) * len(workloads))
     for part in workloads:
@@ -39,6 +33,20 @@ def pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
     charge(len(others))
     matches = Matches(selector)
     return [pod for alike in others if matches.labels(alike[0].labels) for pod in alike if _is_there(pod)]
+
+
+def owned_pods_of(cluster: ClusterSnapshot, obj: ApiObject) -> list[Pod]:
+    """The pods of a workload and of those that it controls, ended ones and those that are to end too."""
+    ref = ref_of(obj, "default")
+    here = cluster.within(ref.namespace)
+    itself = (ref.kind, ref.name)
+    of_it = {itself} | {
+        _identity(w) for p in derived(here.workloads, _by_controller) for w in p.controlled.get(itself, ())
+    }
+    parts = derived(here.pods, _by_owner)
+    found = [pod for part in parts for owner in of_it for alike in part.get(owner, _NONE).values() for pod in alike]
+    charge(len(found))
+    return found
 
 
 def controlled(cluster: ClusterSnapshot, obj: ApiObject) -> list[Workload]:

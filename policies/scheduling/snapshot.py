@@ -158,9 +158,9 @@ class Snapshot:
                 change(changed[pod.node_name], pod)
         nominated = emptied_nominations(self.objects.nominated, self.nominations, bound, gone)
         charged = charged_budgets(self.budgets, gone) if gone else {}
-        return self._with_pods_of(changed, _over(self.objects.nominated, nominated), charged)
+        return self.with_node_states(changed, _over(self.objects.nominated, nominated), charged)
 
-    def _with_pods_of(
+    def with_node_states(
         self,
         changed: Mapping[str, NodeInfo],
         nominated: Mapping[str, tuple[Pod, ...]],
@@ -177,7 +177,7 @@ class Snapshot:
 
     def with_budgets(self, changed: Mapping[tuple[str, str], PodDisruptionBudget]) -> Snapshot:
         """As it would be with these disruption budgets in the place of those of their names."""
-        return self._with_pods_of({}, self.objects.nominated, changed) if changed else self
+        return self.with_node_states({}, self.objects.nominated, changed) if changed else self
 
     def with_preemptions(self, cycles: Sequence[tuple[Pod, str, Sequence[Pod]]]) -> Snapshot:
         """As the cycles of pods that preempt leave it, on nodes that differ: (pod, node, victims).
@@ -194,7 +194,7 @@ class Snapshot:
             changed[node].end_pods(victims)
             nominated[node] = (*nominated.get(node, ()), replace(pod, nominated_node_name=node))
         evicted = [victim for _, _, victims in cycles for victim in victims]
-        return self._with_pods_of(changed, nominated, charged_budgets(self.budgets, evicted))
+        return self.with_node_states(changed, nominated, charged_budgets(self.budgets, evicted))
 
     def bound(self, pod: Pod, node: str) -> Pod:
         """The pod as it would be on a node of this snapshot."""

@@ -36,7 +36,7 @@ from policies.simulation.api_server import BUDGET, Change, controller_of, termin
 from policies.simulation.refusals import Refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from policies.controllers.actions import Action
     from policies.controllers.deployment import Settled
@@ -146,10 +146,20 @@ class ControllerManager:
             keys.sort(key=lambda key: key[1:])
         self._put(*map(Sync, keys))
 
+    def take_on(self, keys: Sequence[Key]) -> None:
+        """Workloads that have been loaded while it is under way, with their pods."""
+        for key in keys:
+            self._count_pods(key)
+        self._set_statuses(key for key in keys if key[0] in _REVISED)
+        self._put(*(Sync(key) for key in keys))
+
     def set_statuses(self) -> None:
         """Bring the status of every budget up to date, before anything happens, and note of StatefulSets and DaemonSets
         which template their pods are of: one that is changed at once is rolled out."""
-        for key in [key for kind in (*_REVISED, BUDGET) for key in self._api.keys_of(kind)]:
+        self._set_statuses([key for kind in (*_REVISED, BUDGET) for key in self._api.keys_of(kind)])
+
+    def _set_statuses(self, keys: Iterable[Key]) -> None:
+        for key in keys:
             try:
                 actions = reconcile(self._view, key, self._api.seconds)
             except InvalidObject as error:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from policies.controllers.view import PodState
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.scheduling.preemption import Candidate
     from policies.scheduling.queue.pod_info import QueuedPodInfo
     from policies.semantics import Semantics
     from policies.simulation.api_server import ApiServer, Change
@@ -80,6 +81,8 @@ class Scheduler:
         self.queue = PriorityQueue(lambda: clock.now, self.nominator, hints, gates, backoff=waits)
         self.broken_budgets: dict[str, int] = {}
         """`namespace/name` of a disruption budget -> how many pods were evicted that it did not allow."""
+        self.before_preemption: Callable[[Candidate, Pod], None] | None = None
+        """Told of each preemption before anybody is evicted: whom, and for which pod."""
         self._flush_due = self._backoff_due = float("inf")
         self._taken: QueuedPodInfo | None = None
         """The pod that the loop went on to."""
@@ -112,6 +115,8 @@ class Scheduler:
             if result.candidate is not None:
                 for name, count in result.broken:
                     self.broken_budgets[name] = self.broken_budgets.get(name, 0) + count
+                if self.before_preemption is not None:
+                    self.before_preemption(result.candidate, info.pod)
                 self._executor.prepare_candidate(result.candidate, info.pod)
             yield from self._handle_failure(info, result, in_loop=True)
             return

@@ -52,18 +52,25 @@ class Simulation:
     """One run. `random`: the dice for ties and jitter; None: fixed latencies, and of equal nodes the first by name."""
 
     def __init__(
-        self, world: World, random: Random | None = None, *, progress: Callable[[float, int], None] | None = None
+        self,
+        world: World,
+        random: Random | None = None,
+        *,
+        progress: Callable[[float, int], None] | None = None,
+        cache: SchedulerCache | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        """`progress` is told now and then how many seconds are over, and how many steps were made."""
+        """`progress` is told now and then how many seconds are over, and how many steps were made. `cache`: what the
+        scheduler knows beforehand; `clock`: one that has not been used."""
         self.world, self._progress = world, progress
-        self.clock = Clock(QUEUE_STARTS)
+        self.clock = clock or Clock(QUEUE_STARTS)
         self.timeline = Timeline(self.clock)
         self.api = ApiServer(self.clock, self.timeline, world.epoch)
         self._latencies = latencies = Latencies(random, asks_webhooks=world.asks_webhooks)
         if world.pods_take_time_to_start:
             self.api.seconds_to_start = latencies.start
         view = ControllerView(self.api, world.admission, random.random if random else None)
-        self.cache = SchedulerCache(world.base)
+        self.cache = cache or SchedulerCache(world.base)
         self.controllers: ControllerManager = (
             ControllerManager(self.clock, self.api, view, latencies, grows_only=True)
             if world.grows_only

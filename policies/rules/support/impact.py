@@ -49,6 +49,10 @@ MOST_VICTIMS: Final = 3_000
 """Victims of one object that are named or counted where time is limited: some microseconds for each of them."""
 MOST_PLACED: Final = 20_000
 """Pods of one object that are put in their places at once, for what comes after them."""
+MOST_REHEARSED: Final = 100
+"""Pods of a workload whose rollout is simulated: of more its first pods are predicted one after the other."""
+MOST_REHEARSING: Final = 300_000
+"""Units of work that this may cost, where work is limited at all."""
 _BINDING: Final = 12
 """Units that it costs to make a pod and bind it."""
 
@@ -201,11 +205,52 @@ class Forecast:
         if self._expired():
             return impact._replace(rest="unknown")
         try:
-            done = self._limited(found, impact, most)
+            done = self._rehearsed(found, impact, most) or self._limited(found, impact, most)
         except CutShort:
             return impact._replace(rest="unknown")
         wanted = self._aftermath and (done.preempting or done.by_waiting) and done.rest != "unknown"
-        return self._with_aftermath(subject, done) if wanted else done
+        return self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
+
+    def _rehearsed(self, found: Coming, impact: Impact, most: int | None) -> Impact | None:
+        """What a simulation of a rollout comes to; None of anything else, and where that is too much to work out."""
+        if found.rolled_out is None or max(len(found.pods), len(found.own)) > MOST_REHEARSED or most is not None:
+            return None
+        from policies.simulation.rehearsal import rehearse
+        from policies.waiting import waiting_in_turn
+
+        try:
+            with metered(self._expired, MOST_REHEARSING):
+                waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
+                if not waiting.pods and self._have_room(found.pods):
+                    self._next = partial(_with_all, _without(self._snapshot(), found.own), found.pods)
+                    return impact._replace(fitting=impact.new)
+                came = rehearse(self._cluster, self._snapshot(), found.rolled_out, waiting)
+        except (CutShort, InvalidObject):
+            return None
+        if any(prediction.outcome != "pending" for prediction in came.pending):
+            return None
+        self._next = lambda: came.snapshot
+        self._placed.update(came.let_in)
+        left = max(impact.new - len(came.preempting), 0)
+        pending = came.pending[:1] if _alike(found.pods) else came.pending[:left]
+        more = min(len(came.pending), left) - len(pending)
+        return impact._replace(
+            predictions=(*came.preempting, *pending),
+            fitting=left - len(pending) - more,
+            rest="pending" if more else "",
+            by_waiting=came.by_waiting,
+            let_in=came.let_in,
+            aftermath=came.aftermath if self._aftermath and (came.preempting or came.by_waiting) else None,
+        )
+
+    def _have_room(self, pods: Sequence[Pod]) -> bool:
+        """Whether all of them fit beside everybody who is there now, their workload's old pods too."""
+        from policies.scheduling.bulk import room_for
+
+        if not _alike(pods):
+            return False
+        room = room_for(self._snapshot(), pods[0])
+        return room is not None and room.total >= len(pods)
 
     def _with_aftermath(self, subject: ReviewedObject, impact: Impact) -> Impact:
         """What becomes of the victims, as far as that can be told in the time that is left, and with little work."""

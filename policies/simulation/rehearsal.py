@@ -1,0 +1,418 @@
+"""A rollout played through within an admission request: what a simulation of the whole cluster would come to.
+
+Of the cluster's pods and workloads only those are loaded that play a part: the changed workload's own, those that wait,
+and those of whoever is pushed out, when that happens. The scheduler goes by the snapshot that there is, which holds all
+pods. Of a disruption budget no more is known than what it allows: that changes with the healthy pods that it selects.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from policies.aftermath import Aftermath
+from policies.cluster import admitted
+from policies.controllers.own_pods import controlled, owned_pods_of
+from policies.controllers.templates import template_of
+from policies.controllers.view import PodState
+from policies.cow_table import derived
+from policies.extent import check_extent, check_metadata_extent
+from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
+from policies.metering import CutShort, charge
+from policies.objects.fields import at, int32, text
+from policies.objects.workload import Workload
+from policies.scheduling.preemption import Candidate
+from policies.scheduling.schedule_one import Prediction
+from policies.scheduling.vectorized.node_fit import VectorizedAnswer
+from policies.simulation.adoption import completed
+from policies.simulation.api_server import controller_of
+from policies.simulation.clock import Clock
+from policies.simulation.dump import MINUTE, QUIET
+from policies.simulation.scenario import Arrival, World, read_workload
+from policies.simulation.scheduler import QUEUE_STARTS, is_responsible_for
+from policies.simulation.scheduler_cache import SchedulerCache
+from policies.simulation.simulation import Simulation
+from policies.simulation.summary import Levels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.controllers.view import Key, WorkloadState
+    from policies.objects.disruption_budget import PodDisruptionBudget
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+    from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.snapshot import Snapshot
+    from policies.simulation.summary import Eviction
+    from policies.waiting import Waiting
+
+MOST_OF_ONE: Final = 500
+"""Pods of one workload: each look of its controller goes through them."""
+MOST_STEPS: Final = 50_000
+_LOADING: Final = 20
+"""Units that it costs to load a pod or a workload."""
+_STEP: Final = 20
+"""Units that a step costs, besides the scheduling that is charged where it is done."""
+_CLONING: Final = 8
+_BY_THE_CLOCK: Final = ("batch/CronJob",)
+"""What makes workloads when it is time, and not for pods that go."""
+
+
+class Rehearsal(NamedTuple):
+    """What a rollout came to. `preempting`, `by_waiting`: pods of the workload and others that waited, each with all
+    whom it pushed out of those that run now; `pending`: of the workload's pods those without a node in the end.
+    `let_in`: identities of pods that waited and got a node; `aftermath`: None where a victim's workload is not known,
+    so that nothing is known of its replacement. `snapshot`: the cluster in the end."""
+
+    preempting: tuple[Prediction, ...]
+    by_waiting: tuple[Prediction, ...]
+    pending: tuple[Prediction, ...]
+    let_in: frozenset[str]
+    aftermath: Aftermath | None
+    snapshot: Snapshot
+
+
+def rehearse(cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting) -> Rehearsal:
+    """Roll a stored workload's `change` out. `snapshot`: the cluster as the scheduler has it; `waiting`: who waits
+    beside its own pods. Raises CutShort and InvalidObject."""
+    return _Run(cluster, snapshot, change, waiting).rehearsal()
+
+
+class _Run(Simulation):
+    """One run, over a part of the cluster."""
+
+    def __init__(self, cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting) -> None:
+        _check(change)
+        self._cluster, self._change, self._begun, self._waiting = cluster, change, snapshot, waiting
+        self._group = f"{text(change, 'metadata', 'namespace')}/{text(change, 'metadata', 'name')}"
+        self._over = _CacheOverSnapshot(snapshot)
+        self._loaded: set[Key] = set()
+        """Workloads that are there, with their pods."""
+        self._waited: Counter[str] = Counter()
+        """Pods that waited when it began, by workload."""
+        self._preemptions: list[tuple[Pod, Candidate, list[str]]] = []
+        self._evicted: set[tuple[str, str]] = set()
+        """Who pushed out whom, by `namespace/name`."""
+        self._unknown = False
+        """Whether a victim's workload is not known."""
+        world = World(
+            nodes=(),
+            workloads=(),
+            pods=(),
+            arrivals=(Arrival(0.0, "update", change),),
+            horizon=float("inf"),
+            quiet=QUIET,
+            epoch=max((latest for latest in derived(cluster.pods, _latest_start)), default=0.0) + MINUTE,
+            base=snapshot.objects,
+            admission=lambda obj: admitted(obj, cluster),
+            asks_webhooks=True,
+            quotas_of=cluster.quotas_of if cluster.resource_quotas else None,
+            defaulted=self._defaulted,
+            pods_take_time_to_start=True,
+        )
+        super().__init__(world, cache=self._over, clock=_Clock(QUEUE_STARTS))
+        self.scheduler.before_preemption = self._before_preemption
+        self.most_steps = MOST_STEPS
+
+    def _defaulted(self, obj: ApiObject) -> ApiObject:
+        return with_limit_range_defaults(obj, self._cluster.limit_ranges_of(text(obj, "metadata", "namespace")))
+
+    # What is loaded
+
+    def _load(self, _random: object) -> None:
+        nodes = [info.node for info in self._begun.node_infos]
+        charge(2 * len(nodes))
+        self.api.nodes.update((node.name, node) for node in nodes)
+        for node in nodes:
+            self.cache.node_tree.put(node)
+        changed = read_workload(self._change)
+        stored = self._stored(changed.key)
+        if stored is None:
+            raise CutShort("what is stored of it is not known")
+        self._load_all_of(stored)
+        nominated = [pod for pod in self._cluster.waiting_pods.values() if pod.nominated_node_name]
+        for pod in (*self._waiting.pods, *nominated):
+            self._take_in(pod)
+            self._load_pod(pod)
+        self._waited = self._who_waits()
+        self.timeline.events.clear()
+        self.controllers.set_statuses()
+
+    def _stored(self, key: Key) -> WorkloadState | None:
+        found = self._cluster.workload(*key)
+        return None if found is None else read_workload(found.object)
+
+    def _take_in(self, pod: Pod) -> bool:
+        """Load the workload that makes a pod anew, with all of its pods; False where it is not known."""
+        owner = controller_of(pod)
+        top = None if owner is None else self._stored(owner)
+        if top is None:
+            return False
+        while top.controller is not None and top.controller[0] not in _BY_THE_CLOCK:
+            above = self._stored(top.controller)
+            if above is None:
+                break
+            top = above
+        if top.key not in self._loaded:
+            self._load_all_of(top)
+        return True
+
+    def _load_all_of(self, top: WorkloadState) -> None:
+        """A workload, those that it controls, and their pods."""
+        workloads = [top, *(read_workload(workload.object) for workload in controlled(self._cluster, top.object))]
+        pods = owned_pods_of(self._cluster, top.object)
+        if len(pods) > MOST_OF_ONE:
+            raise CutShort("a workload has too many pods to look at")
+        charge(_LOADING * (len(workloads) + len(pods)))
+        for each in workloads:
+            _check(each.object)
+        states = [state for pod in pods if (state := self._state_of(pod)) is not None]
+        every, states = completed(workloads, states)
+        for each in every:
+            self._loaded.add(each.key)
+            self.api.put_workload(each)
+        for one in sorted(states, key=lambda state: (state.created, state.pod.key)):
+            if (one.pod.namespace, one.pod.name) not in self.api.pods:
+                self.api.load_pod(one)
+
+    def _load_pod(self, pod: Pod) -> None:
+        state = self._state_of(pod)
+        if state is not None and (pod.namespace, pod.name) not in self.api.pods:
+            self.api.load_pod(state)
+
+    def _state_of(self, pod: Pod) -> PodState | None:
+        """The pod as it is now; None where it is on its way out, or gone: what is left of it is on its node."""
+        if pod.terminating:
+            return None
+        if pod.node_name and not pod.terminal:
+            there = self._over.present(pod)
+            if there is None or there.terminating:
+                return None
+            pod = there
+        started = float(pod.start_time or 0)
+        ready = started if pod.node_name and pod.ready and not pod.terminal else None
+        if not pod.uid or (pod.ready and not pod.node_name):
+            pod = replace(pod, uid=pod.identity, ready=pod.ready and bool(pod.node_name))
+        return PodState(pod, created=float(pod.created or started), ready=ready)
+
+    # What happens
+
+    def _before_preemption(self, candidate: Candidate, preemptor: Pod) -> None:
+        """Load the workloads of those who go, without a word to anybody: for the scheduler they are there."""
+        prediction = Prediction(self.cache.snapshot(), preemptor)
+        self._preemptions.append((preemptor, candidate, prediction.best_nodes))
+        watchers, self.api.watchers = self.api.watchers, []
+        before = set(self._loaded)
+        for victim in candidate.victims:
+            if not self._take_in(victim):
+                self._load_pod(victim)
+                self._unknown = self._unknown or (victim.owner is not None and victim.owner.kind != "Node")
+        self.api.watchers = watchers
+        self.controllers.take_on([key for key in self._loaded if key not in before])
+
+    def rehearsal(self) -> Rehearsal:
+        """Run it, and say what it came to. Raises CutShort where it came to no end."""
+        self.run()
+        if not self.settled:
+            raise CutShort("too much happens")
+        levels = Levels()
+        evictions = [found for event in self.timeline.events if (found := levels.next(event)) is not None]
+        self._evicted = {(each.by, each.victim) for each in evictions}
+        waited = {pod.identity for pod in self._cluster.waiting_pods.values()}
+        own: dict[str, list[int]] = {}
+        others: dict[str, list[int]] = {}
+        for number, (pod, candidate, _) in enumerate(self._preemptions):
+            if self._who_ran(pod, candidate):
+                if self._is_own(pod.key):
+                    own.setdefault(pod.uid, []).append(number)
+                elif pod.identity in waited:
+                    others.setdefault(pod.uid, []).append(number)
+        pending = [
+            Prediction(self.cache.snapshot(), state.pod)
+            for state in self.api.pods.values()
+            if self._is_own(state.pod.key) and not state.pod.node_name
+        ]
+        return Rehearsal(
+            tuple(map(self._together, own.values())),
+            tuple(map(self._together, others.values())),
+            tuple(pending),
+            frozenset(waited & self._over.came),
+            None if self._unknown else self._aftermath({*own, *others}, evictions),
+            self.cache.snapshot(),
+        )
+
+    def _is_own(self, key: str) -> bool:
+        return self.timeline.origins[key].group == self._group
+
+    def _who_ran(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
+        """Those of its victims who ran when all began, and whom nobody else had told to end before."""
+        evicted = (victim for victim in candidate.victims if (preemptor.key, victim.key) in self._evicted)
+        return [victim for victim in evicted if victim.identity not in self._over.came]
+
+    def _together(self, numbers: Sequence[int]) -> Prediction:
+        """All that one pod did, where it preempted more than once: the victims, and the last node."""
+        made = [self._preemptions[number] for number in numbers]
+        pod, last, best = made[-1]
+        gone = [victim for _, each, _ in made for victim in self._who_ran(pod, each)]
+        candidate = Candidate(last.node_name, tuple(gone), sum(each.num_pdb_violations for _, each, _ in made))
+        return Prediction(self._begun, pod, VectorizedAnswer([], best, candidate))
+
+    def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction]) -> Aftermath:
+        """What becomes of those whom these preemptors pushed out, but for pods of the workload itself."""
+        first = set(firsts)
+        preemptors = {pod.key for pod, _, _ in self._preemptions if pod.uid in first}
+        gone = [each for each in evictions if each.by in preemptors and each.origin.group != self._group]
+        more = [each for each in evictions if each.by not in preemptors and not self._is_own(each.by)]
+        replaced = sum(each.origin.controlled for each in gone)
+        waiting = self._who_waits()
+        pending = (max(count - self._waited[group], 0) for group, count in waiting.items() if group != self._group)
+        missing = sum(each.missing for group, each in self.controllers.refusals if group != self._group)
+        return Aftermath(
+            replaced,
+            len(gone) - replaced,
+            len(more),
+            max((max(each.level - 1, 1) for each in more), default=0),
+            sum(pending),
+            refused=missing,
+            left_out=self._waiting.left_out,
+        )
+
+    def _who_waits(self) -> Counter[str]:
+        """Pods without a node, by workload."""
+        origins, pods = self.timeline.origins, (state.pod for state in self.api.pods.values())
+        return Counter(origins[pod.key].group for pod in pods if not pod.node_name and not pod.terminal)
+
+
+class _Clock(Clock):
+    """One whose steps are charged."""
+
+    def advance(self) -> None:
+        """See Clock. Raises CutShort."""
+        charge(_STEP)
+        super().advance()
+
+
+class _CacheOverSnapshot(SchedulerCache):
+    """What changes is laid over a snapshot of the whole cluster, which stays as it is."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot.objects)
+        self._now = snapshot
+        self._infos: dict[str, NodeInfo] = {}
+        """Nodes that have changed since the snapshot of now."""
+        self._nominated: dict[str, tuple[Pod, ...]] = {}
+        self._allowed: dict[tuple[str, str], int] = {}
+        """What budgets would allow, less than nothing too."""
+        self._charged: dict[tuple[str, str], PodDisruptionBudget] = {}
+        self._more: dict[Key, Workload] = {}
+        self.came: set[str] = set()
+        """Identities of pods that have been put on a node."""
+
+    def snapshot(self) -> Snapshot:
+        """See SchedulerCache; each stays as it is."""
+        if self._more:
+            workloads = ChainMap(self._more, self._now.objects.workloads)  # type: ignore[arg-type]
+            self._now = self._now.with_node_infos(replace(self._now.objects, workloads=workloads), {})
+            self._more = {}
+        if self._infos or self._nominated or self._charged:
+            nominated = {**self._now.objects.nominated, **self._nominated}
+            left = {node: pods for node, pods in nominated.items() if pods}
+            self._now = self._now.with_node_states(self._infos, left, self._charged)
+            self._infos, self._nominated, self._charged = {}, {}, {}
+        return self._now
+
+    def present(self, pod: Pod) -> Pod | None:
+        """The pod as its node has it; None where it is not there."""
+        info = self._infos.get(pod.node_name) or self._now.get(pod.node_name)
+        if info is None:
+            return None
+        charge(1 + len(info.pods) // 8)
+        return next((other for other in info.pods if other.identity == pod.identity), None)
+
+    def add_pod(self, pod: Pod) -> None:
+        """See SchedulerCache."""
+        self._assumed.discard(pod.uid)
+        self._swap(pod, None if pod.terminal else pod)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """See SchedulerCache."""
+        self._assumed.discard(pod.uid)
+        self._swap(pod, None)
+
+    def assume(self, pod: Pod, node: str) -> None:
+        """See SchedulerCache."""
+        self._assumed.add(pod.uid)
+        self.came.add(pod.identity)
+        self._swap(pod, self._now.bound(pod, node))
+
+    def _swap(self, pod: Pod, new: Pod | None) -> None:
+        old = self._pods.get(pod.uid) or self.present(pod)
+        if old is new:
+            return
+        self._pods.pop(pod.uid, None)
+        if old is not None:
+            self._change_of(old.node_name).remove_pod(old)
+        if new is not None and self._now.get(new.node_name) is not None:
+            self._pods[pod.uid] = new
+            self._change_of(new.node_name).add_pod(new)
+        self._count(pod, _is_healthy(new) - _is_healthy(old))
+
+    def _change_of(self, node: str) -> NodeInfo:
+        if node not in self._infos:
+            charge(_CLONING)
+            self._infos[node] = self._now.node_infos[self._now.rows[node]].clone()
+        return self._infos[node]
+
+    def _count(self, pod: Pod, healthy: int) -> None:
+        """So many more healthy pods of these labels."""
+        for budget in self._now.budgets.get(pod.namespace, ()) if healthy else ():
+            charge()
+            if budget.selects(pod.labels):
+                key = budget.namespace, budget.name
+                allowed = self._allowed[key] = self._allowed.get(key, budget.disruptions_allowed) + healthy
+                self._charged[key] = replace(self._charged.get(key, budget), disruptions_allowed=max(allowed, 0))
+
+    def nominate(self, old: Pod | None, new: Pod | None) -> None:
+        """See SchedulerCache."""
+        for pod in (old, new):
+            if pod is not None and pod.nominated_node_name:
+                there = self._on(pod.nominated_node_name)
+                self._nominated[pod.nominated_node_name] = tuple(p for p in there if p.identity != pod.identity)
+        if new is not None and new.nominated_node_name and not new.node_name:
+            names = self._now.semantics.scheduler_names
+            if is_responsible_for(new, names):
+                node = new.nominated_node_name
+                self._nominated[node] = (*self._on(node), new)
+
+    def _on(self, node: str) -> Sequence[Pod]:
+        found = self._nominated.get(node)
+        return self._now.objects.nominated.get(node, ()) if found is None else found
+
+    def put_workload(self, state: WorkloadState) -> None:
+        """See SchedulerCache."""
+        self._more[state.key] = Workload.from_api(state.object)
+
+    def remove_workload(self, state: WorkloadState) -> None:
+        """See SchedulerCache. Whoever asks for what is gone finds what it was."""
+
+
+def _latest_start(pods: Mapping[Any, Pod]) -> float:
+    charge(len(pods) // 4)
+    return float(max((pod.start_time or pod.created or 0 for pod in pods.values()), default=0))
+
+
+def _is_healthy(pod: Pod | None) -> int:
+    return int(pod is not None and pod.ready and not pod.terminating)
+
+
+def _check(obj: ApiObject) -> None:
+    """Raises CutShort where an object is too much to look at."""
+    for field in ("replicas", "parallelism", "completions"):
+        if (int32(obj, "spec", field) or 0) > MOST_OF_ONE:
+            raise CutShort("a workload asks for too many pods")
+    template = template_of(obj)
+    check_extent(at(template, "spec"))
+    check_metadata_extent(at(template, "metadata"))
+    check_metadata_extent(at(obj, "metadata"))

@@ -1,0 +1,191 @@
+"""What the warning says of a rollout is what a simulation of the whole cluster ends in."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.config import Config
+from policies.evaluator import impact_of
+from policies.objects.reviewed_object import ReviewedObject
+from policies.rules.support.impact import MOST_REHEARSED
+from policies.simulation import rehearsal
+from policies.simulation.dump import DumpCache, world_of
+from policies.simulation.scenario import Arrival
+from policies.simulation.simulation import Simulation
+from policies.simulation.summary import summarize
+from tests.builders import Made, MadePod, cluster, make_node, make_pod
+from tests.policies.rollouts import random_rollout, with_deployments
+from tests.policies.test_aftermath import controlled, is_settled, judged, workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from policies.rules.support.impact import Impact
+
+WORLDS = int(os.environ.get("WORLDS", "60"))
+Told = tuple[Counter[str], int, int]
+"""Running pods of others that are pushed out, by workload; those of its own; new pods that stay pending."""
+
+
+def impact(made: Sequence[Made], change: dict[str, Any], expired: Callable[[], bool] = lambda: False) -> Impact | None:
+    return impact_of(ReviewedObject(change), cluster(*made), Config(), expired)
+
+
+def told(made: Sequence[Made], change: dict[str, Any]) -> Told:
+    state, found = cluster(*made), impact(made, change)
+    if found is None:
+        return Counter(), 0, 0
+    victims = {victim.identity: victim for p in (*found.preempting, *found.by_waiting) for victim in p.victims}
+    others = [pod for identity, pod in victims.items() if identity not in found.own | found.let_in]
+    own = sum(identity in found.own for identity in victims)
+    return Counter(state.top_workload_of(pod) for pod in others), own, found.pending
+
+
+def simulated(made: Sequence[Made], change: dict[str, Any]) -> Told:
+    cache = DumpCache()
+    for one in made:
+        cache.add(one.obj)
+    simulation = Simulation(world_of(cache, [Arrival(0.0, "update", change)], until=3600))
+    ran = {state.pod.key: bool(state.pod.node_name) for state in simulation.api.pods.values()}
+    simulation.run()
+    summary, own = summarize(simulation), f"default/{change['metadata']['name']}"
+    by_whom = simulation.timeline.origins
+    victims = [
+        eviction.origin.group
+        for eviction in summary.evictions
+        if eviction.origin.before and ran.get(eviction.victim)
+        if by_whom[eviction.by].group == own or ran.get(eviction.by) is False
+    ]
+    others = Counter(group for group in victims if group != own)
+    waiting = sum(each.pods - each.before for each in summary.waiting if each.group == own)
+    return others, victims.count(own), waiting
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_a_rollout_is_told_as_it_is_simulated(kind: str) -> None:
+    """WORLDS=500 looks at more of them; 340 is a race: whether an old pod is told to end, or pushed out, a millisecond
+    later."""
+    different, compared = list[tuple[int, Told, Told]](), 0
+    for seed in range(WORLDS):
+        found = random_rollout(seed, [kind])
+        if found is not None and is_settled(found[0]):
+            one, other = told(*found), simulated(*found)
+            compared += 1
+            different += [(seed, one, other)] if one != other else []
+    assert not different
+    assert compared >= WORLDS // 5
+
+
+def ready(pod: MadePod, node: str) -> MadePod:
+    return pod.on(node, started=1).status(conditions=[{"type": "Ready", "status": "True"}])
+
+
+def deployment(name: str, pods: Sequence[str], cpu: str, priority: int, **spec: Any) -> list[Made]:
+    """A Deployment, its ReplicaSet and its pods, one on each of these nodes; those for "" wait."""
+    template = {**make_pod("").request(cpu=cpu).priority(priority).obj["spec"], "terminationGracePeriodSeconds": 5}
+    made: list[Made] = [workload("ReplicaSet", name, len(pods), template)]
+    for number, node in enumerate(pods):
+        pod = make_pod(f"{name}-{number}").request(cpu=cpu).priority(priority).labels(app=name)
+        pod = controlled(pod.spec(terminationGracePeriodSeconds=5), "ReplicaSet", name)
+        made.append(ready(pod, node) if node else pod.spec(preemptionPolicy="Never"))
+    found = with_deployments(made)
+    found[0].spec(**spec)
+    return found
+
+
+def changed(made: Sequence[Made], **fields: Any) -> dict[str, Any]:
+    """The first object with other fields in its pods' spec."""
+    change = deepcopy(made[0].obj)
+    change["spec"]["template"]["spec"] |= fields
+    return change
+
+
+def rolling(surge: int, unavailable: int) -> dict[str, Any]:
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+
+
+def test_a_rollout_that_ends_its_old_pods_itself_is_not_told_to_preempt_them() -> None:
+    """Nothing else is on the node, and the old pod is on its way out when the new one comes."""
+    made = [*deployment("web", ["n"], "2", 0, strategy=rolling(0, 1)), make_node("n").has(cpu="3")]
+    change = changed(made, priority=100)
+    found = impact(made, change)
+    assert found is not None
+    assert (found.preempting, found.pending, found.fitting) == ((), 0, 1)
+    assert told(made, change) == simulated(made, change)
+
+
+@pytest.mark.parametrize("strategy", [rolling(1, 0), rolling(0, 1), {"type": "Recreate"}])
+def test_who_goes_for_a_later_pod_of_a_rollout_is_told(strategy: dict[str, Any]) -> None:
+    """The first new pod fits beside all others; the room that the old one leaves is taken by a pod that waits."""
+    made = deployment("web", ["n", "n"], "1", 100, strategy=strategy)
+    made += [make_node("n").has(cpu="4"), *deployment("low", ["n"], "1", 0), *deployment("wide", [""], "2", 500)]
+    change = changed(made, priority=200)
+    others, own, _ = told(made, change)
+    assert (others, own) == simulated(made, change)[:2]
+    assert others == {"default/low": 1}
+
+
+def test_the_aftermath_of_a_rollout_is_that_of_the_simulation() -> None:
+    made = [*deployment("web", ["n"], "2500m", 100, strategy=rolling(1, 0)), make_node("n").has(cpu="5")]
+    made += [*deployment("mid", ["n"], "2", 50), make_node("m").has(cpu="2"), *deployment("low", ["m"], "2", 0)]
+    found = impact(made, changed(made, priority=200))
+    assert found is not None
+    assert found.aftermath is not None
+    assert found.aftermath.to_dict() == {"replaced": 1, "pushedOut": 1, "levels": 1}
+
+
+def test_the_replacement_of_a_victim_of_unknown_origin_is_told_as_before() -> None:
+    """The simulation would say that nobody makes it anew."""
+    made = [*deployment("web", ["n"], "1", 100, strategy=rolling(1, 0)), make_node("n").has(cpu="2")]
+    made.append(controlled(ready(make_pod("x").request(cpu="1"), "n"), "ReplicaSet", "unknown"))
+    found = impact(made, changed(made, priority=200))
+    assert found is not None
+    assert found.aftermath is not None
+    assert (found.aftermath.replaced, found.aftermath.lost) == (1, 0)
+
+
+def test_on_many_nodes_it_comes_to_the_same() -> None:
+    """Above 100 nodes cycles go by columns."""
+    made = deployment("web", [f"n{number:03}" for number in range(5)], "1", 100, strategy=rolling(2, 1))
+    made += [make_node(f"n{number:03}").has(cpu="1500m") for number in range(150)]
+    made += deployment("low", [f"n{number:03}" for number in range(5, 150)], "1", 0)
+    change = changed(made, priority=200)
+    assert told(made, change) == simulated(made, change)
+    assert told(made, change)[0] == {"default/low": 4}
+
+
+@pytest.mark.parametrize("most", [1, 10, 100, 1000, 3000])
+def test_where_it_is_too_much_the_first_pods_are_told_of(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [*deployment("web", ["n", "n"], "1", 100), make_node("n").has(cpu="2")]
+    monkeypatch.setattr("policies.rules.support.impact.MOST_REHEARSING", most)
+    found = impact(made, changed(made, priority=200))
+    assert found is not None
+    assert [prediction.outcome for prediction in found.predictions][:1] == ["preempts"]
+
+
+def test_many_replicas_are_not_played_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[object]()
+    monkeypatch.setattr(rehearsal, "rehearse", lambda *args: asked.append(args))
+    made = [*deployment("web", ["n"], "1", 100), make_node("n").has(cpu="2")]
+    change = changed(made, priority=200)
+    change["spec"]["replicas"] = MOST_REHEARSED + 1
+    assert impact(made, change) is not None
+    assert not asked
+
+
+@pytest.mark.parametrize("field", ["replicas", "minReadySeconds", "progressDeadlineSeconds", "revisionHistoryLimit"])
+@pytest.mark.parametrize("number", [-1, 2**31 - 1])
+def test_numbers_that_somebody_wrote_make_nothing_grow(field: str, number: int) -> None:
+    """Of the rollout's own object, and of that of a victim."""
+    made = [*deployment("web", ["n"], "1", 100, strategy=rolling(1, 0)), make_node("n").has(cpu="2")]
+    made += deployment("low", ["n"], "1", 0, **{field: number})
+    new = Made("apps/v1", "Deployment", "web", "default")
+    new.obj = changed(made, priority=200)
+    assert any("would preempt" in text for text in judged(cluster(*made), new))
+    new.spec(**{field: number})
+    assert all(len(text) <= 256 for text in judged(cluster(*made), new))
