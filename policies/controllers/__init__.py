@@ -6,8 +6,9 @@ something that belongs to the object has changed: nothing here waits, knows a cl
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,6 +42,10 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     """
     if key[0] not in CONTROLLERS or view.workload(key) is None:
         return []
-    module = import_module(f"{__name__}.{CONTROLLERS[key[0]]}")
-    sync: Callable[[View, Key, float], list[Action]] = module.reconcile
+    sync: Callable[[View, Key, float], list[Action]] = _module(CONTROLLERS[key[0]]).reconcile
     return sync(view, key, now)
+
+
+@cache
+def _module(name: str) -> Any:
+    return import_module(f"{__name__}.{name}")

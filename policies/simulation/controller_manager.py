@@ -348,16 +348,18 @@ class ControllerManager:
         return self._idle.issuperset(keys)
 
     def _sync_after(self, key: Key) -> Generator[float | None, None, None]:
-        """Sync a workload whose pod has changed: at once, or after a while, which further changes do not move.
-
-        To look at thousands of pods takes a controller a while too, in which further changes come together.
-        """
-        count = len(self._api.by_controller.get(key, ()))
-        delay = SYNC_DELAY.get(key[0], 0.0) + (count * _LOOK if count > _MANY else 0.0)
+        """Sync a workload whose pod has changed: at once, or after a while, which further changes do not move."""
+        delay = self._delay_of(key)
         if not delay:
             yield from self._sync(key)
         else:
             self._requeue(key, self._clock.now + delay)
+
+    def _delay_of(self, key: Key) -> float:
+        """Seconds between a change of a workload's pod and its sync. To look at thousands of pods takes a controller a
+        while too, in which further changes come together."""
+        count = len(self._api.by_controller.get(key, ()))
+        return SYNC_DELAY.get(key[0], 0.0) + (count * _LOOK if count > _MANY else 0.0)
 
     def _wake_controller(self, key: Key) -> None:
         """What controls a workload looks at it when it, its status or its pods have changed; many changes, one look."""

@@ -15,14 +15,14 @@ from policies.controllers.actions import CreatePod, CreateWorkload, DeletePod, R
 from policies.controllers.daemon_set import DaemonSetStatus
 from policies.controllers.resource_quota import slow_start_batches
 from policies.controllers.stateful_set import StatefulSetStatus
-from policies.simulation.api_server import BUDGET, Change
-from policies.simulation.controller_manager import CRON_JOB, DAEMON_SET, JOB, Collect, ControllerManager
+from policies.simulation.api_server import BUDGET, Change, controller_of
+from policies.simulation.controller_manager import CRON_JOB, DAEMON_SET, JOB, Collect, ControllerManager, Sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from policies.controllers.actions import Action
-    from policies.controllers.view import Key
+    from policies.controllers.view import Key, PodState
     from policies.simulation.api_server import ApiServer
     from policies.simulation.clock import Clock
     from policies.simulation.controller_manager import Due
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _STATEFUL_SET: Final = "apps/StatefulSet"
 _WORKERS: Final = {BUDGET: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
+_REVISED: Final = (_STATEFUL_SET, DAEMON_SET)
+"""Kinds that keep their revisions as objects."""
 _TOLD_OF_FAILURES: Final = ("apps/ReplicaSet", "/ReplicationController")
 _APART: Final = 1e-5
 """Seconds between reading the clock and setting a timer by it, with dice."""
@@ -59,6 +61,13 @@ class ControllerWorkers(ControllerManager):
 
     def _put(self, *due: Due) -> None:
         for each in due:
+            if isinstance(each, Sync):
+                self._delayed.pop(each.key, None)
+                self._enqueue(each.key)
+                continue
+            if isinstance(each, Change) and each.kind == "Pod":
+                self._enqueue_of(each.old if each.new is None else each.new)
+                continue
             steps = self._deal_with(each)
             if isinstance(each, Collect) or (isinstance(each, Change) and each.kind == "Workload" and each.new is None):
                 self._clock.spawn(steps)
@@ -69,22 +78,43 @@ class ControllerWorkers(ControllerManager):
     def _put_timer(self, due: Due) -> None:
         self._put(due)
 
+    def _enqueue_of(self, state: PodState) -> None:
+        """All who look at a pod that has changed. See `_pod_changed`."""
+        pod = state.pod
+        for key in self._api.budgets_of(pod.namespace, pod.labels):
+            self._enqueue(key)
+        owner = controller_of(pod)
+        if owner is not None:
+            delay = self._delay_of(owner)
+            if delay:
+                self._requeue(owner, self._clock.now + delay)
+            else:
+                self._enqueue(owner)
+            if owner[0] != JOB:
+                self._wake_controller(owner)
+
     def _sync(self, key: Key) -> Generator[float | None, None, None]:
-        """It comes into its queue, where it is not there yet."""
-        kind, queue = key[0], self._queues.setdefault(key[0], deque())
-        self._idle.discard(key)
-        if key not in self._queued:
-            self._queued.add(key)
-            queue.append(key)
-            if key not in self._worked_on and self._busy[kind] < _WORKERS.get(kind, _USUAL_WORKERS):
-                self._busy[kind] += 1
-                self._clock.spawn(self._work(kind, queue))
+        self._enqueue(key)
         yield from ()
+
+    def _enqueue(self, key: Key) -> None:
+        """It comes into its queue, where it is not there yet."""
+        self._idle.discard(key)
+        if key in self._queued:
+            return
+        kind = key[0]
+        queue = self._queues.get(kind)
+        if queue is None:
+            queue = self._queues[kind] = deque()
+        self._queued.add(key)
+        queue.append(key)
+        if key not in self._worked_on and self._busy[kind] < _WORKERS.get(kind, _USUAL_WORKERS):
+            self._busy[kind] += 1
+            self._clock.spawn(self._work(kind, queue))
 
     def _work(self, kind: str, queue: deque[Key]) -> Generator[float | None, None, None]:
         """A worker, until nobody waits but who is with another one."""
-        while (key := next((key for key in queue if key not in self._worked_on), None)) is not None:
-            queue.remove(key)
+        while (key := self._next(queue)) is not None:
             self._queued.discard(key)
             self._worked_on.add(key)
             yield from super()._sync(key)
@@ -93,12 +123,27 @@ class ControllerWorkers(ControllerManager):
             self._worked_on.discard(key)
         self._busy[kind] -= 1
 
+    def _next(self, queue: deque[Key]) -> Key | None:
+        """Take out the first that is with no other worker."""
+        if queue and queue[0] not in self._worked_on:  # as mostly
+            return queue.popleft()
+        key = next((key for key in queue if key not in self._worked_on), None)
+        if key is not None:
+            queue.remove(key)
+        return key
+
     def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
-        if self._is_revised(key, actions):
+        if not actions and self._api.quotas is None:
+            return
+        if key[0] in _REVISED and self._is_revised(key, actions):
             yield self._latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
         self.refusals.begin(key, sum(isinstance(action, CreatePod) for action in actions))
         for batch in self._batches(key, actions):
-            if isinstance(batch[0], CreatePod) and self.refusals.stops(key):
+            first = batch[0]
+            if isinstance(first, Requeue) and first.key[0] != CRON_JOB:
+                self._requeue(first.key, first.at - self._api.epoch)
+                continue
+            if isinstance(first, CreatePod) and self.refusals.stops(key):
                 continue
             if len(batch) == 1:
                 yield from self._apply(batch[0])
@@ -132,6 +177,9 @@ class ControllerWorkers(ControllerManager):
 
     def _batches(self, key: Key, actions: Sequence[Action]) -> Iterator[Sequence[Action]]:
         """What is written at once. A StatefulSet that goes in order has no more than one new pod at a time."""
+        if len(actions) == 1:
+            yield actions
+            return
         for what, group in groupby(actions, type):
             alike = list(group)
             if what is CreatePod and key[0] in (*_AT_ONCE, _STATEFUL_SET):

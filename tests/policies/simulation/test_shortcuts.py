@@ -13,8 +13,9 @@ import pytest
 from policies.controllers import reconcile
 from policies.controllers.actions import Requeue, SetStatus
 from policies.selectors import parse_label_selector
-from policies.simulation.api_server import BUDGET, controller_of
-from policies.simulation.controller_manager import ControllerManager
+from policies.simulation.api_server import BUDGET, Change, controller_of
+from policies.simulation.controller_manager import ControllerManager, Sync
+from policies.simulation.controller_workers import ControllerWorkers
 from policies.simulation.dump import world_of
 from policies.simulation.scheduler_cache import SchedulerCache
 from policies.simulation.simulation import Simulation
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from policies.controllers.actions import Action
     from policies.controllers.view import Key, PodState
     from policies.scheduling.snapshot import Snapshot
+    from policies.simulation.controller_manager import Due
 
 
 @pytest.mark.parametrize("seed", [None, 5])
@@ -179,3 +181,33 @@ def test_runs_beside_each_other_leave_it_as_it_was() -> None:
     may_end.set()
     other.join()
     assert (meanwhile[0] >= 200_000, gc.get_threshold()) == (True, before)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_who_looks_at_a_pod_is_put_into_queues_as_one_change_after_the_other_would(
+    seed: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole run is the same where every change is dealt with by its general way."""
+    cluster = filled(12)
+    arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001", "n00002"]).arrivals
+    general = 0
+
+    def outcome() -> object:
+        simulation = Simulation(world_of(cluster, arrivals, until=900.0), None if seed is None else Random(seed))
+        simulation.run()
+        return simulation.outcome()
+
+    def put(self: ControllerWorkers, *due: Due) -> None:
+        nonlocal general
+        for each in due:
+            if isinstance(each, Sync) or (isinstance(each, Change) and each.kind == "Pod"):
+                general += 1
+                for _ in self._deal_with(each):
+                    raise AssertionError("it takes no time")
+            else:
+                kept(self, each)
+
+    straight, kept = outcome(), ControllerWorkers._put
+    monkeypatch.setattr(ControllerWorkers, "_put", put)
+    assert outcome() == straight
+    assert general > 200
