@@ -27,19 +27,21 @@ class PreemptionExecutor:
         """`nominated`: the pods that are nominated to a node, as they are stored."""
         self._clock, self._api, self._latencies, self._nominated = clock, api, latencies, nominated
         self._preempting: set[str] = set()
+        self._left: dict[str, int] = {}
+        """How many of a pod's victims are not told to end yet, once it is at that."""
         self._last_victim: dict[str, PodKey] = {}
 
     def pre_enqueue(self, pod: Pod) -> bool:
-        """Not while its own evictions are under way; the last of them is over when its DELETE is stored.
+        """Not while its own evictions are under way; they are over when all but the last victim are told to end, and
+        that one is ending too, for another pod maybe.
 
-        Source: upstream `isRunningPreemption`.
+        Source: upstream `IsPodRunningPreemption`.
         """
         if pod.uid not in self._preempting:
             return True
-        key = self._last_victim.get(pod.uid)
-        if key is None:
+        if self._left.get(pod.uid, 2) > 1:
             return False
-        victim = self._api.pod(*key)
+        victim = self._api.pod(*self._last_victim[pod.uid])
         return victim is None or victim.terminating
 
     def prepare_candidate(self, candidate: Candidate, preemptor: Pod) -> None:
@@ -56,12 +58,13 @@ class PreemptionExecutor:
                 yield self._latencies.write("patch", pod.key)
                 self._api.patch_pod_status((pod.namespace, pod.name), None, "")
         *first, last = victims
+        self._left[preemptor.uid] = len(victims)
+        self._last_victim[preemptor.uid] = last.namespace, last.name
         if first:
             yield from self._in_parallel(first, preemptor)
-        self._last_victim[preemptor.uid] = last.namespace, last.name
         yield from self._preempt_pod(last, preemptor)
         self._preempting.discard(preemptor.uid)
-        self._last_victim.pop(preemptor.uid, None)
+        del self._left[preemptor.uid], self._last_victim[preemptor.uid]
 
     def _in_parallel(self, victims: list[Pod], preemptor: Pod) -> Generator[float | None, None, None]:
         """By as many workers as upstream has; goes on when all are through."""
@@ -82,6 +85,8 @@ class PreemptionExecutor:
         if not victim.preempted:
             yield self._latencies.write("patch", victim.key)
             if not self._api.patch_disruption_target(key):
+                self._left[preemptor.uid] -= 1
                 return
         yield self._latencies.write("delete", victim.key)
+        self._left[preemptor.uid] -= 1  # who asks for the DELETE hears of it no later than who watches
         self._api.delete_pod(key, "preempted", by=preemptor.key)
