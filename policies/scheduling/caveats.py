@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.metering import charge
 from policies.scheduling.binding_cycle import BindingCycle
 from policies.scheduling.framework import CycleState, Framework, PluginFault
 from policies.scheduling.plugin import foreign_at
@@ -78,7 +79,7 @@ def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[
         )
     if len(preemption.best_candidates) > 1:
         caveats.append(f"{len(preemption.best_candidates)} nodes tie: any of them may be nominated")
-    if any(_victims_tie(candidate, snapshot) for candidate in preemption.best_candidates):
+    if any(victims_tie(candidate, snapshot) for candidate in preemption.best_candidates):
         caveats.append("victims tie with other pods in priority and start time: which of them go may differ")
     if any(victim.start_time is None for candidate in preemption.best_candidates for victim in candidate.victims):
         caveats.append("a victim has no start time: it counts as started now")
@@ -93,11 +94,12 @@ def of_preemption(pod: Pod, preemption: Preemption, snapshot: Snapshot) -> list[
     return caveats
 
 
-def _victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
+def victims_tie(candidate: Candidate, snapshot: Snapshot) -> bool:
     """Whether another pod on the node might be in a victim's place."""
     node_info = snapshot.get(candidate.node_name)
     if node_info is None:
         return False
+    charge(len(node_info.pods) // 4)
     victims = {victim.identity for victim in candidate.victims}
     ranks = {importance(victim) for victim in candidate.victims}
     return any(importance(pod) in ranks and pod.identity not in victims for pod in node_info.pods)

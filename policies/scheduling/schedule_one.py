@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.scheduling.caveats import Facts, of_placement, of_preemption
+from policies.scheduling.caveats import Facts, of_placement, of_preemption, victims_tie
 from policies.scheduling.filtering import num_feasible_nodes_to_find
 from policies.scheduling.nomination_probabilities import nomination_probabilities
 from policies.scheduling.plugins.dynamic_resources import allocated_on
@@ -120,7 +120,33 @@ class Prediction(SchedulingCycle):
         """
         feasible = self.feasible if with_ties else self.feasible[:1]
         best_nodes = [] if self.fits else self.best_nodes if with_ties else self.best_nodes[:1]
-        return Prediction(snapshot, self.pod, VectorizedAnswer(feasible, best_nodes, self._nominated))
+        by_chance = with_ties and self.may_be_others
+        answer = VectorizedAnswer(feasible, best_nodes, self._nominated, self._is_sampled, by_chance)
+        return Prediction(snapshot, self.pod, answer)
+
+    @property
+    def _is_sampled(self) -> bool:
+        """Whether more nodes would do than the search for victims ends at."""
+        if self.fits or self._nominated is None:
+            return False
+        if self._columns is not None:
+            return self._columns.sampled
+        return len(self.candidates) > self.preemption.num_candidates > 0
+
+    @property
+    def may_be_others(self) -> bool:
+        """Whether chance decides who goes: nodes tie, or pods on the node, or the scheduler tries a random part of many
+        nodes."""
+        if self.fits or self._nominated is None:
+            return False
+        if self._columns is not None and self._columns.by_chance is not None:
+            return self._columns.by_chance
+        return self.may_be_elsewhere or victims_tie(self._nominated, self.snapshot)
+
+    @property
+    def may_be_elsewhere(self) -> bool:
+        """Whether chance decides on which node they go."""
+        return not self.fits and (len(self.best_nodes) > 1 or self._is_sampled)
 
     @cached_property
     def outcome(self) -> str:

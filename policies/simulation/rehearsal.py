@@ -25,7 +25,7 @@ from policies.objects.workload import Workload
 from policies.scheduling.preemption import Candidate
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized.node_fit import VectorizedAnswer
-from policies.simulation.adoption import completed
+from policies.simulation.adoption import DEPLOYMENT, completed
 from policies.simulation.api_server import controller_of
 from policies.simulation.clock import Clock
 from policies.simulation.dump import MINUTE, QUIET
@@ -80,6 +80,14 @@ def rehearse(cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, wa
     return _Run(cluster, snapshot, change, waiting).rehearsal()
 
 
+class _Preempting(NamedTuple):
+    """A preemption. `answer`: what it came to at that moment."""
+
+    pod: Pod
+    candidate: Candidate
+    answer: VectorizedAnswer
+
+
 class _Run(Simulation):
     """One run, over a part of the cluster."""
 
@@ -92,7 +100,7 @@ class _Run(Simulation):
         """Workloads that are there, with their pods."""
         self._waited: Counter[str] = Counter()
         """Pods that waited when it began, by workload."""
-        self._preemptions: list[tuple[Pod, Candidate, list[str]]] = []
+        self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
         """Who pushed out whom, by `namespace/name`."""
         self._unknown = False
@@ -168,6 +176,8 @@ class _Run(Simulation):
         charge(_LOADING * (len(workloads) + len(pods)))
         for each in workloads:
             _check(each.object)
+        if top.key[0] == DEPLOYMENT and any(controller_of(pod) == top.key for pod in pods):
+            raise CutShort("a Deployment has pods that are in no ReplicaSet")
         states = [state for pod in pods if (state := self._state_of(pod)) is not None]
         every, states = completed(workloads, states)
         for each in every:
@@ -201,8 +211,9 @@ class _Run(Simulation):
 
     def _before_preemption(self, candidate: Candidate, preemptor: Pod) -> None:
         """Load the workloads of those who go, without a word to anybody: for the scheduler they are there."""
-        prediction = Prediction(self.cache.snapshot(), preemptor)
-        self._preemptions.append((preemptor, candidate, prediction.best_nodes))
+        found = Prediction(self.cache.snapshot(), preemptor)
+        answer = VectorizedAnswer([], found.best_nodes, candidate, found.may_be_elsewhere, found.may_be_others)
+        self._preemptions.append(_Preempting(preemptor, candidate, answer))
         watchers, self.api.watchers = self.api.watchers, []
         before = set(self._loaded)
         for victim in candidate.victims:
@@ -254,15 +265,16 @@ class _Run(Simulation):
     def _together(self, numbers: Sequence[int]) -> Prediction:
         """All that one pod did, where it preempted more than once: the victims, and the last node."""
         made = [self._preemptions[number] for number in numbers]
-        pod, last, best = made[-1]
-        gone = [victim for _, each, _ in made for victim in self._who_ran(pod, each)]
-        candidate = Candidate(last.node_name, tuple(gone), sum(each.num_pdb_violations for _, each, _ in made))
-        return Prediction(self._begun, pod, VectorizedAnswer([], best, candidate))
+        pod, last = made[-1].pod, made[-1].candidate
+        gone = [victim for each in made for victim in self._who_ran(pod, each.candidate)]
+        candidate = Candidate(last.node_name, tuple(gone), sum(each.candidate.num_pdb_violations for each in made))
+        by_chance = any(each.answer.by_chance for each in made)
+        return Prediction(self._begun, pod, made[-1].answer._replace(candidate=candidate, by_chance=by_chance))
 
     def _aftermath(self, firsts: Iterable[str], evictions: Sequence[Eviction]) -> Aftermath:
         """What becomes of those whom these preemptors pushed out, but for pods of the workload itself."""
         first = set(firsts)
-        preemptors = {pod.key for pod, _, _ in self._preemptions if pod.uid in first}
+        preemptors = {pod.key for pod, *_ in self._preemptions if pod.uid in first}
         gone = [each for each in evictions if each.by in preemptors and each.origin.group != self._group]
         more = [each for each in evictions if each.by not in preemptors and not self._is_own(each.by)]
         replaced = sum(each.origin.controlled for each in gone)

@@ -357,7 +357,7 @@ def test_nobody_is_told_to_go_for_pods_that_a_quota_refuses() -> None:
     pod = make_pod("").spec(priorityClassName="gold", priority=None).request(cpu="1")
     wanted = workload("ReplicaSet", "new", 2, pod.obj["spec"])
     (both,) = warned(cluster(*made), wanted)
-    assert "all 2 new pods would preempt 2 pods on n1" in both
+    assert "both new pods would preempt 2 pods on n1" in both
     (one,) = warned(cluster(*made, quota({"pods": "1"}, {"pods": "0"})), wanted)
     assert "1 of 2 new pods would preempt 1 pod on n1" in one
     assert not warned(cluster(*made, quota({"pods": "1"}, {"pods": "1"})), wanted)

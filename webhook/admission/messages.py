@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, cut, one_line, plural
+from policies.rules.support.impact import BY_CHANCE, VICTIMS
 from webhook.admission.review import Cause
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MAX_WARNINGS: Final = 3
 MAX_WARNING: Final = 256
 MAX_FIRST_SENTENCE: Final = 120
 MAX_AUDIT_KEY: Final = 63
-LISTS: Final = ("Victims: ",)
+LISTS: Final = (VICTIMS, BY_CHANCE)
 """How sentences begin that are a list of names."""
 _NOT_IN_A_KEY: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _FULL_STOP: Final = re.compile(r"(?<=[.!?])\s")
@@ -66,8 +67,18 @@ def _fitted(sentences: tuple[str, ...], remedy: str, room: int) -> str:
         elif not more_names and any(part.startswith(LISTS) for part in parts[:-1]):
             parts.pop()
         else:
-            parts[longest] = cut(sentence, max(least if len(sentence) > least else _SHORTEST, len(sentence) - over))
+            most = max(least if len(sentence) > least else _SHORTEST, len(sentence) - over)
+            parts[longest] = _cut_list(sentence, most) if more_names else cut(sentence, most)
     return _joined(parts, remedy)
+
+
+def _cut_list(sentence: str, most: int) -> str:
+    """The list with as many whole names as so many characters hold, the last one without what is said of it; the first
+    name is cut like any text."""
+    short = cut(sentence, most)
+    ends = [match.start() for match in _AFTER_A_NAME.finditer(sentence)]
+    end = max((end for end in ends if end < len(short)), default=0)
+    return f"{sentence[:end]}…" if end else short
 
 
 def _joined(parts: Sequence[str], remedy: str) -> str:
@@ -91,7 +102,7 @@ def _least(sentence: str) -> int:
 
 _SHORTEST: Final = 24
 """Characters below which a sentence says nothing."""
-_AFTER_A_NAME: Final = re.compile(r", | \(")
+_AFTER_A_NAME: Final = re.compile(r", | \(|(?<=\)) |(?<=\));")
 _LONGEST_NAMED: Final = 90
 """Characters of a list with one name, which others are shortened for."""
 

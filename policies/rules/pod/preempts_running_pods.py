@@ -1,8 +1,9 @@
 """New pods would push running ones out.
 
 Why: kube-scheduler makes room for a pod of higher priority by evicting others, and says so only when it has happened.
-The prediction is what its own algorithm does, over every node; ties are named. Pods that come together find the victims
-of those before them still ending. Of a changed template all new pods count, not only the first ones: those of a
+The prediction is what its own algorithm does, over every node. Where nodes or pods tie, or it tries a random part of
+many nodes, the text says `or another node` and `Victims may be`. Pods that come together find the victims of those
+before them still ending. Of a changed template all new pods count, not only the first ones: those of a
 Deployment come while old pods are still there, those of StatefulSets and DaemonSets in the place of an old one. Where
 replacements of the victims would go, and whom these push out, is told too where there is time to work it out. Where all
 victims are placeholders, which only keep room free for this, it is a note, and the webhook warns nobody: those of a
@@ -74,7 +75,15 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import described, of_new_pods, on_nodes, predicted_of, shortened, victims_of
+from policies.rules.support.impact import (
+    described,
+    of_new_pods,
+    on_nodes,
+    predicted_of,
+    shortened,
+    victims_heading,
+    victims_of,
+)
 from policies.rules.support.placeholders import is_placeholder
 
 if TYPE_CHECKING:
@@ -116,12 +125,12 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     name, beside = shortened(subject.ref.name), " beside its old pods" if impact.beside_old else ""
     placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
     only = len(placeholders) == len(victims)
-    pods = plural(len(victims), "placeholder pod" if only else "pod")
+    pods, heading = plural(len(victims), "placeholder pod" if only else "pod"), victims_heading(preempting)
     yield Problem(
         lambda audience: (
             f"{name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact)} "
             f"would preempt {pods}{on_nodes(preempting, audience)}. "
-            f"Victims: {described(victims, audience)}.{_among_them(placeholders, audience, only=only)}{budgets}{comes} "
+            f"{heading}{described(victims, audience)}.{_among_them(placeholders, audience, only=only)}{budgets}{comes} "
             f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}"
         ),
         template.at("priorityClassName"),
@@ -134,12 +143,12 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 def _of_waiting(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
     """Of pods that waited already: it is the rollout that makes the room."""
     preempting, name = impact.by_waiting, shortened(subject.ref.name)
-    victims = victims_of(preempting)
+    victims, heading = victims_of(preempting), victims_heading(preempting)
     waiting = plural(len(preempting), "waiting pod")
     return Problem(
         lambda audience: (
-            f"{name}: its rollout ends old pods; with their room {waiting} would preempt {plural(len(victims), 'pod')}"
-            f"{on_nodes(preempting, audience)}. Victims: {described(victims, audience)}"
+            f"{name}: when its rollout ends old pods, {waiting} would preempt {plural(len(victims), 'pod')} and take "
+            f"their place{on_nodes(preempting, audience)}. {heading}{described(victims, audience)}"
         ),
         template.at("priorityClassName"),
         "make room for them first",

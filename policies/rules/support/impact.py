@@ -38,6 +38,9 @@ _SHOWN: Final = 10
 """Preemptions, and names in each, that programs are told: an object's annotations hold 256 KiB in all."""
 
 
+VICTIMS: Final = "Victims: "
+BY_CHANCE: Final = "Victims may be: "
+"""kube-scheduler takes any of those that tie, and of many nodes it tries a random part."""
 _ORDERED: Final = 200
 _NAMED: Final = 3
 """Victims in a message."""
@@ -145,6 +148,8 @@ def _told(prediction: Prediction, audience: Audience) -> dict[str, object]:
         nodes = prediction.best_nodes
         told["node"] = prediction.nominated_node
         told |= {"orAnyOf": nodes[:_SHOWN], **_more("Nodes", len(nodes))} if len(nodes) > 1 else {}
+    if prediction.may_be_others:
+        told["byChance"] = True
     if counted:
         told |= {"unnamedVictims": len(counted), "unnamedPriorities": [min(counted), max(counted)]}
     return {**told, "pdbViolations": prediction.num_pdb_violations}
@@ -561,7 +566,9 @@ def of_new_pods(count: int, impact: Impact) -> str:
     """`1 of 3 new pods`, `both new pods`, `its pod`."""
     if impact.new == 1:
         return "its pod"
-    return f"all {impact.new} new pods" if count == impact.new else f"{count} of {impact.new} new pods"
+    if count == impact.new:
+        return "both new pods" if count == 2 else f"all {count} new pods"
+    return f"{count} of {impact.new} new pods"
 
 
 def on_nodes(predictions: tuple[Prediction, ...], audience: Audience) -> str:
@@ -576,7 +583,15 @@ def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
     if len(predictions) == 1 and len(predictions[0].best_nodes) > 1:
         tied = predictions[0].best_nodes
         return " or ".join(tied) if len(tied) <= 2 else f"{tied[0]} or {plural(len(tied) - 1, 'other node')}"
-    return listed(sorted({prediction.nominated_node for prediction in predictions}), 2)
+    nodes = sorted({prediction.nominated_node for prediction in predictions})
+    if any(prediction.may_be_elsewhere for prediction in predictions[:_SHOWN]):
+        return f"{', '.join(nodes[:2])} or {'others' if len(nodes) > 1 else 'another node'}"
+    return listed(nodes, 2)
+
+
+def victims_heading(predictions: Sequence[Prediction]) -> str:
+    """How the list of victims begins, which says so where chance decides who goes."""
+    return BY_CHANCE if any(prediction.may_be_others for prediction in predictions[:_SHOWN]) else VICTIMS
 
 
 def described(victims: list[Pod], audience: Audience) -> str:

@@ -20,17 +20,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policies.objects.pod import Pod
+    from policies.scheduling.arguments import DefaultPreemptionArgs
     from policies.scheduling.framework import Framework
     from policies.scheduling.snapshot import Snapshot
 
 
 class VectorizedAnswer(NamedTuple):
     """`feasible`: names of the nodes that can run the pod. Else `best_nodes`, those that may be nominated, and the
-    first of them with its victims."""
+    first of them with its victims. `sampled`: there are more candidates than end the search, which begins anywhere;
+    `by_chance`: whether that, or a tie, decides who goes, None: not looked at."""
 
     feasible: list[str]
     best_nodes: list[str]
     candidate: Candidate | None
+    sampled: bool = False
+    by_chance: bool | None = None
 
 
 def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None:
@@ -88,7 +92,15 @@ class NodeFit(NodeFitProblem):
         found = cheapest(rows, nodes, lower, self.matrix.kinds.priority.values())
         names = [infos[row].name for row in found.nodes.tolist()]
         ranks = np.flatnonzero(found.victims[:, 0])
-        return VectorizedAnswer([], names, candidate_of(lower, int(found.nodes[0]), ranks, self.snapshot))
+        candidate = candidate_of(lower, int(found.nodes[0]), ranks, self.snapshot)
+        return VectorizedAnswer([], names, candidate, self._ends_before(len(nodes)))
+
+    def _ends_before(self, candidates: int) -> bool:
+        """Whether the search for candidates ends before all of these are found."""
+        if "DefaultPreemption" not in self.framework.profile.plugins:
+            return False
+        args: DefaultPreemptionArgs = self.framework.plugin("DefaultPreemption").args
+        return candidates > args.num_candidates(int(np.count_nonzero(self.open)))
 
     def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
         """Who would have to go on each of these nodes, which are open but full; nothing where that does not help."""
