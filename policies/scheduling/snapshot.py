@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections import ChainMap
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from operator import itemgetter
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -72,6 +74,10 @@ class Snapshot:
         self.rows: Mapping[str, int] = base.rows if base else {info.name: row for row, info in enumerate(node_infos)}
         """Node name -> its place in `node_infos` and in the columns."""
         self.derived: DerivedTables = base.derived if base else DerivedTables()
+        self.budgets_before: Mapping[str, tuple[PodDisruptionBudget, ...]] = {}
+        """Those of an older snapshot."""
+        if base:
+            self.budgets_before = base.__dict__.get("budgets", base.budgets_before)
         for name, table in (("budgets", "budgets"), ("nominations", "nominated"), ("image_states", "nodes")):
             if base and name in base.__dict__ and getattr(base.objects, table) is getattr(objects, table):
                 self.__dict__[name] = base.__dict__[name]
@@ -287,11 +293,12 @@ class Snapshot:
 
     @cached_property
     def budgets(self) -> Mapping[str, tuple[PodDisruptionBudget, ...]]:
-        """Namespace -> its disruption budgets."""
-        found: dict[str, tuple[PodDisruptionBudget, ...]] = {}
-        for (namespace, _), budget in sorted(self.objects.budgets.items()):
-            found[namespace] = (*found.get(namespace, ()), budget)
-        return found
+        """Namespace -> its disruption budgets; the very tuple of the last snapshot where none of them has changed."""
+        by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        for (namespace, _), budget in sorted(self.objects.budgets.items(), key=itemgetter(0)):
+            by_namespace.setdefault(namespace, []).append(budget)
+        before = self.budgets_before
+        return {name: _unless_the_same(before.get(name, ()), budgets) for name, budgets in by_namespace.items()}
 
     @cached_property
     def nominations(self) -> Mapping[str, str]:
@@ -355,6 +362,13 @@ def _over(table: Mapping[K, V], changes: Mapping[K, V]) -> Mapping[K, V]:
         return table
     layer, below = table.maps if isinstance(table, ChainMap) else ({}, cast("MutableMapping[K, V]", table))
     return ChainMap({**layer, **changes}, below)
+
+
+def _unless_the_same(before: tuple[V, ...], now: Sequence[V]) -> tuple[V, ...]:
+    """What is there now, as the tuple that it was where each is the very same."""
+    if len(before) == len(now) and all(map(operator.is_, before, now)):
+        return before
+    return tuple(now)
 
 
 def _replaced(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import defaultdict
 from dataclasses import replace
 from random import Random
 from threading import Event, Thread
@@ -131,6 +132,32 @@ def test_a_budget_whose_status_changes_keeps_its_selector() -> None:
     assert before.keys() == after.keys()
     assert all(after[key].selector is budget.selector for key, budget in before.items())
     assert any(after[key].disruptions_allowed != budget.disruptions_allowed for key, budget in before.items())
+
+
+def test_budgets_of_a_namespace_are_those_of_the_last_snapshot_while_none_of_them_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    same, others, before, kept = 0, 0, dict[str, tuple[object, ...]](), SchedulerCache.snapshot
+
+    def watched(self: SchedulerCache) -> Snapshot:
+        nonlocal before, same, others
+        found = kept(self)
+        anew = defaultdict[str, list[object]](list)
+        for (namespace, _), budget in sorted(found.objects.budgets.items()):
+            anew[namespace].append(budget)
+        assert found.budgets == {namespace: tuple(budgets) for namespace, budgets in anew.items()}
+        for namespace, budgets in found.budgets.items():
+            same += budgets is before.get(namespace)
+            others += budgets != before.get(namespace)
+            assert (budgets is before.get(namespace)) == (budgets == before.get(namespace))
+        before = dict(found.budgets)
+        return found
+
+    monkeypatch.setattr(SchedulerCache, "snapshot", watched)
+    cluster = filled(12)
+    arrivals = questions.nodes_lost(cluster.snapshot(), ["n00001"]).arrivals
+    Simulation(world_of(cluster, arrivals, until=900.0)).run()
+    assert same > 10 * others > 100
 
 
 def test_a_budget_that_is_written_anew_is_read_anew() -> None:
