@@ -44,6 +44,8 @@ _KEPT: Final = 4096
 _KEPT_CHANGES: Final = 4096
 _FEW: Final = 16
 """Nodes that Python goes through sooner than numpy goes through all."""
+_AGAIN: Final = 8
+"""How often each of them may have changed: a node with nominated pods does so for each of them."""
 _KEPT_REQUESTS: Final = 256
 """Requests, each at one priority: some 400 kB each at 5,000 nodes."""
 
@@ -114,21 +116,31 @@ class _Request:
         """The rows that differ from what is known; None where these are many."""
         if self._columns is None or self._nominations is not nominations or len(self._changes) > _KEPT_CHANGES:
             return None
-        nominated = nominations.changed_since(self._nominated)
-        if nominated is None or len(nominated) > _FEW:
+        changes = nominations.changed_since(self._nominated)
+        if changes is None or len(changes) > _AGAIN * _FEW:
+            return None
+        nominated = dict.fromkeys(changes)
+        if len(nominated) > _FEW:
             return None
         if self._columns is columns:
-            return list(dict.fromkeys(nominated))
+            return list(nominated)
         rows = np.flatnonzero(self._serials != columns.serials)
         return list({*rows.tolist(), *nominated}) if len(rows) <= _FEW else None
 
     def _go_through(self, columns: Columns, nominations: Nominations) -> None:
-        self.present = [self._present(demand, columns, nominations) for demand in self.demands]
-        self.lacks = [now > demand.limit for now, demand in zip(self.present, self.demands, strict=True)]
-        full = self.lacks[0].copy()
-        for lacks in self.lacks[1:]:
-            full |= lacks
-        self.full, self._age, self._changes = full, self._age + 1, []
+        """In the arrays that are there, if they are of as many nodes: to make new ones takes as long."""
+        if not self.present or len(self.full) != len(columns.serials):
+            shape = len(columns.serials)
+            self.present = [np.zeros(shape, np.int64) for _ in self.demands]
+            self.lacks = [np.zeros(shape, np.bool_) for _ in self.demands]
+            self.full = np.zeros(shape, np.bool_)
+        self._age += 1
+        self._changes = []
+        self.full[:] = False
+        for demand, present, lacks in zip(self.demands, self.present, self.lacks, strict=True):
+            self._count_present(demand, columns, nominations, present)
+            np.greater(present, demand.limit, out=lacks)
+            np.logical_or(self.full, lacks, out=self.full)
 
     def _update(self, row: int, columns: Columns, nominations: Nominations) -> None:
         full = False
@@ -148,19 +160,22 @@ class _Request:
         """(the rows that have changed since then, None where these are many; what to ask with next time)."""
         age, count = seen
         now = self._age, len(self._changes)
-        if age != self._age or now[1] - count > _FEW:
+        if age != self._age or now[1] - count > _AGAIN * _FEW:
             return None, now
-        return list(dict.fromkeys(self._changes[count:])), now
+        rows = dict.fromkeys(self._changes[count:])
+        return (list(rows) if len(rows) <= _FEW else None), now
 
-    def _present(self, demand: _Demand, columns: Columns, nominations: Nominations) -> NDArray[np.int64]:
+    def _count_present(
+        self, demand: _Demand, columns: Columns, nominations: Nominations, present: NDArray[np.int64]
+    ) -> None:
+        requested = columns.requested[demand.row]
         if not nominations:
-            requested: NDArray[np.int64] = columns.requested[demand.row].copy()
-            return requested
+            present[:] = requested
+            return
         added = nominations.amounts(demand.resource, self._priority)
-        if added.max(initial=0) >= MOST:
+        if nominations.may_reach(demand.resource, MOST) and added.max(initial=0) >= MOST:
             raise NotValid
-        present: NDArray[np.int64] = columns.requested[demand.row] + added
-        return present
+        np.add(requested, added, out=present)
 
 
 class _Room:

@@ -51,6 +51,8 @@ class Nominations:
         """By identity. A pod is nominated once."""
         self._sums: dict[tuple[int, str], NDArray[np.int64]] = {}
         self._columns: NDArray[np.int64] | None = None
+        self._largest: dict[str, tuple[int, int]] = {}
+        """Resource -> (how many kinds there were, the largest amount of any)."""
         self.version = 0
         """Another one whenever they change."""
         self._changed: list[int] = []
@@ -147,6 +149,14 @@ class Nominations:
             found = self._sums[priority, resource] = np.zeros(self._count, np.int64)
             np.add.at(found, rows, self._kinds.amounts(resource)[kinds])
         return found
+
+    def may_reach(self, resource: str, amount: int) -> bool:
+        """Whether those on one node may take up so much of a resource: all of them together, each as large as any."""
+        known = self._largest.get(resource)
+        if known is None or known[0] != len(self._kinds):
+            amounts = self._kinds.amounts(resource)
+            known = self._largest[resource] = len(self._kinds), int(amounts.max(initial=0))
+        return len(self._by_pod) * known[1] >= amount
 
     def columns(self, priority: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(row, kind) of those of this priority and above."""
