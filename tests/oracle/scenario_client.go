@@ -209,6 +209,38 @@ func (a slowApps) DaemonSets(namespace string) appsclient.DaemonSetInterface {
 	return slowDaemonSets{a.AppsV1Interface.DaemonSets(namespace), namespace, a.client}
 }
 
+func (a slowApps) ControllerRevisions(namespace string) appsclient.ControllerRevisionInterface {
+	return slowRevisions{a.AppsV1Interface.ControllerRevisions(namespace), namespace, a.client}
+}
+
+// slowRevisions are written in a time that goes by the set whose they are: their own names end in a hash.
+type slowRevisions struct {
+	appsclient.ControllerRevisionInterface
+	namespace string
+	client    *client
+}
+
+func (r slowRevisions) Create(
+	ctx context.Context, revision *appsv1.ControllerRevision, o metav1.CreateOptions,
+) (*appsv1.ControllerRevision, error) {
+	r.client.takes.write("create", r.namespace, setOf(revision))
+	return r.ControllerRevisionInterface.Create(ctx, revision, o)
+}
+
+func (r slowRevisions) Update(
+	ctx context.Context, revision *appsv1.ControllerRevision, o metav1.UpdateOptions,
+) (*appsv1.ControllerRevision, error) {
+	r.client.takes.write("create", r.namespace, setOf(revision))
+	return r.ControllerRevisionInterface.Update(ctx, revision, o)
+}
+
+func setOf(revision *appsv1.ControllerRevision) string {
+	if set := metav1.GetControllerOf(revision); set != nil {
+		return set.Name
+	}
+	return revision.Name
+}
+
 type slowReplicaSets struct {
 	appsclient.ReplicaSetInterface
 	namespace string

@@ -110,6 +110,30 @@ func TestADeploymentRollsOutAndComesToRest(t *testing.T) {
 	}
 }
 
+func TestARevisionTakesAsLongAsAnyWrite(t *testing.T) {
+	first := owned(pod("set-0", "n1", 0, started), "StatefulSet", "apps/v1", "set")
+	set := sized("StatefulSet", "set", 1, 0)
+	changed := strings.Replace(set, `"priority":0`, `"priority":5`, 1)
+	answer := played(t, scenarioText([]string{set}, []string{first}, []string{arriving(5, "update", changed)}), options{runs: 1})
+	told := answer.Outcomes[0].Timeline[0]
+	if told.Event != "deleted" || told.T < 5.002 || told.T > 5.0035 {
+		t.Errorf("%v: the revision, the status, and then the pod", told)
+	}
+}
+
+func TestADrainedPodIsDisruptedForItsJob(t *testing.T) {
+	first := strings.Replace(owned(pod("job-1", "n1", 0, started), "Job", "batch/v1", "job"), `"nodeName"`, `"restartPolicy":"Never","nodeName"`, 1)
+	job := `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"job"},"spec":{"backoffLimit":0,
+		"podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]}]},
+		"template":{"metadata":{"labels":{"app":"job"}},"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}`
+	for op, object := range map[string]string{"drain": node("n1"), "delete": pod("job-1", "", 0, "null")} {
+		answer := played(t, scenarioText([]string{job}, []string{first}, []string{arriving(5, op, object)}), options{runs: 1})
+		if _, goesOn := answer.Outcomes[0].Final["default/job-2"]; goesOn != (op == "drain") {
+			t.Errorf("%s: %q", op, eventsOf(answer.Outcomes[0]))
+		}
+	}
+}
+
 func TestAJobWaitsBeforeItReplacesAPodThatHadNoGrace(t *testing.T) {
 	first := strings.Replace(owned(pod("job-1", "n1", 0, started), "Job", "batch/v1", "job"),
 		`"nodeName"`, `"restartPolicy":"Never","terminationGracePeriodSeconds":0,"nodeName"`, 1)
