@@ -15,9 +15,10 @@ from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, need_cluster
 from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
-from policies.kinds import LIMIT_RANGE, NAMESPACE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from policies.findings import listed
+from policies.kinds import LIMIT_RANGE, NAMESPACE, NODE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.minors import RECORDED_MINOR
-from policies.objects.fields import group_kind, mapping
+from policies.objects.fields import group_kind, mapping, ref_of
 from policies.semantics import DEFAULT
 from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import clean, columns, painter, wants_color
@@ -25,6 +26,7 @@ from policies.terminal import clean, columns, painter, wants_color
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from policies.cluster import ClusterSnapshot
     from policies.objects.fields import ApiObject
     from policies.releases import Release
     from policies.semantics import Semantics
@@ -84,7 +86,7 @@ def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autosc
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
     arrivals = [*applied(options.filename, options.namespace, places), *_events(options.events)]
     world = world_with(cache, arrivals, options.until)
-    left_out = [*not_simulated(cache.snapshot()), *passed_over(arrivals)]
+    left_out = [*not_simulated(cache.snapshot()), *passed_over(arrivals), *nowhere(cache.snapshot(), arrivals)]
     if options.output == "html":
         return _page(options, world, left_out, autoscaling)
     with watched() as show:
@@ -128,6 +130,24 @@ def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
     for (kind, operation), count in sorted(changes.items()):
         what = f"{operation}s of {kind}" if count > 1 else f"{operation} of a {kind}"
         yield f"{count} {what} passed over: what is there counts from the beginning to the end"
+
+
+def nowhere(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[str]:
+    """A sentence on events about what is neither in the cluster nor made by an event before."""
+    from policies.whatif.questions import is_there
+
+    made, missing = set[tuple[str, str, str]](), list[str]()
+    for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
+        kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
+        key = kind, ref.namespace, ref.name
+        if arrival.op == "create":
+            made.add(key)
+        elif kind not in AT_ONCE and key not in made and not is_there(cluster, *key):
+            named = f"node {ref.name}" if kind == NODE else f"{ref.kind} {ref.namespace}/{ref.name}"
+            missing.append(f"{'loss' if arrival.op == 'lost' else arrival.op} of {named}")
+    if missing:
+        events = "1 event names" if len(missing) == 1 else f"{len(missing)} events name"
+        yield f"{events} what is not in the cluster, and nothing comes of that: {listed(missing)}"
 
 
 def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
@@ -210,8 +230,9 @@ def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Ar
 
 def _events(path: str | None) -> Iterator[Arrival]:
     """The events of a file. Raises SourceError."""
+    from policies.config.document import place_of_entry
     from policies.manifests import Fault, values
-    from policies.simulation.events_file import MOST_BYTES, read_events
+    from policies.simulation.events_file import MOST_BYTES, EntryFault, read_events
 
     if path is None:
         return
@@ -219,12 +240,19 @@ def _events(path: str | None) -> Iterator[Arrival]:
     data = read_file(path, MOST_BYTES)
     if len(data) > MOST_BYTES:
         raise SourceError(name, f"more than {MOST_BYTES // 2**20} MiB: so many events are not simulated")
+    found = False
     try:
-        yield from read_events(value for value, _ in values(data, name))
+        for event in read_events(value for value, _ in values(data, name)):
+            found = True
+            yield event
     except Fault as fault:
         raise SourceError(name, fault.message, fault.start) from None
+    except EntryFault as fault:
+        raise SourceError(name, str(fault), *place_of_entry(data, fault.number)) from None
     except ValueError as fault:
         raise SourceError(name, str(fault)) from None
+    if not found:
+        raise SourceError(name, "no event in it: a list of `{at, create|update|delete|scale|cordon|drain|lost}`")
 
 
 @contextmanager

@@ -58,17 +58,26 @@ def main(arguments: Sequence[str]) -> int:
 
 def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
     """The expectations of files, each with the directory that its own files are looked for in. Raises SourceError."""
+    from policies.config.document import place_of_entry
     from policies.expectations.document import read_expectations
     from policies.manifests import Fault, values
+    from policies.simulation.events_file import EntryFault
 
+    found = False
     for file in find_files([path]):
+        data = read_file(file)
         try:
-            for each in read_expectations(values(read_file(file), file.name)):
+            for each in read_expectations(values(data, file.name)):
+                found = True
                 yield os.path.dirname(file.path), each
         except Fault as fault:
             raise SourceError(file.name, fault.message, fault.start) from None
+        except EntryFault as fault:
+            raise SourceError(file.name, str(fault), *place_of_entry(data, fault.number)) from None
         except ValueError as fault:
             raise SourceError(file.name, str(fault)) from None
+    if not found:
+        raise SourceError(path, "no expectations in it")
 
 
 def _judged(
@@ -77,8 +86,6 @@ def _judged(
     from policies.commands.forks import mapped
     from policies.render.expectations import from_dict
 
-    if not given:
-        raise SourceError(options.paths[0], "no expectations in it")
     cluster = _Cluster(options, release, digested=shard is not None)
     part = shard.part_of(given) if shard else given
     if any(each.fit is None for _, each in part):

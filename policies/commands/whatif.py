@@ -108,7 +108,7 @@ def _question(options: argparse.Namespace, cache: DumpCache, places: Places) -> 
         "upgrade": lambda: questions.upgraded(cluster, options.pool, options.max_unavailable, options.away),
         "scale": lambda: questions.scaled(cluster, options.name, options.replicas, options.namespace),
         "apply": lambda: questions.Question(f"{_named(options)} applied", files()),
-        "delete": lambda: questions.deleted(_named(options), files()),
+        "delete": lambda: questions.deleted(cluster, _named(options), files()),
     }
     return asked[options.what](), None
 

@@ -158,6 +158,34 @@ def parse(text: str | bytes, file: str) -> ConfigNode:
     return ConfigNode(file, documents[0] if documents else None)
 
 
+def place_of_entry(data: bytes, number: int) -> tuple[int, int]:
+    """Line and column of the entry of this number in a text that has been read: its documents are lists, or entries
+    themselves. (0, 0) where there is none."""
+    depth, in_list = 0, False
+    try:
+        for event in yaml.parse(data, Loader=_Loader):
+            if isinstance(event, yaml.NodeEvent):
+                is_list = isinstance(event, yaml.SequenceStartEvent)
+                if depth == 0:
+                    in_list = is_list
+                if depth == in_list and not (depth == 0 and _is_nothing(event)):
+                    number -= 1
+                    if number == 0 and event.start_mark is not None:
+                        return event.start_mark.line + 1, event.start_mark.column + 1
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except yaml.YAMLError:
+        pass
+    return 0, 0
+
+
+def _is_nothing(event: Any) -> bool:
+    """Whether it is a document without content."""
+    return isinstance(event, yaml.ScalarEvent) and event.value == "" and not event.style
+
+
 def _check_depth(text: str | bytes, file: str) -> None:
     """Raises ConfigError where it nests deeper than libyaml composes: it would take the process with it."""
     depth = 0

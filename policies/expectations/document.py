@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.objects.fields import json_type
 from policies.selectors import PodPattern
-from policies.simulation.events_file import seconds
+from policies.simulation.events_file import EntryFault, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -70,7 +70,7 @@ def read_expectations(values: Iterable[tuple[Any, int]]) -> Iterator[Expectation
             except ValueError as fault:
                 name = entry.get("name") if isinstance(entry, dict) else None
                 named = f" ({name})" if isinstance(name, str) else ""
-                raise ValueError(f"expectation {number}{named}: {fault}") from None
+                raise EntryFault(number, f"expectation {number}{named}: {fault}") from None
 
 
 def _expectation(entry: Any, line: int) -> Expectation:

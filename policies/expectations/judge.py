@@ -85,7 +85,7 @@ def _of_file(when: When, setting: Setting) -> Question:
     arrivals = setting.objects(when.name)
     if when.operation == "apply":
         return questions.Question(f"{when.name} applied", arrivals)
-    return questions.deleted(when.name, arrivals)
+    return questions.deleted(setting.cluster, when.name, arrivals)
 
 
 def _names(when: When, setting: Setting) -> list[str]:

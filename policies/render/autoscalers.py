@@ -45,10 +45,15 @@ def _planned(plan: Plan) -> Iterator[str]:
         yield f"and {len(plan.scale_ups) - MOST_LINES} more scale-ups"
     if plan.fit:
         yield f"{plural(plan.fit, 'pod')} would fit on nodes that are there: no node comes for them"
-    for left in plan.not_helped[:MOST_LINES]:
-        yield _not_helped(left)
-    if len(plan.not_helped) > MOST_LINES:
-        yield f"and {len(plan.not_helped) - MOST_LINES} more workloads that no node group helps"
+    by_why: dict[str, list[NotHelped]] = {}
+    for left in plan.not_helped:
+        by_why.setdefault(_why_not(left), []).append(left)
+    for why, workloads in list(by_why.items())[:MOST_LINES]:
+        whom = listed([f"{left.workload} ({plural(left.pods, 'pod')})" for left in workloads])
+        yield f"no node group helps {whom}: {why}"
+    rest = list(by_why.values())[MOST_LINES:]
+    if rest:
+        yield f"and {sum(map(len, rest))} more workloads that no node group helps"
     if plan.cut:
         yield "there was too much to work out: more nodes may be needed"
 
@@ -74,10 +79,9 @@ def _idle(option: Option) -> str:
     return f"{option.waste / 2:.1%}"
 
 
-def _not_helped(left: NotHelped) -> str:
-    """`no node group helps default/db (1 pod): Insufficient memory (small, large)`."""
+def _why_not(left: NotHelped) -> str:
+    """`Insufficient memory (small, large)`."""
     by_reason: dict[str, list[str]] = {}
     for group, reason in left.reasons.items():
         by_reason.setdefault(reason, []).append(group)
-    why = listed([f"{reason} ({listed(groups)})" for reason, groups in by_reason.items()])
-    return f"no node group helps {left.workload} ({plural(left.pods, 'pod')}): {why}"
+    return listed([f"{reason} ({listed(groups)})" for reason, groups in by_reason.items()])

@@ -48,7 +48,7 @@ def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:
     for left in found.left[:_SHOWN]:
         free = stranded(left)
         if free:
-            yield f"stranded where {' and '.join(left.scarce)} lacks: {free}"
+            yield f"stranded where {lacking(left)}: {free}"
     yield f"with preemption: {told(found.preempting)}{_never(found)}"
     if found.by_class:
         yield "with preemption, if it were of class:"
@@ -76,6 +76,12 @@ def nodes_at_most(count: int) -> str:
 
 def _of_class(found: OfClass) -> str:
     return f"{found.name} ({found.priority}{'' if found.preempts else ', never preempts'}): {told(found.fitting)}"
+
+
+def lacking(left: Left) -> str:
+    """`cpu lacks`, `memory and room for pods lack`."""
+    names = ["room for pods" if name == "pods" else name for name in left.scarce]
+    return f"{' and '.join(names)} lack{'s' if len(names) == 1 else ''}"
 
 
 def stranded(left: Left) -> str:

@@ -13,7 +13,7 @@ from policies.whatif.class_change import running_told
 from policies.whatif.comparison import pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from policies.kube_apiserver.priority import Resolved
     from policies.whatif.class_change import Cell, ClassChange, Ranked
@@ -24,6 +24,7 @@ MOST_LINES: Final = 20
 _NAMED: Final = 10
 _MOST_EDGES: Final = 40
 _LONGEST: Final = 300
+_SAME: Final = "likewise"
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -46,9 +47,9 @@ def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     fewer = [standing for standing in answer.standings if standing.lost]
     style = "warning" if fewer else "good"
     yield paint(f"running: {plural(answer.running_before, 'pod')} before, {answer.running_after} after", style)
-    yield from _limited(map(_short, fewer), len(fewer), "workloads with fewer pods")
+    yield from _limited(_each_reason_once(fewer, _short), len(fewer), "workloads with fewer pods")
     waiting = [standing for standing in answer.standings if standing.pending and not standing.lost]
-    yield from _limited(map(_waits, waiting), len(waiting), "workloads with pods that wait")
+    yield from _limited(_each_reason_once(waiting, _waits), len(waiting), "workloads with pods that wait")
     for what, name in (("priority_class", "class"), ("namespace", "namespace")):
         counts = answer.count_pending(what)
         if counts:
@@ -81,6 +82,15 @@ def _limited(lines: Iterator[str], count: int, what: str) -> Iterator[str]:
             yield f"  and {count - MOST_LINES} more {what}: -o json has them all"
             return
         yield f"  {line}"
+
+
+def _each_reason_once(standings: Iterable[Standing], tell: Callable[[Standing], str]) -> Iterator[str]:
+    """Lines on them; one that waits for the reason of the line before says so."""
+    before = ""
+    for standing in standings:
+        same = standing.pending and standing.message and standing.message == before
+        before = standing.message if standing.pending else ""
+        yield tell(standing._replace(message=_SAME) if same else standing)
 
 
 def _short(standing: Standing) -> str:
@@ -137,8 +147,9 @@ def _without(answer: Answer) -> str:
 
 def class_change(change: ClassChange, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
     """Now, and who may push out whom from then on."""
-    yield f"{paint('now:', 'bold')} nothing: {running_told(change)}"
     changed = change.changed
+    told = f"nothing, as {running_told(change)}" if changed else "nothing, and no workload's new pods rank otherwise"
+    yield f"{paint('now:', 'bold')} {told}"
     if changed:
         yield paint("new pods:", "bold")
     yield from _limited(map(_new_pods, changed), len(changed), "workloads")

@@ -32,6 +32,14 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 _NODE: Final = ("cordon", "uncordon", "drain", "lost")
 
 
+class EntryFault(ValueError):
+    """What is wrong with an entry of a file that is a list: its `number`, from 1."""
+
+    def __init__(self, number: int, problem: str) -> None:
+        self.number = number
+        super().__init__(problem)
+
+
 def seconds(value: Any, what: str = "at") -> float:
     """A duration. Raises ValueError."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
@@ -51,7 +59,7 @@ def read_events(values: Iterable[Any]) -> Iterator[Arrival]:
         try:
             yield _event(event)
         except ValueError as error:
-            raise ValueError(f"event {number}: {error}") from None
+            raise EntryFault(number, f"event {number}: {error}") from None
 
 
 def _event(event: Any) -> Arrival:

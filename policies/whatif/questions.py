@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
-from policies.kinds import LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS
-from policies.objects.fields import InvalidObject, group_kind
+from policies.kinds import LIMIT_RANGE, NAMESPACE, NODE, POD, PRIORITY_CLASS
+from policies.objects.fields import InvalidObject, group_kind, ref_of
+from policies.simulation.api_server import BUDGET
 from policies.simulation.drain import drain
 from policies.simulation.latencies import Latencies
 from policies.simulation.scenario import Arrival
@@ -114,15 +115,29 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
     return Question(f"{kind} {namespace}/{name} has {plural(replicas, 'replica')}", [Arrival(0.0, "scale", obj)])
 
 
-def deleted(name: str, arrivals: Sequence[Arrival]) -> Question:
-    """What a file holds is deleted. Raises InvalidObject: nothing comes of it here, or it is another question."""
+def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) -> Question:
+    """What a file holds is deleted. Raises InvalidObject: it is not there, nothing comes of it here, or it is another
+    question."""
     for arrival in arrivals:
-        kind = group_kind(arrival.object)
+        kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
         if kind == PRIORITY_CLASS:
             raise InvalidObject(f"{name}: ask `forewarn whatif class NAME --delete` about a PriorityClass")
         if kind in (NAMESPACE, LIMIT_RANGE):
             raise InvalidObject(f"{name}: what comes of deleting a {kind.rpartition('/')[2]} is not simulated")
+        if not is_there(cluster, kind, ref.namespace, ref.name):
+            raise InvalidObject("it is not in the cluster: nothing could be deleted", ref=ref)
     return Question(f"{name} deleted", [arrival._replace(op="delete") for arrival in arrivals])
+
+
+def is_there(cluster: ClusterSnapshot, kind: str, namespace: str, name: str) -> bool:
+    """Whether a cluster has the object, of kinds that a simulation deletes or changes. `kind`: group/Kind."""
+    if kind == POD:
+        return (namespace, name) in cluster.pods
+    if kind == NODE:
+        return ("", name) in cluster.objects.nodes
+    if kind == BUDGET:
+        return (namespace, name) in cluster.objects.budgets
+    return (kind, namespace, name) in cluster.workloads
 
 
 def _told(nodes: Sequence[Node], cluster: ClusterSnapshot) -> str:

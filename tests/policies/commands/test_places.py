@@ -1,4 +1,4 @@
-"""What is wrong with an object of a file is told with the place of its field, by every command that reads it."""
+"""What is wrong with a file is told with its place, by every command that reads such files."""
 
 from __future__ import annotations
 
@@ -72,3 +72,92 @@ def test_a_fault_of_the_cluster_is_the_dumps(tmp_path: Path, capsys: pytest.Capt
     file.write_text(POD.replace("  creationTimestamp: now\n", ""))
     assert main(["preempt", "-f", str(file), "--cluster", str(dump)]) == 3
     assert capsys.readouterr().err.startswith(f"forewarn preempt: {dump}:1: Pod a: metadata.creationTimestamp")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "- {name: fine, expect: {run: {}}}\n- name: wrong\n  expect: {runs: {}}\n",
+            ":2:3: expectation 2 (wrong): expect",
+        ),
+        ('[{"name": "fine", "expect": {"run": {}}},\n  {"nam": 1}]', ":2:3: expectation 2: an expectation has no nam"),
+        ("name: fine\nexpect: {run: {}}\n---\n---\n# nothing\n---\nname: [a]\n", ":7:1: expectation 2: name must be a"),
+        ("just text", ":1:1: expectation 1: an expectation must be an object"),
+        ("", ": no expectations in it"),
+        ("[]", ": no expectations in it"),
+    ],
+)
+def test_an_expectation_that_cannot_be_read_is_wrong_usage(
+    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "promises.yaml"
+    file.write_text(text)
+    assert main(["test", str(file), "--cluster", SHOWN]) == 2
+    assert capsys.readouterr().err.startswith(f"forewarn test: {file}{told}")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("- {at: 1, drain: a-1}\n- at: 2\n  drian: a-1\n", ":2:3: event 2: must have `at` and one of"),
+        ('{"at": 1, "drain": "a-1"}\n---\n[{"at": "x", "lost": "a-1"}]', ":3:2: event 2: at must be seconds"),
+        ("", ": no event in it: a list of"),
+    ],
+)
+def test_an_event_that_cannot_be_read_is_told_likewise(
+    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "events.yaml"
+    file.write_text(text)
+    assert main(["simulate", "--events", str(file), "--cluster", SHOWN]) == 3
+    assert capsys.readouterr().err.startswith(f"forewarn simulate: {file}{told}")
+
+
+def test_events_about_what_is_not_there_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "events.yaml"
+    named = "apiVersion: apps/v1, kind: Deployment, metadata: {name: late, namespace: shop}"
+    spec = "spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}"
+    file.write_text(
+        "- {at: 1, lost: nope}\n"
+        "- {at: 2, scale: {kind: Deployment, namespace: shop, name: web, replicas: 3}}\n"
+        "- {at: 3, scale: {kind: Deployment, namespace: shop, name: nope, replicas: 3}}\n"
+        f"- {{at: 4, create: {{{named}, {spec}}}}}\n"
+        f"- {{at: 5, delete: {{{named}}}}}\n"
+        "- {at: 6, drain: a-1}\n"
+    )
+    assert main(["simulate", "--events", str(file), "--cluster", SHOWN]) == 0
+    named = "loss of node nope, scale of Deployment shop/nope"
+    told = f"note: 2 events name what is not in the cluster, and nothing comes of that: {named}\n"
+    assert told in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        POD.replace("  creationTimestamp: now\n", ""),
+        DEPLOYMENT.replace("1x", "1").replace("name: web", "name: nope"),
+        "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata:\n  name: nope\nspec: {minAvailable: 1}\n",
+        "apiVersion: v1\nkind: Node\nmetadata:\n  name: nope\n",
+    ],
+)
+def test_what_is_not_there_is_not_deleted(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "gone.yaml"
+    file.write_text(text)
+    assert main(["whatif", "delete", "-f", str(file), "--cluster", SHOWN]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"forewarn whatif: {file}:")
+    assert "it is not in the cluster: nothing could be deleted" in err
+
+
+def test_what_nodes_lack_is_told_in_the_plural_and_as_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n")
+    assert main(["headroom", "-f", str(file), "--cluster", SHOWN]) == 0
+    assert "stranded where room for pods lacks: 2 cpu and 64Gi of memory" in capsys.readouterr().out
+
+
+def test_a_class_that_ranks_nobody_otherwise_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", "class", "batch", "--default", "--cluster", SHOWN]) == 0
+    assert "\nnow: nothing, and no workload's new pods rank otherwise\n" in capsys.readouterr().out

@@ -109,12 +109,15 @@ def test_a_cluster_is_read_once_and_where_nothing_is_forked_anew_after_a_class_i
             False,
         ),
         ({"apply": str(Path("docs/headroom/cache.yaml").absolute())}, {"nonePushedOut": {}, "nonePending": {}}, False),
-        ({"delete": str(Path("docs/headroom/cache.yaml").absolute())}, {"run": {}}, False),
+        ({"delete": "web.yaml"}, {"run": {"namespace": "reports"}}, False),
+        ({"delete": "web.yaml"}, {"run": {}}, True),
     ],
 )
 def test_whether_it_holds(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, when: Any, expect: Any, broken: bool
 ) -> None:
+    named = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n"
+    (tmp_path / "web.yaml").write_text(named)
     (told,) = judged(capsys, tmp_path, {"name": "it", "when": when, "expect": expect})
     assert told["holds"] is not broken
     assert bool(told.get("broken")) is broken

@@ -216,9 +216,11 @@ def test_a_default_takes_the_place_of_the_one_that_is_there(tmp_path: Path, caps
     assert answer["classChange"]["workloads"] == []
 
 
-def test_what_is_deleted_runs_no_more(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = asked(capsys, "delete", "-f", "docs/headroom/cache.yaml")
-    assert answer["running"] == {"before": 8, "after": 8}
+def test_what_is_deleted_runs_no_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n")
+    answer = asked(capsys, "delete", "-f", str(file))
+    assert answer["running"] == {"before": 8, "after": 4}
     applied = asked(capsys, "apply", "-f", "docs/headroom/cache.yaml")
     assert (applied["running"], applied["pushedOut"]) == ({"before": 8, "after": 10}, [])
 
@@ -292,3 +294,21 @@ def test_pods_that_a_quota_refuses_are_told_of_in_every_form(
     assert told in run(capsys, *scaled, "-o", "html")[1]
     assert told in run(capsys, *scaled, "-o", "markdown")[1].replace("\\", "")
     assert json.loads(run(capsys, *scaled, "-o", "json")[1])["missing"] == {"shop/web": 2}
+
+
+def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = make_node("n1").has(cpu="1", memory="8Gi", pods="110").obj
+    pods = [make_pod(name).request(cpu="2").obj for name in ("a", "b", "c")]
+    cluster, file = tmp_path / "cluster.json", tmp_path / "pods.json"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node]}))
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
+    groups = "docs/whatif/node-groups.yaml"
+    asked_with = ("apply", "-f", str(file), "--cluster", str(cluster), "--expendable-pods-priority-cutoff", "-1")
+    _, out, _ = run(capsys, *asked_with)
+    assert out.count("Insufficient cpu") == 1
+    assert out.count(": 1 pending: likewise") == 2
+    small = tmp_path / "groups.yaml"
+    small.write_text(Path(groups).read_text().replace("cpu: 4,", "cpu: 1,").replace("cpu: 15500m", "cpu: 1500m"))
+    _, out, _ = run(capsys, *asked_with, "--node-templates", str(small))
+    assert out.count("no node group helps") == 1
+    assert "no node group helps default/a (1 pod), default/b (1 pod), default/c (1 pod): " in out
