@@ -11,6 +11,7 @@ import pytest
 
 from policies.config import Config
 from policies.evaluator import impact_of
+from policies.metering import CutShort
 from policies.objects.reviewed_object import ReviewedObject
 from policies.rules.support.impact import MOST_REHEARSED
 from policies.simulation import rehearsal
@@ -166,6 +167,25 @@ def test_where_it_is_too_much_the_first_pods_are_told_of(most: int, monkeypatch:
     found = impact(made, changed(made, priority=200))
     assert found is not None
     assert [prediction.outcome for prediction in found.predictions][:1] == ["preempts"]
+
+
+@pytest.mark.parametrize(("waiting", "played"), [("8", False), ("3", True)])
+def test_where_all_fit_it_is_played_through_only_for_who_waits_for_the_room(
+    waiting: str, played: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[object]()
+
+    def rehearse(*args: Any) -> Any:
+        asked.append(args)
+        raise CutShort("enough")
+
+    monkeypatch.setattr(rehearsal, "rehearse", rehearse)
+    made = [*deployment("web", ["n"], "1", 100), make_node("n").has(cpu="4"), *deployment("wide", [""], waiting, 500)]
+    made += deployment("rest", ["n"], "1", 100)
+    found = impact(made, changed(made, priority=200))
+    assert found is not None
+    assert not found.preempting
+    assert bool(asked) is played
 
 
 def test_many_replicas_are_not_played_through(monkeypatch: pytest.MonkeyPatch) -> None:

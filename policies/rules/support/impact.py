@@ -54,7 +54,7 @@ MOST_PLACED: Final = 20_000
 """Pods of one object that are put in their places at once, for what comes after them."""
 MOST_REHEARSED: Final = 100
 """Pods of a workload whose rollout is simulated: of more its first pods are predicted one after the other."""
-MOST_REHEARSING: Final = 300_000
+MOST_REHEARSING: Final = 200_000
 """Units of work that this may cost, where work is limited at all."""
 _BINDING: Final = 12
 """Units that it costs to make a pod and bind it."""
@@ -226,8 +226,9 @@ class Forecast:
         try:
             with metered(self._expired, MOST_REHEARSING):
                 waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
-                if not waiting.pods and self._have_room(found.pods):
-                    self._next = partial(_with_all, _without(self._snapshot(), found.own), found.pods)
+                emptied = _without(self._snapshot(), found.own)
+                if self._have_room(found.pods) and not _help_anybody(waiting, emptied, found.own):
+                    self._next = partial(_with_all, emptied, found.pods)
                     return impact._replace(fitting=impact.new)
                 came = rehearse(self._cluster, self._snapshot(), found.rolled_out, waiting)
         except (CutShort, InvalidObject):
@@ -423,6 +424,14 @@ def _without(snapshot: Snapshot, gone: Sequence[Pod]) -> Snapshot:
         identities = {pod.identity for pod in gone if pod.node_name == name}
         left += [pod for pod in info.pods if pod.identity in identities] if info is not None else []
     return snapshot.with_pods((), left)
+
+
+def _help_anybody(waiting: Waiting, snapshot: Snapshot, gone: Sequence[Pod]) -> bool:
+    """Whether somebody who waits may take the room that these have left. Raises CutShort."""
+    from policies.waiting import may_be_helped
+
+    nodes = {pod.node_name for pod in gone if pod.node_name}
+    return bool(waiting.left_out) or any(may_be_helped(pod, snapshot, nodes) for pod in waiting.pods)
 
 
 def _check_extent(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> None:
