@@ -52,6 +52,9 @@ class Stored(NamedTuple):
     condition: tuple[str, str] = ("", "")
 
 
+_NOTHING_STORED: Final = Stored()
+
+
 class ApiServer:
     """Everything that is stored. `watchers` are told of each change, in the order given, when it is stored."""
 
@@ -246,7 +249,8 @@ class ApiServer:
         )
 
     def _keep(self, uid: str, **changed: Any) -> None:
-        self.stored[uid] = self.stored.get(uid, Stored())._replace(**changed)
+        told, known = self.stored.get(uid, _NOTHING_STORED)
+        self.stored[uid] = Stored(changed.get("told", told), changed.get("condition", known))
 
     def _put(self, old: PodState | None, new: PodState | None) -> None:
         """What changes keeps its place in the tables, which is the order of creation."""

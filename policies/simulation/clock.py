@@ -29,7 +29,9 @@ class Clock:
     def at(self, time: float, call: Callable[[], None], number: int | None = None) -> None:
         """Do something at a time; at once where that has passed. `number`: as if it had been arranged when that was
         reserved."""
-        heappush(self._due, (max(time, self.now), next(self._numbers) if number is None else number, call))
+        if time < self.now:
+            time = self.now
+        heappush(self._due, (time, next(self._numbers) if number is None else number, call))
 
     def reserve(self) -> int:
         """The first of the numbers for what is arranged later, and comes before all that is arranged from now on."""
@@ -59,13 +61,13 @@ class Clock:
 
 
 class Task:
-    """An actor that was started. `done`: it has ended; `then_wake`: who goes on then."""
+    """An actor that was started. `parked`: it waits to be woken; `done`: it has ended; `then_wake`: who goes on."""
 
-    __slots__ = ("_clock", "_parked", "_steps", "done", "then_wake")
+    __slots__ = ("_clock", "_steps", "done", "parked", "then_wake")
 
     def __init__(self, clock: Clock, steps: Generator[float | None, None, None]) -> None:
         self._clock, self._steps = clock, steps
-        self._parked = self.done = False
+        self.parked = self.done = False
         self.then_wake: Task | None = None
 
     def step(self) -> None:
@@ -73,7 +75,7 @@ class Task:
         self._clock.running = self
         for seconds in self._steps:
             if seconds is None:
-                self._parked = True
+                self.parked = True
             else:
                 self._clock.at(self._clock.now + seconds, self.step)
             return
@@ -83,6 +85,6 @@ class Task:
 
     def wake(self) -> None:
         """Go on, if it waits to be woken."""
-        if self._parked:
-            self._parked = False
+        if self.parked:
+            self.parked = False
             self._clock.at(self._clock.now, self.step)

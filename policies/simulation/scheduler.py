@@ -44,6 +44,7 @@ QUEUE_STARTS: Final = -0.5
 """When the queue's own loops begin, in seconds."""
 _UNSCHEDULABLE: Final = "Unschedulable"
 _ERROR: Final = "SchedulerError"
+_NOTHING_STORED: Final = Stored()
 Steps = "Generator[float | None, None, None]"
 
 
@@ -158,7 +159,7 @@ class Scheduler:
         self.nominator.add(pod, result.nominated)
         self._api.timeline.add("unschedulable", pod.key, message=result.message)
         condition = (_ERROR if result.error else _UNSCHEDULABLE, result.message)
-        told = self._api.stored.get(pod.uid, Stored()).condition == condition
+        told = self._api.stored.get(pod.uid, _NOTHING_STORED).condition == condition
         nominates = result.nominated is not None and result.nominated != pod.nominated_node_name
         if told and not nominates:
             return
@@ -247,7 +248,9 @@ class Scheduler:
     # Time
 
     def _woken(self) -> None:
-        """Let the loop look, where it would find a pod, or has to arrange for another look."""
+        """Let the loop look, where it would find a pod, or has to arrange for another look. One at work does."""
+        if not self._loop.parked:
+            return
         if self.queue.has_next or self._backoff_to_arrange() is not None or self._flush_is_to_arrange():
             self._loop.wake()
 

@@ -52,7 +52,7 @@ class BackoffQueue:
     def add(self, info: QueuedPodInfo) -> None:
         """Take a pod in; one that no plugin rejected had an error."""
         self.delete(info.key)
-        (self._rejected if info.rejectors else self._failed).put(info)
+        (self._rejected if info.is_rejected else self._failed).put(info)
 
     def update(self, key: Key) -> QueuedPodInfo | None:
         """The pod of this name, which has changed, put into its place again."""

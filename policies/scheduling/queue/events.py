@@ -75,6 +75,8 @@ def pod_scheduling_properties_change(new: Pod, old: Pod) -> list[ClusterEvent]:
     Source: upstream `PodSchedulingPropertiesChange`.
     """
     resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
+    if new is old:  # but for a condition
+        return [ClusterEvent(resource, UPDATE)]
     actions = []
     if new.labels != old.labels:
         actions.append(UPDATE_POD_LABEL)

@@ -61,6 +61,11 @@ class QueuedPodInfo:
         """The plugins that rejected it, or wait for something; none after an error."""
         return self.unschedulable_plugins | self.pending_plugins
 
+    @property
+    def is_rejected(self) -> bool:
+        """Whether there are rejectors."""
+        return bool(self.unschedulable_plugins or self.pending_plugins)
+
     def rejected_by_others_than(self, plugins: AbstractSet[str]) -> bool:
         """Whether it was rejected, and by none of these plugins: what they wait for does not wake it."""
         rejected, pending = self.unschedulable_plugins, self.pending_plugins
@@ -78,8 +83,8 @@ class UnschedulablePods(dict[Key, QueuedPodInfo]):
 
     def __setitem__(self, key: Key, info: QueuedPodInfo) -> None:
         self._discount(key)
-        self._by[key] = info.rejectors
-        for name in info.rejectors or ("",):
+        self._by[key] = rejectors = info.rejectors
+        for name in rejectors or ("",):
             self._rejected[name] = self._rejected.get(name, 0) + 1
         super().__setitem__(key, info)
 

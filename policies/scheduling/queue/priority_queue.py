@@ -104,7 +104,7 @@ class PriorityQueue:
         try:
             if key in self.unschedulable or self.active.get(key) or self.backoff.get(key):
                 return
-            if info.rejectors:
+            if info.is_rejected:
                 info.unschedulable_count += 1
                 info.consecutive_errors = 0
             else:
@@ -116,7 +116,7 @@ class PriorityQueue:
 
     def _of_what_happened(self, info: QueuedPodInfo) -> Strategy:
         """Source: upstream `determineSchedulingHintForInFlightPod`."""
-        if not info.rejectors:
+        if not info.is_rejected:
             return Strategy.AFTER_BACKOFF
         events = self._in_flight.get(info.pod.identity)
         if events is None:
@@ -283,17 +283,17 @@ class PriorityQueue:
 
     def _is_pod_worth_requeuing(self, info: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
         """Source: upstream `isPodWorthRequeuing`."""
-        rejectors = info.rejectors
-        if not rejectors:
+        rejected, pending = info.unschedulable_plugins, info.pending_plugins
+        if not rejected and not pending:
             return Strategy.AFTER_BACKOFF
         if event.is_wild_card:
             return Strategy.SKIP if new is not None and new.identity != info.pod.identity else Strategy.AFTER_BACKOFF
         found = Strategy.SKIP
         for plugin, hints in self._hints.of(event).items():
-            if plugin in rejectors and any(hint(info.pod, old, new) for hint in hints):
-                if plugin in info.pending_plugins:
+            if (plugin in rejected or plugin in pending) and any(hint(info.pod, old, new) for hint in hints):
+                if plugin in pending:
                     return Strategy.IMMEDIATELY
-                if not info.pending_plugins:
+                if not pending:
                     return Strategy.AFTER_BACKOFF
                 found = Strategy.AFTER_BACKOFF
         return found
