@@ -183,7 +183,7 @@ def _manage(this: _Daemons) -> tuple[list[str], list[PodState]]:
     nodes = this.view.nodes()
     create: list[str] = []
     delete: list[PodState] = []
-    for name in sorted(nodes):
+    for name in sorted(sorted(nodes), key=this.view.lot):  # upstream's list is in the order of a Go map
         pods = this.on.get(name)
         if pods is None:
             create += [name] if name in this.should_run else []

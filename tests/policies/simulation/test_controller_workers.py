@@ -158,3 +158,19 @@ def test_an_annotation_that_is_no_cost_of_deletion_costs_nothing() -> None:
         there[1]["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": value}
         told = events([make_node("n1").obj, *there], [], 5.0)
         assert [what for _, what, _ in told] == ["deleted"]
+
+
+def test_any_node_may_get_the_first_pod_of_a_daemon_set() -> None:
+    """Upstream lists nodes in the order of a Go map, and makes one pod, then two. Of four the last by name would never
+    be the first."""
+    nodes = [make_node(f"n{number}").obj for number in range(4)]
+    arrivals = [Arrival(0.0, "create", daemon_set("d"))]
+    first = set()
+    for seed in range(24):
+        cache = DumpCache()
+        for node in nodes:
+            cache.add(node)
+        simulation = Simulation(world_of(cache, arrivals, until=5.0), Random(seed))
+        simulation.run()
+        first.add(next(event.pod for event in simulation.timeline.events if event.event == "created"))
+    assert first == {f"default/d-n{number}" for number in range(4)}
