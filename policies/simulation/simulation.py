@@ -56,12 +56,14 @@ class Simulation:
         world: World,
         random: Random | None = None,
         *,
+        choose: Callable[[Sequence[str]], str] | None = None,
         progress: Callable[[float, int], None] | None = None,
         cache: SchedulerCache | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`progress` is told now and then how many seconds are over, and how many steps were made. `cache`: what the
-        scheduler knows beforehand; `clock`: one that has not been used."""
+        """`choose`: which of several nodes that are equal to preemption is taken, None: as `random` has it. `progress`
+        is told now and then how many seconds are over, and how many steps were made. `cache`: what the scheduler knows
+        beforehand; `clock`: one that has not been used."""
         self.world, self._progress = world, progress
         self.clock = clock or Clock(QUEUE_STARTS)
         self.timeline = Timeline(self.clock)
@@ -78,7 +80,13 @@ class Simulation:
         )
         tie = random.choice if random else None
         self.scheduler = Scheduler(
-            self.clock, self.api, self.cache, latencies, partial(_choose, random), tie, semantics_of(world)
+            self.clock,
+            self.api,
+            self.cache,
+            latencies,
+            choose or partial(_choose, random),
+            tie,
+            semantics_of(world),
         )
         self._view = view
         if world.quotas_of is not None:
