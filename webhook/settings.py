@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from policies.commands.release import KNOWN, feature_gates, release_minor
 from policies.config import Config, ConfigError, load_config, load_limited_resources
 from policies.config.scheduler import scheduler_source
+from policies.findings import one_line
 from policies.releases import BadGates, Release
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     except BadGates as fault:
         parser.error(f"--feature-gates: {fault}")
     except ConfigError as fault:
-        parser.error(f"--scheduler-config: {fault}")
+        parser.error(one_line(f"--scheduler-config: {fault}"))
     if (settings.tls_cert is None) != (settings.tls_key is None):
         parser.error("--tls-cert and --tls-key belong together: give both, or neither for a self-signed certificate")
     if settings.write_ca and settings.tls_cert:

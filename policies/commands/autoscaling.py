@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
+from policies.findings import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +53,7 @@ def autoscaling_of(options: argparse.Namespace, parser: argparse.ArgumentParser)
         config = _config(options)
         groups = _groups(options.node_templates)
     except ConfigError as fault:
-        parser.error(str(fault))
+        parser.error(one_line(str(fault)))
     given = options.expendable_pods_priority_cutoff
     return Autoscaling(config.options.autoscaler_cutoff if given is None else given, groups)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policies.findings import one_line
 from policies.objects.fields import InvalidObject
 from policies.sources import SourceError
 from policies.terminal import COLOR_CHOICES, complain
@@ -42,7 +43,7 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     wrong = [argument for argument in rest if argument[:1] == "-" and argument != "-" and argument not in verbatim]
     several = next((found for name in SEVERAL if isinstance(found := getattr(options, name, None), list)), None)
     if wrong or (rest and several is None):
-        parser.error(f"unrecognized arguments: {' '.join(wrong or rest)}")
+        parser.error(one_line(f"unrecognized arguments: {' '.join(wrong or rest)}"))
     if several is not None:
         several += rest
     return options

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from policies.config.model import ConfigError
+from policies.findings import one_line
 from policies.minors import KNOWN_MINORS
 from policies.sources import SourceError
 
@@ -69,9 +70,9 @@ def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> 
     try:
         release.semantics()
     except BadGates as fault:
-        parser.error(f"argument --feature-gates: {fault}")
+        parser.error(one_line(f"argument --feature-gates: {fault}"))
     except ConfigError as fault:
-        parser.error(f"argument --scheduler-config: {fault}")
+        parser.error(one_line(f"argument --scheduler-config: {fault}"))
     if release.without_part:
         names = ", ".join(release.without_part)
         print(f"{parser.prog}: --feature-gates: {names}: no part in predictions", file=sys.stderr)  # noqa: T201

@@ -32,10 +32,13 @@ QUIET = (
 WIDTHS = (500, 820, 1440)
 """Pixels; Chromium's windows are no narrower than 500."""
 DARK = "--blink-settings=preferredColorScheme=0"
+GROUPS = "docs/whatif/node-groups.yaml"
 PAGES = {
     "whatif": ("whatif", "zone", "a", "--cluster", SHOWN),
     "class": ("whatif", "class", "batch", "--value", "200000", "--cluster", SHOWN),
     "headroom": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN),
+    "groups": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN, "--node-templates", GROUPS),
+    "sweep": ("whatif", "every-zone", "--cluster", SHOWN, "--node-templates", GROUPS),
     "preempt": ("preempt", "-f", "docs/headroom/cache.yaml", "--replicas", "9", "--cluster", SHOWN),
 }
 LOOK = """

@@ -194,3 +194,19 @@ def test_node_groups_that_cannot_be_read_are_wrong_usage(
         main(("preempt", "-f", too_large, "--cluster", cluster, "--node-templates", str(groups)))
     assert ended.value.code == 2
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--node-templates", "-c", "--scheduler-config"])
+def test_what_a_file_says_commands_no_terminal_where_it_is_wrong_usage(
+    option: str, cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    text = {"--node-templates": '- "\\e[2J": x\n', "-c": '"\\e[2J": x\n'}.get(option, f'{kind}"\\e[2J": x\n')
+    file = tmp_path / "hostile.yaml"
+    file.write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        main(("preempt", "-f", too_large, "--cluster", cluster, option, str(file)))
+    err = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "[2J" in err
+    assert all(line.isprintable() for line in err.splitlines())
