@@ -188,15 +188,18 @@ def markdown(answer: Answer, change: ClassChange | None = None) -> str:
     """A comment on a pull request: the same, with a table and a picture that GitHub and GitLab draw."""
     summary, lines = answer.summary, [f"### {text_of(answer.title)}", ""]
     if change is not None:
-        lines += [f"- {text_of(line.strip())}" for line in class_change(change)]
+        told_of_class = (
+            f"{' ' * (len(line) - len(line.lstrip()))}- {text_of(line.strip())}" for line in class_change(change)
+        )
+        lines += [*told_of_class, ""]
     pending = sum(standing.pending for standing in answer.standings)
     counts = f"{answer.running_before} → {answer.running_after} running, {pending} pending"
     lines += [f"{counts}, {len(answer.pushes)} pushed out; {settled(summary)}", ""]
     told = [standing for standing in answer.standings if standing.lost or standing.pending]
     if told:
         lines += ["| workload | class | priority | running | pending | why |", "|---|---|---|---|---|---|"]
-        lines += map(_row, told[:MOST_LINES])
-        lines += [f"\nand {len(told) - MOST_LINES} more"] if len(told) > MOST_LINES else []
+        lines += _each_reason_once(told[:MOST_LINES], _row)
+        lines += [f"\nand {plural(len(told) - MOST_LINES, 'more workload')}"] if len(told) > MOST_LINES else []
     bullets = [f"- {text_of(line)}" for line in autoscalers.lines(answer.autoscalers)]
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in islice(missing(summary), MOST_LINES)]
     for name, count in sorted(summary.broken_budgets.items())[:MOST_LINES]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.headroom import told as count_told
-from policies.render.headroom import cpu, memory, of_group, stranded
+from policies.render.headroom import cpu, memory, stranded
 from policies.render.html.elements import data, document, element, section, table, tile, told
 from policies.render.html.node_data import node_data
 from policies.render.html.nodes import nodes
@@ -82,7 +82,7 @@ def _why(found: Headroom) -> Iterator[Element]:
 
 def _groups(found: Headroom) -> Iterator[Element]:
     if found.groups:
-        rows = [(each.name, each.nodes, each.why_not or of_group(each)) for each in found.groups]
+        rows = [(each.name, each.nodes, each.why_not or _number(each.more)) for each in found.groups]
         heads = ("node group", "nodes that may come", "more pods")
         yield section("With more nodes", "groups", table("By node group", heads, rows, len(rows)))
 

@@ -41,12 +41,12 @@ def _heads(sweep: Sweep) -> list[str]:
     """Seconds are a number, by which a table can be sorted."""
     heads = heads_of(sweep)
     place = heads.index(SETTLED)
-    return [*heads[:place], "seconds to settle", "settled", *heads[place + 1 :]]
+    return [*heads[:place], *heads[place + 1 :], "seconds to settle", "settled"]
 
 
 def _cells(sweep: Sweep, row: Row) -> list[str | int]:
     cells, place = cells_of(sweep, row), heads_of(sweep).index(SETTLED)
-    return [*cells[:place], int(row.settled_at), "yes" if row.settled else "no", *cells[place + 1 :]]
+    return [*cells[:place], *cells[place + 1 :], int(row.settled_at), "yes" if row.settled else "no"]
 
 
 def _tiles(sweep: Sweep) -> Iterable[Element]:

@@ -307,8 +307,17 @@ def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytes
     _, out, _ = run(capsys, *asked_with)
     assert out.count("Insufficient cpu") == 1
     assert out.count(": 1 pending: likewise") == 2
+    _, table, _ = run(capsys, *asked_with, "-o", "markdown")
+    assert table.count("Insufficient cpu") == 1
+    assert table.count("| 1 | likewise |") == 2
     small = tmp_path / "groups.yaml"
     small.write_text(Path(groups).read_text().replace("cpu: 4,", "cpu: 1,").replace("cpu: 15500m", "cpu: 1500m"))
     _, out, _ = run(capsys, *asked_with, "--node-templates", str(small))
     assert out.count("no node group helps") == 1
     assert "no node group helps default/a (1 pod), default/b (1 pod), default/c (1 pod): " in out
+
+
+def test_markdown_of_a_class_is_a_list_of_lists_and_a_paragraph(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "class", "batch", "--value", "200000", "--cluster", SHOWN, "-o", "markdown")
+    assert "\n- new pods\\:\n  - reports/nightly" in out
+    assert "\n\n8 → 8 running, 0 pending" in out
