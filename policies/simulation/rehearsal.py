@@ -28,6 +28,7 @@ from policies.scheduling.vectorized.node_fit import VectorizedAnswer
 from policies.simulation.adoption import DEPLOYMENT, completed
 from policies.simulation.api_server import controller_of
 from policies.simulation.clock import Clock
+from policies.simulation.controller_manager import DAEMON_SET
 from policies.simulation.dump import MINUTE, QUIET
 from policies.simulation.scenario import Arrival, World, read_workload
 from policies.simulation.scheduler import QUEUE_STARTS, is_responsible_for
@@ -49,13 +50,15 @@ if TYPE_CHECKING:
     from policies.waiting import Waiting
 
 MOST_OF_ONE: Final = 500
-"""Pods of one workload: each look of its controller goes through them."""
+"""Pods of one workload, or nodes for a DaemonSet: each look of its controller goes through them."""
 MOST_STEPS: Final = 50_000
 _LOADING: Final = 20
 """Units that it costs to load a pod or a workload."""
 _STEP: Final = 20
 """Units that a step costs, besides the scheduling that is charged where it is done."""
 _CLONING: Final = 8
+_MOST_LEVELS: Final = 3
+"""Workloads above the one that makes a pod."""
 _BY_THE_CLOCK: Final = ("batch/CronJob",)
 """What makes workloads when it is time, and not for pods that go."""
 
@@ -130,11 +133,10 @@ class _Run(Simulation):
     # What is loaded
 
     def _load(self, _random: object) -> None:
-        nodes = [info.node for info in self._begun.node_infos]
-        charge(2 * len(nodes))
-        self.api.nodes.update((node.name, node) for node in nodes)
-        for node in nodes:
-            self.cache.node_tree.put(node)
+        for info in self._begun.node_infos:
+            charge(2)
+            self.api.nodes[info.name] = info.node
+            self.cache.node_tree.put(info.node)
         changed = read_workload(self._change)
         stored = self._stored(changed.key)
         if stored is None:
@@ -142,6 +144,7 @@ class _Run(Simulation):
         self._load_all_of(stored)
         nominated = [pod for pod in self._cluster.waiting_pods.values() if pod.nominated_node_name]
         for pod in (*self._waiting.pods, *nominated):
+            charge(_LOADING)
             self._take_in(pod)
             self._load_pod(pod)
         self._waited = self._who_waits()
@@ -158,8 +161,10 @@ class _Run(Simulation):
         top = None if owner is None else self._stored(owner)
         if top is None:
             return False
-        while top.controller is not None and top.controller[0] not in _BY_THE_CLOCK:
-            above = self._stored(top.controller)
+        for _ in range(_MOST_LEVELS):  # who owns whom is what somebody wrote
+            above = (
+                None if top.controller is None or top.controller[0] in _BY_THE_CLOCK else self._stored(top.controller)
+            )
             if above is None:
                 break
             top = above
@@ -171,8 +176,9 @@ class _Run(Simulation):
         """A workload, those that it controls, and their pods."""
         workloads = [top, *(read_workload(workload.object) for workload in controlled(self._cluster, top.object))]
         pods = owned_pods_of(self._cluster, top.object)
-        if len(pods) > MOST_OF_ONE:
-            raise CutShort("a workload has too many pods to look at")
+        looked_at = len(self.api.nodes) if top.key[0] == DAEMON_SET else len(pods)
+        if looked_at > MOST_OF_ONE:
+            raise CutShort("a workload has too many pods, or nodes, to look at")
         charge(_LOADING * (len(workloads) + len(pods)))
         for each in workloads:
             _check(each.object)

@@ -19,6 +19,7 @@ from policies.simulation.dump import DumpCache, world_of
 from policies.simulation.scenario import Arrival
 from policies.simulation.simulation import Simulation
 from policies.simulation.summary import summarize
+from policies.waiting import Waiting
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
 from tests.policies.rollouts import random_rollout, with_deployments
 from tests.policies.test_aftermath import controlled, is_settled, judged, workload
@@ -196,6 +197,32 @@ def test_many_replicas_are_not_played_through(monkeypatch: pytest.MonkeyPatch) -
     change["spec"]["replicas"] = MOST_REHEARSED + 1
     assert impact(made, change) is not None
     assert not asked
+
+
+def test_workloads_that_own_each_other_do_not_keep_it() -> None:
+    made = [*deployment("web", ["n"], "1", 100, strategy=rolling(1, 0)), make_node("n").has(cpu="2")]
+    low = deployment("low", ["n"], "1", 0)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "low", "controller": True, "uid": ""}
+    low[0].metadata(ownerReferences=[owner])
+    found = impact([*made, *low], changed(made, priority=200))
+    assert found is not None
+    assert [victim.name for p in found.preempting for victim in p.victims] == ["low-0"]
+
+
+def test_a_daemon_set_of_many_nodes_is_not_looked_at_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "MOST_OF_ONE", 2)
+    made = [*deployment("web", ["n0"], "1", 100, strategy=rolling(1, 0))]
+    made += [make_node(f"n{number}").has(cpu="2" if number == 0 else "1") for number in range(3)]
+    daemon = make_pod("d").request(cpu="1").priority(0).labels(app="d")
+    made.append(controlled(ready(daemon, "n0"), "DaemonSet", "d"))
+    spec = make_pod("").request(cpu="1").priority(0).obj["spec"]
+    daemons = Made("apps/v1", "DaemonSet", "d", "default")
+    made.append(daemons.spec(selector={"matchLabels": {"app": "d"}}, template={"metadata": {}, "spec": spec}))
+    change = changed(made, priority=200)
+    snapshot = cluster(*made)
+    change["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n0"}
+    with pytest.raises(CutShort, match="nodes"):
+        rehearsal.rehearse(snapshot, snapshot.scheduling, change, Waiting())
 
 
 @pytest.mark.parametrize("field", ["replicas", "minReadySeconds", "progressDeadlineSeconds", "revisionHistoryLimit"])
