@@ -16,7 +16,15 @@ from policies.controllers.daemon_set import DaemonSetStatus
 from policies.controllers.resource_quota import slow_start_batches
 from policies.controllers.stateful_set import StatefulSetStatus
 from policies.simulation.api_server import BUDGET, Change, controller_of
-from policies.simulation.controller_manager import CRON_JOB, DAEMON_SET, JOB, Collect, ControllerManager, Sync
+from policies.simulation.controller_manager import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    Collect,
+    ControllerManager,
+    Sync,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -207,7 +215,7 @@ class ControllerWorkers(ControllerManager):
         yield from super()._apply(action)
         if isinstance(action, SetStatus) and action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
             self._requeue(action.key, self._clock.now + SYNC_DELAY[JOB])
-        if isinstance(action, CreateWorkload) and action.owner is not None:
+        if isinstance(action, CreateWorkload) and action.owner[0] == DEPLOYMENT:
             # The Deployment's revision. Source: `getNewReplicaSet`, `SetDeploymentRevision`.
             yield self._latencies.write("status", f"{action.owner[1]}/{action.owner[2]}")
 

@@ -147,8 +147,12 @@ def test_any_of_many_cron_jobs_that_are_due_may_find_no_worker_free() -> None:
     spec = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": daemon_set("")["spec"]["template"]}}}
     made = [Made("batch/v1", "CronJob", name, "default").spec(**spec).obj for name in "abcdef"]
     arrivals = [{"at": 1, "op": "create", "object": cron} for cron in made]
-    case = {"nodes": [make_node("n1").obj], "arrivals": arrivals, "horizonSeconds": 65}
+    case = {"nodes": [make_node("n1").obj], "arrivals": arrivals, "horizonSeconds": 65, "scalingDown": True}
     assert with_a_place(case, runs=48) == set("abcdef")
+    (outcome,) = answer_case(case)["outcomes"]
+    created = [event["t"] - 60.1 for event in outcome["timeline"] if event["event"] == "created"]
+    late = "a Job and a status of another CronJob, then its own Job and pod: four writes"
+    assert [round(time * 1000) for time in created] == [2, 2, 2, 2, 2, 4], late
 
 
 def test_an_annotation_that_is_no_cost_of_deletion_costs_nothing() -> None:
