@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 MOST: Final = 100_000
+FORMATS: Final = ("text", "json", "markdown", "html")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -50,6 +51,14 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     found = found._replace(risks=wanted)
     if options.output == "json":
         print(json.dumps(as_dict(found)))  # noqa: T201
+    elif options.output == "html":
+        from policies.render.html.risk import page
+
+        sys.stdout.write(page(found))
+    elif options.output == "markdown":
+        from policies.render.risk import markdown
+
+        sys.stdout.write(markdown(found))
     else:
         from policies.render.risk import render
 
@@ -88,6 +97,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--most", type=_most, default=100, metavar="N", help="zones, and nodes, whose loss is tried (default 100)")
     add("--until", type=simulated_until, default=3600.0, metavar="DURATION", help="when a try ends (default 1h)")
     add("--fail-on", choices=("loss",), help="exit with 1 when a workload does not survive one of them")
-    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
     add_color_option(add)
     return parser

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import listed, plural
+from policies.findings import listed, one_line, plural
+from policies.render.markdown import text_of
 from policies.render.simulation import duration
 
 if TYPE_CHECKING:
@@ -31,10 +32,7 @@ def render(found: Risks, paint: Callable[[str, str], str] = _plain) -> Iterator[
     left = len(found.risks) - MOST_WORKLOADS
     if left > 0:
         yield f"and {plural(left, 'workload')} more: -o json has them all"
-    for what, tried, there in zip(("zone", "node"), found.tried, found.there, strict=True):
-        if tried < there:
-            yield paint(f"of {plural(there, what)} the loss of {tried} was simulated: --most N", "dim")
-    yield from (paint(line, "warning") for line in _cut_off(found))
+    yield from (paint(note, "warning") for note in notes(found))
 
 
 def _cut_off(found: Risks) -> Iterator[str]:
@@ -49,12 +47,9 @@ def _cut_off(found: Risks) -> Iterator[str]:
 
 
 def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> Iterator[str]:
-    pushers = [pusher for pusher in risk.pushers if _size(pusher)]
+    pushers = pushed_out_by(risk)
     if pushers:
-        others = [pusher.priority_class for pusher in pushers[1:]]
-        more = f" (and {listed(others)})" if others else ""
-        who = f"class {pushers[0].priority_class} ({pushers[0].priority}){more}"
-        yield f"may be pushed out by {who}: by a pod that asks for {_size(pushers[0])}"
+        yield f"may be pushed out by {pushers}"
     elif risk.above:
         yield "what ranks above it finds room elsewhere"
     else:
@@ -68,6 +63,54 @@ def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> 
         yield paint(f"survives the loss of each single one of {tried}{cut_off}", "good")
     if risk.first_on:
         yield f"goes first under node pressure on {plural(risk.first_on, 'node')}, where use does not decide"
+
+
+def pushed_out_by(risk: Risk) -> str:
+    """Who may push it out, and by how large a pod; empty: nobody."""
+    pushers = [pusher for pusher in risk.pushers if _size(pusher)]
+    if not pushers:
+        return ""
+    others = [pusher.priority_class for pusher in pushers[1:]]
+    more = f" (and {listed(others)})" if others else ""
+    who = f"class {pushers[0].priority_class} ({pushers[0].priority}){more}"
+    return f"{who}: by a pod that asks for {_size(pushers[0])}"
+
+
+HEADS: Final = (
+    "workload",
+    "class",
+    "priority",
+    "pods",
+    "loses replicas with",
+    "may be pushed out by",
+    "first on nodes",
+)
+
+
+def cells(risk: Risk) -> list[str | int]:
+    """A workload by these columns."""
+    losses = listed([f"{loss.what} ({loss.replicas})" for loss in risk.losses], _MOST_LOSSES) + _refused(risk.losses)
+    pushers = pushed_out_by(risk) or "-"
+    return [risk.workload, risk.priority_class or "-", risk.priority, risk.pods, losses or "-", pushers, risk.first_on]
+
+
+def notes(found: Risks) -> Iterator[str]:
+    """What was not tried, or not to its end."""
+    for what, tried, there in zip(("zone", "node"), found.tried, found.there, strict=True):
+        if tried < there:
+            yield f"of {plural(there, what)} the loss of {tried} was simulated: --most N"
+    yield from _cut_off(found)
+
+
+def markdown(found: Risks) -> str:
+    """A comment: a table, those that lose most first."""
+    lines = ["### What each workload risks", "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
+    rows = ([text_of(one_line(str(cell))) for cell in cells(risk)] for risk in found.risks[:MOST_WORKLOADS])
+    lines += (f"| {' | '.join(row)} |" for row in rows)
+    left = len(found.risks) - MOST_WORKLOADS
+    lines += ["", f"and {plural(left, 'more workload')}"] if left > 0 else []
+    told = [f"- {text_of(note)}" for note in notes(found)]
+    return "\n".join([*lines, *(["", *told] if told else [])]) + "\n"
 
 
 def _refused(losses: Sequence[Loss]) -> str:

@@ -38,6 +38,7 @@ PAGES = {
     "class": ("whatif", "class", "batch", "--value", "200000", "--cluster", SHOWN),
     "headroom": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN),
     "groups": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN, "--node-templates", GROUPS),
+    "risk": ("risk", "--cluster", SHOWN),
     "sweep": ("whatif", "every-zone", "--cluster", SHOWN, "--node-templates", GROUPS),
     "preempt": ("preempt", "-f", "docs/headroom/cache.yaml", "--replicas", "9", "--cluster", SHOWN),
 }

@@ -230,3 +230,25 @@ def test_a_loss_that_is_given_up_is_named(monkeypatch: pytest.MonkeyPatch, capsy
     _, out, _ = run(capsys, "risk", "--cluster", SHOWN)
     assert "given up after 144 steps (zone a" in out
     assert "): told as of then\n" in out
+
+
+def test_a_comment_and_a_page_have_a_row_for_each_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "risk", "--cluster", SHOWN, "-o", "markdown", "--most", "1")
+    rows = [line.replace("\\", "") for line in out.splitlines() if line.startswith("| ")]
+    assert rows[1].startswith(
+        "| reports/nightly | batch | 100 | 4 | zone a (4), node a-1 (2) | class gold (100000): by a"
+    )
+    assert rows[2] == "| shop/web | gold | 100000 | 4 | - | - | 0 |"
+    assert "- of 2 zones the loss of 1 was simulated" in out
+    _, page, err = run(capsys, "risk", "--cluster", SHOWN, "-o", "html", "--most", "1")
+    assert err == ""
+    for told_too in ("reports/nightly", "zone a (4), node a-1 (2)", "of 4 nodes the loss of 1 was simulated: --most N"):
+        assert told_too in page
+    hostile = make_pod("x\x1b[2J|<b>").priority(1).on("n1").obj
+    items = [make_node("n1").obj, make_node("n2").zone("<script>").obj, hostile]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    for form in ("markdown", "html"):
+        _, out, _ = run(capsys, "risk", "--cluster", str(tmp_path / "cluster.json"), "-o", form)
+        assert "\x1b" not in out
+        assert "<b>" not in out
+        assert "|<" not in out
