@@ -64,11 +64,13 @@ _BY_THE_CLOCK: Final = ("batch/CronJob",)
 
 
 class Rehearsal(NamedTuple):
-    """What a rollout came to. `preempting`, `by_waiting`: pods of the workload and others that waited, each with all
-    whom it pushed out of those that run now; `pending`: of the workload's pods those without a node in the end.
+    """What a rollout came to. `made`: how many of the workload's pods were made and are there. `preempting`,
+    `by_waiting`: pods of the workload and others that waited, each with all whom it pushed out of those that run now;
+    `pending`: of the workload's pods those without a node in the end.
     `let_in`: identities of pods that waited and got a node; `aftermath`: None where a victim's workload is not known,
     so that nothing is known of its replacement. `snapshot`: the cluster in the end."""
 
+    made: int
     preempting: tuple[Prediction, ...]
     by_waiting: tuple[Prediction, ...]
     pending: tuple[Prediction, ...]
@@ -137,8 +139,7 @@ class _Run(Simulation):
             charge(2)
             self.api.nodes[info.name] = info.node
             self.cache.node_tree.put(info.node)
-        changed = read_workload(self._change)
-        stored = self._stored(changed.key)
+        stored = self._stored(read_workload(self._change).key)
         if stored is None:
             raise CutShort("what is stored of it is not known")
         self._load_all_of(stored)
@@ -220,6 +221,7 @@ class _Run(Simulation):
         found = Prediction(self.cache.snapshot(), preemptor)
         answer = VectorizedAnswer([], found.best_nodes, candidate, found.may_be_elsewhere, found.may_be_others)
         self._preemptions.append(_Preempting(preemptor, candidate, answer))
+        self._over.condemn(candidate.victims)
         watchers, self.api.watchers = self.api.watchers, []
         before = set(self._loaded)
         for victim in candidate.victims:
@@ -246,12 +248,10 @@ class _Run(Simulation):
                     own.setdefault(pod.uid, []).append(number)
                 elif pod.identity in waited:
                     others.setdefault(pod.uid, []).append(number)
-        pending = [
-            Prediction(self.cache.snapshot(), state.pod)
-            for state in self.api.pods.values()
-            if self._is_own(state.pod.key) and not state.pod.node_name
-        ]
+        ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
+        pending = [Prediction(self.cache.snapshot(), pod) for pod in ours if not pod.node_name]
         return Rehearsal(
+            sum(not self.timeline.origins[pod.key].before for pod in ours),
             tuple(map(self._together, own.values())),
             tuple(map(self._together, others.values())),
             tuple(pending),
@@ -324,6 +324,7 @@ class _CacheOverSnapshot(SchedulerCache):
         self._allowed: dict[tuple[str, str], int] = {}
         """What budgets would allow, less than nothing too."""
         self._charged: dict[tuple[str, str], PodDisruptionBudget] = {}
+        self._condemned: set[str] = set()
         self._more: dict[Key, Workload] = {}
         self.came: set[str] = set()
         """Identities of pods that have been put on a node."""
@@ -375,7 +376,16 @@ class _CacheOverSnapshot(SchedulerCache):
         if new is not None and self._now.get(new.node_name) is not None:
             self._pods[pod.uid] = new
             self._change_of(new.node_name).add_pod(new)
-        self._count(pod, _is_healthy(new) - _is_healthy(old))
+        if pod.identity not in self._condemned:
+            self._count(pod, _is_healthy(new) - _is_healthy(old))
+
+    def condemn(self, pods: Iterable[Pod]) -> None:
+        """These are told to end: budgets allow that much less from now on. By the time that the next pod is tried the
+        disruption controller has mostly said so."""
+        for pod in pods:
+            if pod.identity not in self._condemned:
+                self._condemned.add(pod.identity)
+                self._count(pod, -_is_healthy(pod))
 
     def _change_of(self, node: str) -> NodeInfo:
         if node not in self._infos:

@@ -1,10 +1,11 @@
-"""What the warning says of a rollout is what a simulation of the whole cluster ends in."""
+"""What the warning says of a workload is what a simulation of the whole cluster ends in."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from copy import deepcopy
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +23,7 @@ from policies.simulation.summary import summarize
 from policies.waiting import Waiting
 from tests.builders import Made, MadePod, cluster, make_node, make_pod
 from tests.policies.rollouts import random_rollout, with_deployments
-from tests.policies.test_aftermath import controlled, is_settled, judged, workload
+from tests.policies.test_aftermath import controlled, is_settled, judged, random_world, workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,11 +49,11 @@ def told(made: Sequence[Made], change: dict[str, Any]) -> Told:
     return Counter(state.top_workload_of(pod) for pod in others), own, found.pending
 
 
-def simulated(made: Sequence[Made], change: dict[str, Any]) -> Told:
+def simulated(made: Sequence[Made], change: dict[str, Any], op: str = "update") -> Told:
     cache = DumpCache()
     for one in made:
         cache.add(one.obj)
-    simulation = Simulation(world_of(cache, [Arrival(0.0, "update", change)], until=3600))
+    simulation = Simulation(world_of(cache, [Arrival(0.0, op, change)], until=3600))
     ran = {state.pod.key: bool(state.pod.node_name) for state in simulation.api.pods.values()}
     simulation.run()
     summary, own = summarize(simulation), f"default/{change['metadata']['name']}"
@@ -79,6 +80,34 @@ def test_a_rollout_is_told_as_it_is_simulated(kind: str) -> None:
             one, other = told(*found), simulated(*found)
             compared += 1
             different += [(seed, one, other)] if one != other else []
+    assert not different
+    assert compared >= WORLDS // 5
+
+
+@pytest.mark.parametrize("what", ["Deployment", "scale"])
+def test_pods_that_come_are_told_as_they_are_simulated(what: str) -> None:
+    """They are predicted one after the other. Without disruption budgets, which the second of two pods finds unspent in
+    the simulation's one run of fixed times."""
+    different, compared = list[tuple[int, Told, Told]](), 0
+    for seed in range(WORLDS):
+        made, dice = with_deployments(random_world(seed, waits=True)[0]), Random(seed)
+        there = [one for one in made if one.obj["kind"] == "Deployment"]
+        if not is_settled(made) or (what == "scale" and not there):
+            continue
+        if what == "scale":
+            change, op = deepcopy(dice.choice(there).obj), "update"
+            change["spec"]["replicas"] += dice.randint(1, 4)
+        else:
+            pod = make_pod("").request(cpu=dice.choice(["500m", "1", "2"])).priority(dice.choice([15, 30, 60]))
+            template = {"metadata": {"labels": {"app": "new"}}, "spec": pod.obj["spec"]}
+            new = Made("apps/v1", what, "new", "default").spec(replicas=dice.randint(2, 5), template=template)
+            change, op = (
+                new.spec(selector={"matchLabels": {"app": "new"}}, podManagementPolicy="Parallel").obj,
+                "create",
+            )
+        one, other = told(made, change), simulated(made, change, op)
+        compared += 1
+        different += [(seed, one, other)] if one != other else []
     assert not different
     assert compared >= WORLDS // 5
 

@@ -237,13 +237,12 @@ class Forecast:
             return None
         self._next = lambda: came.snapshot
         self._placed.update(came.let_in)
-        left = max(impact.new - len(came.preempting), 0)
-        pending = came.pending[:1] if _alike(found.pods) else came.pending[:left]
-        more = min(len(came.pending), left) - len(pending)
+        fitting = max(min(came.made, impact.new) - len(came.preempting) - len(came.pending), 0)
+        missing = impact.new - fitting - len(came.preempting) - len(came.pending)
         return impact._replace(
-            predictions=(*came.preempting, *pending),
-            fitting=left - len(pending) - more,
-            rest="pending" if more else "",
+            predictions=(*came.preempting, *came.pending),
+            fitting=fitting,
+            rest="later" if missing > 0 else "",
             by_waiting=came.by_waiting,
             let_in=came.let_in,
             aftermath=came.aftermath if self._aftermath and (came.preempting or came.by_waiting) else None,
