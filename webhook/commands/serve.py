@@ -57,6 +57,7 @@ _ASKED_FOR_LATE = (
     "policies.kube_apiserver.quota.admission",
     "policies.rules.support.quota_use",
     "policies.scheduling.vectorized.capacity",
+    "policies.simulation.rehearsal",
 )
 """What the linter imports, like numpy.ma, only where it needs it: here no first request must wait for it."""
 
