@@ -22,8 +22,11 @@ class _Layout(NamedTuple):
 
 
 def replace(thing: T, **changes: Any) -> T:
-    """As `dataclasses.replace`, some twice as fast, of a dataclass with slots whose fields are all that it has:
-    more than one of them, each in `__init__`, and no `__post_init__`. Raises KeyError: there is no such field."""
+    """The same with some fields changed, as dataclasses make it, some twice as fast.
+
+    Of a dataclass with slots whose fields are all that it has: more than one, each given when it is made, and nothing
+    done after that. Raises KeyError: there is no such field.
+    """
     cls: Any = thing.__class__
     layout: _Layout = _layout(cls)
     copy: T = cls.__new__(cls)
