@@ -3,8 +3,10 @@
 Random small clusters with kube-controller-manager and kubelets that keep to grace periods; workloads are made, scaled,
 given another class, and pods come, through the webhook. CHANGES says how many changes there are, SEED which ones, and
 FIRST the number of the first one, a multiple of A_CLUSTER. EVIDENCE names a directory for the dump, the change, the
-warnings and what was seen of every change: what is said of it can be asked again later.
-What pushed out whom counts by workload, for the names of pods are the controllers' own; so does who stays pending.
+warnings and what was seen of every change: what is said of it can be asked again later. With QUOTAS=1 a tight
+ResourceQuota is there too, and every change takes most of a minute, as controllers try again ever more seldom.
+What pushed out whom counts by workload, for the names of pods are the controllers' own; so does who stays pending, and
+whose pods a quota refuses.
 """
 
 from __future__ import annotations
@@ -44,29 +46,31 @@ CHANGES = int(os.environ.get("CHANGES", "30"))
 FIRST = int(os.environ.get("FIRST", "0"))
 A_CLUSTER = 3
 """Changes that one cluster lives through."""
-QUIET = 13
-"""Seconds in which nothing happens once all is over: more than kube-scheduler's longest back-off, 10 s."""
+QUOTAS = bool(os.environ.get("QUOTAS"))
+QUIET = 45 if QUOTAS else 13
+"""Seconds in which nothing happens once all is over: more than kube-scheduler's longest back-off, 10 s; where a quota
+refuses pods, what a controller waits that has tried for 40 s."""
 RUNS = 24
 NAMESPACE = "default"
 CLASSES = {"": 0, "mid": 100, "high": 1000}
 TOLD_BY = ("[preempts-running-pods]", "[rollout-preempts-itself]")
-CONTROLLERS = ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector")
+CONTROLLERS = ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector", "resourcequota")
 
 
 class Ending(NamedTuple):
-    """What a change comes to: pods pushed out, and pods that stay pending, by workload."""
+    """What a change comes to: pods pushed out, those that stay pending, and those that a quota refuses, by workload."""
 
     pushed_out: frozenset[tuple[str, int]]
     pending: frozenset[tuple[str, int]]
+    missing: frozenset[tuple[str, int]]
 
     @classmethod
-    def of(cls, pushed_out: dict[str, int], pending: dict[str, int]) -> Ending:
-        return cls(frozenset(pushed_out.items()), frozenset(pending.items()))
+    def of(cls, pushed_out: dict[str, int], pending: dict[str, int], missing: dict[str, int]) -> Ending:
+        return cls(*(frozenset(counts.items()) for counts in (pushed_out, pending, missing)))
 
     def __str__(self) -> str:
-        out = ", ".join(f"{count} of {name}" for name, count in sorted(self.pushed_out)) or "nobody"
-        waits = ", ".join(f"{count} of {name}" for name, count in sorted(self.pending)) or "nobody"
-        return f"pushed out: {out}; pending: {waits}"
+        told = (", ".join(f"{count} of {name}" for name, count in sorted(counts)) or "nobody" for counts in self)
+        return "; ".join(f"{what}: {who}" for what, who in zip(("pushed out", "pending", "missing"), told, strict=True))
 
 
 def made(kind: str, name: str, rng: random.Random, class_: str) -> Obj:
@@ -125,6 +129,20 @@ def pending(api: Api) -> Counter[str]:
     return Counter(workload_of(pod) for pod in api.list("Pod") if not pod["spec"].get("nodeName"))
 
 
+def missing(api: Api) -> Counter[str]:
+    """Pods that a ReplicaSet or a StatefulSet lacks; one that goes in order lacks the next, while none of its waits."""
+    found: Counter[str] = Counter()
+    for each in api.list("ReplicaSet", NAMESPACE):
+        (owner,) = each["metadata"]["ownerReferences"]
+        found[f"{NAMESPACE}/{owner['name']}"] += each["spec"]["replicas"] - each["status"]["replicas"]
+    waiting = pending(api)
+    for each in api.list("StatefulSet", NAMESPACE):
+        name, lacks = f"{NAMESPACE}/{each['metadata']['name']}", each["spec"]["replicas"] - each["status"]["replicas"]
+        in_order = each["spec"]["podManagementPolicy"] == "OrderedReady"
+        found[name] += min(lacks, 0 if waiting[name] else 1) if in_order else lacks
+    return +found
+
+
 def foretold(plane: ControlPlane, change: Obj, directory: Path) -> set[Ending]:
     """What people are told: `forewarn snapshot`, then `forewarn simulate` of it."""
     program, environment = [sys.executable, "-m", "policies.cli"], {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
@@ -134,7 +152,10 @@ def foretold(plane: ControlPlane, change: Obj, directory: Path) -> set[Ending]:
     command = [*program, "simulate", "--cluster", str(dump), "-f", str(file), "--runs", str(RUNS), "-o", "json"]
     told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     outcomes = json.loads(told.stdout)["outcomes"]
-    return {Ending.of(each["summary"]["byWorkload"], each["summary"]["pending"]) for each in outcomes}
+    return {
+        Ending.of(each["summary"]["byWorkload"], each["summary"]["pending"], each["summary"].get("missing", {}))
+        for each in outcomes
+    }
 
 
 @pytest.fixture(scope="module")
@@ -177,12 +198,34 @@ def build(stage: Stage, api: Api, rng: random.Random) -> None:
             api.create({**identity("PodDisruptionBudget", f"old-{number}", NAMESPACE), "spec": budget})
 
 
+def limit(api: Api, rng: random.Random) -> None:
+    """Leave little room beside what there is: for all pods, for what they ask for, or for a class."""
+    pods = api.list("Pod", NAMESPACE)
+    kind, more = rng.choice(("pods", "requests.cpu", "class")), rng.randint(0, 2)
+    if kind == "class":
+        within = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+        spec = {"hard": {"pods": str(more)}, "scopeSelector": {"matchExpressions": [within]}}
+    elif kind == "pods":
+        spec = {"hard": {"pods": str(len(pods) + more)}}
+    else:
+        spec = {"hard": {"requests.cpu": f"{sum(map(asked, pods)) + 1000 * more}m"}}
+    quota = {**identity("ResourceQuota", "tight", NAMESPACE), "spec": spec}
+    api.create(quota)
+    wait_until(lambda: api.get("ResourceQuota", "tight", NAMESPACE).get("status", {}).get("used"), 30, "it is counted")
+
+
+def asked(pod: Obj) -> int:
+    """Thousandths of a core."""
+    cpu: str = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return int(cpu[:-1]) if cpu.endswith("m") else 1000 * int(cpu)
+
+
 def workloads(api: Api) -> list[Obj]:
     return [*api.list("Deployment", NAMESPACE), *api.list("StatefulSet", NAMESPACE)]
 
 
 def clear(api: Api) -> None:
-    for kind in ("Deployment", "StatefulSet", "PodDisruptionBudget"):
+    for kind in ("Deployment", "StatefulSet", "PodDisruptionBudget", "ResourceQuota"):
         api.delete_all(kind, NAMESPACE)
     wait_until(lambda: not workloads(api), 60, "workloads are gone")
 
@@ -211,7 +254,9 @@ def test_what_is_simulated_is_what_happens(
             if number > FIRST:
                 clear(api)
             build(stage, api, rng)
-            settled(kubelets)
+            settled(kubelets, min(QUIET, 13))
+            if QUOTAS:
+                limit(api, rng)
         webhook.catch_up(api)
         change = change_of(workloads(api), number, rng)
         expected = foretold(plane, change, tmp_path)
@@ -219,11 +264,12 @@ def test_what_is_simulated_is_what_happens(
         kubelets.preempted.clear()
         kubelets.seen.clear()
         answer = apply(api, change)
-        if not 200 <= answer.code < 300:
+        refused = QUOTAS and answer.code == 403 and "exceeded quota" in str(answer.body)
+        if not (refused or 200 <= answer.code < 300):
             raise Refused(answer.code, str(answer.body))
         kubelets.changed = time.monotonic()
         settled(kubelets)
-        found = Ending.of(Counter(kubelets.preempted.values()), pending(api))
+        found = Ending.of(Counter(kubelets.preempted.values()), pending(api), missing(api))
         what = f"{number}: {change['kind']} {change['metadata']['name']}"
         as_told += found in expected
         if found not in expected:
