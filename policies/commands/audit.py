@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from policies.releases import Release
 
 OK, FINDINGS, USAGE, FAILED = range(4)
-FORMATS: Final = ("text", "json", "markdown")
+FORMATS: Final = ("text", "json", "markdown", "html")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -107,6 +107,11 @@ def _print(
         report = Report(findings, (), len(subjects), cache.skipped, lambda _file, _line: None, suppressed)
         sys.stdout.writelines(json.render(report))
         sys.stdout.write("\n")
+    elif options.output == "html":
+        from policies.render.html.audit import page
+
+        cluster = cache.snapshot()
+        sys.stdout.write(page(findings, len(subjects), len(cluster.pods), suppressed, cluster.semantics.unknown))
     else:
         from policies.render import markdown
 

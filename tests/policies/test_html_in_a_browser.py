@@ -32,6 +32,7 @@ QUIET = (
 WIDTHS = (500, 820, 1440)
 """Pixels; Chromium's windows are no narrower than 500."""
 DARK = "--blink-settings=preferredColorScheme=0"
+AUDITED = "docs/audit/cluster.yaml"
 GROUPS = "docs/whatif/node-groups.yaml"
 PAGES = {
     "whatif": ("whatif", "zone", "a", "--cluster", SHOWN),
@@ -39,6 +40,7 @@ PAGES = {
     "headroom": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN),
     "groups": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN, "--node-templates", GROUPS),
     "risk": ("risk", "--cluster", SHOWN),
+    "audit": ("audit", "--cluster", AUDITED, "--exit-zero"),
     "sweep": ("whatif", "every-zone", "--cluster", SHOWN, "--node-templates", GROUPS),
     "preempt": ("preempt", "-f", "docs/headroom/cache.yaml", "--replicas", "9", "--cluster", SHOWN),
 }
@@ -96,6 +98,12 @@ def looked_at(text: str, where: Path, *flags: str, with_axe: bool = True) -> dic
     raise AssertionError("the browser tells nothing")
 
 
+def with_script(text: str, script: str) -> str:
+    """The page once a script has done what people do."""
+    allowed = re.sub("script-src '[^']*'", "script-src 'unsafe-inline'", text)
+    return allowed.replace("</body>", f"<script>{script}</script></body>")
+
+
 def test_a_browser_draws_it_by_its_own_policy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "page.html").write_text(page(capsys, "zone", "a", "--cluster", SHOWN))
     shown = dumped(tmp_path / "page.html", "--virtual-time-budget=2000")
@@ -111,13 +119,30 @@ def test_the_table_of_a_sweep_is_sorted_by_its_heads(tmp_path: Path, capsys: pyt
     path.write_text(text)
     heads = re.findall('<button type="button">([^<]*)</button>', dumped(path, "--virtual-time-budget=2000"))
     assert heads == ["question", "fewer", "pending", "pushed out", "budgets broken", "seconds to settle", "settled"]
-    click = "<script>document.querySelectorAll('thead button')[1].click();</script>"
-    path.write_text(
-        re.sub("script-src '[^']*'", "script-src 'unsafe-inline'", text).replace("</body>", f"{click}</body>")
-    )
+    path.write_text(with_script(text, "document.querySelectorAll('thead button')[1].click();"))
     assert re.findall('<th scope="row">([^<]*)</th>', text)[0] == "node node-b"
     clicked = dumped(path, "--virtual-time-budget=2000")
     assert re.findall('<th scope="row">([^<]*)</th>', clicked)[-1] == "node node-b"
+
+
+def test_findings_are_sorted_by_how_bad_they_are_and_searched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By name a note would come between an error and a warning."""
+    assert main([*PAGES["audit"], "-o", "html"]) == 0
+    text = capsys.readouterr().out
+    path = tmp_path / "page.html"
+    clicks = "const head = document.querySelector('#findings ~ .scroll thead button'); head.click(); head.click();"
+    path.write_text(with_script(text, clicks))
+    sorted_ = dumped(path, "--virtual-time-budget=2000")
+    assert re.findall('data-rank="." *>([a-z]*)<', sorted_) == ["note"] * 2 + ["warning"] * 4 + ["error"]
+    assert 'aria-sort="descending"' in sorted_
+    typed = "const field = document.querySelector('input[type=search]'); field.value = ' REPORTS/nightly-1 ';"
+    path.write_text(with_script(text, f"{typed} field.dispatchEvent(new Event('input'));"))
+    searched = dumped(path, "--virtual-time-budget=2000")
+    assert "2 of 7 rows" in searched
+    assert searched.count('<tr hidden="">') == 5
+    assert re.search('<div class="tools of-rows" *>', searched), "the script shows the field"
 
 
 @pytest.mark.parametrize("name", PAGES)

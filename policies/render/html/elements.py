@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from enum import IntEnum
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree.ElementTree import Element, tostring
@@ -56,11 +57,16 @@ def data(name: str, value: Any) -> Element:
     return element("script", text, type="application/json", id=name)
 
 
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int) -> Element:
-    """A table that the script lets people sort; numbers are numbers. `count`: of all rows."""
+def table(
+    caption: str, heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int, named_by: int = 0
+) -> Element:
+    """A table that the script lets people sort; numbers are numbers, and ranks (IntEnum) have names.
+
+    `count`: of all rows. `named_by`: the column that says what a row is about.
+    """
     body = element("tbody")
     for _, row in zip(range(MOST_ROWS), rows, strict=False):
-        body.append(element("tr", *(_cell(value, place) for place, value in enumerate(row))))
+        body.append(element("tr", *(_cell(value, place == named_by) for place, value in enumerate(row))))
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in heads)))
     more = f" (the first {MOST_ROWS} of {count}; -o json has them all)" if count > MOST_ROWS else ""
     shown = element("table", element("caption", caption + more), head, body, class_="sortable")
@@ -83,9 +89,11 @@ def section(title: str, name: str, *children: Element | str | None) -> Element:
     return element("section", heading, *children, aria_labelledby=name)
 
 
-def _cell(value: str | int, place: int) -> Element:
-    tag = "th" if place == 0 else "td"
-    scope: dict[str, str] = {"scope": "row"} if place == 0 else {}
+def _cell(value: str | int, names_row: bool) -> Element:
+    tag = "th" if names_row else "td"
+    scope: dict[str, str] = {"scope": "row"} if names_row else {}
+    if isinstance(value, IntEnum):
+        return element(tag, str(value), data_rank=int(value), **scope)
     if isinstance(value, int):
         return element(tag, f"{value}", class_="number", **scope)
     return element(tag, told(value), **scope)

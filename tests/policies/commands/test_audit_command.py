@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,16 @@ from hypothesis import strategies as st
 
 from policies.cli import main
 from policies.cluster import Cache, predict
+from policies.findings import NOWHERE, Finding, ObjectRef, Severity
 from policies.metering import never
 from policies.objects.reviewed_object import ChangeSet
 from policies.objects.workload import Workload
 from policies.options import Options
+from policies.render.html.audit import page
 from policies.rules.support.context import Context, Phase
 from policies.rules.support.restarts import restarts_of
 from tests.builders import make_node, make_pod
+from tests.policies.test_html import HOSTILE, check_alone
 
 SHOWN = "docs/audit/cluster.yaml"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -110,6 +114,89 @@ def test_a_report_shows_so_many_of_a_rule(capsys: pytest.CaptureFixture[str], tm
     assert "  and 80 more of unused-priority-class: -o json has them all\n" in out
     assert len(out.splitlines()) == 22
     assert "100 notes" in err
+
+
+def cells_of(text: str) -> list[list[str]]:
+    """The rows of the table of findings, as they stand in the page."""
+    findings = text.partition('id="findings"')[2]
+    rows = re.findall("<tr>(.*?)</tr>", findings.partition("<tbody>")[2], re.DOTALL)
+    return [re.findall("<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in rows]
+
+
+def test_a_page_has_a_row_for_each_finding_and_counts_them_by_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "--cluster", SHOWN, "-o", "html")
+    assert status == 1
+    assert "1 error, 4 warnings, 2 notes" in err
+    check_alone(out)
+    found = json.loads(run(capsys, "--cluster", SHOWN, "-o", "json")[1])["findings"]
+    rows = cells_of(out)
+    assert [row[:2] for row in rows] == [[f["severity"], f["rule"]] for f in found]
+    assert rows[0] == [
+        "error",
+        "unknown-priority-class",
+        "Deployment reports/ledger",
+        "no PriorityClass with name gold was found: its pods will be refused",
+        "create it, or name one of: launch-day, normal, shop",
+    ]
+    for name, value in (("errors", 1), ("warnings", 4), ("notes", 2), ("objects checked", 11), ("pods checked", 4)):
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in out
+    counted = "".join(f'<td class="number">{count}</td>' for count in (0, 1, 0))
+    assert f'<tr><th scope="row">restart-preempts</th>{counted}</tr>' in out
+    assert "left out" not in out
+
+
+def test_a_page_says_when_there_is_nothing_and_when_nothing_is_predicted() -> None:
+    text = page([], 3, 5, suppressed=2, unknown="<b>its scheduler is another one")
+    assert "There is nothing to say." in text
+    assert "No prediction: &lt;b&gt;its scheduler is another one" in text
+    assert "<dt>suppressed</dt><dd>2</dd>" in text
+    assert "<table" not in text
+
+
+def finding(number: int, rule: str, severity: Severity, name: str = "x", message: str = "") -> Finding:
+    return Finding(NOWHERE, severity, rule, ObjectRef("v1", "Pod", "n", name), message or f"m{number}", "do it")
+
+
+def test_a_page_of_many_findings_has_some_of_each_rule_and_says_how_many_are_left_out() -> None:
+    many = [finding(number, "first", Severity.ERROR) for number in range(100_000)]
+    more = [finding(number, "second", Severity.WARNING) for number in range(700)]
+    last = [finding(0, "third", Severity.NOTE)]
+    text = page([*many, *more, *last], 1, 1)
+    rows = cells_of(text)
+    assert [row[1] for row in rows] == ["first"] * 333 + ["second"] * 166 + ["third"]
+    assert [row[3] for row in rows[:3]] == ["m0", "m1", "m2"]
+    assert "500 are told here, some of each rule, and 100201 more findings left out: -o json has all." in text
+    assert len(text) < 200_000
+    for rule, counts in (("first", (100_000, 0, 0, 99_667)), ("second", (0, 700, 0, 534)), ("third", (0, 0, 1, 0))):
+        numbers = "".join(f'<td class="number">{count}</td>' for count in counts)
+        assert f'<tr><th scope="row">{rule}</th>{numbers}</tr>' in text
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_what_a_cluster_says_stays_text_in_a_page(hostile: str) -> None:
+    said = finding(0, hostile, Severity.NOTE, hostile, f"it says {hostile} \ud800 " + "long " * 1000)
+    text = page([said._replace(remediation=hostile)], 1, 1, unknown=hostile)
+    read = check_alone(text)
+    ours = check_alone(page([finding(0, "rule", Severity.NOTE)], 1, 1, unknown="why"))
+    assert [name for name, _ in read.tags] == [name for name, _ in ours.tags]
+    assert all(char.isprintable() or char == "\n" for char in text)
+    shown = [told for tag, told in read.texts if tag == "td"]
+    assert max(map(len, shown)) <= 300
+
+
+def test_a_cluster_of_hostile_names_is_a_page_of_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = []
+    for number, name in enumerate(HOSTILE):
+        made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        items += [{**made, "value": number}, make_pod(f"p{name}").metadata(namespace=name).obj]
+        items[-1]["spec"]["priorityClassName"] = f"gone{name}"
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    _, out, _ = run(capsys, "--cluster", str(tmp_path / "cluster.json"), "-o", "html")
+    read = check_alone(out)
+    assert all(char.isprintable() or char == "\n" for char in out)
+    told = [text for tag, text in read.texts if tag == "th"]
+    assert f"PriorityClass {HOSTILE[0]}" in told
+    assert f"PriorityClass gone{HOSTILE[1]}" in told
 
 
 def deployment(replicas: int, cpu: int, priority: int, surge: int, unavailable: int) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""The page of `forewarn audit`: how much was found, by rule, and one table of findings that people sort."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Severity, plural
+from policies.render.html.elements import MOST_ROWS, document, element, section, table, tile, told
+from policies.render.report import counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from xml.etree.ElementTree import Element
+
+    from policies.findings import Finding
+
+_TITLE: Final = "What is in the cluster"
+_HEADS: Final = ("severity", "rule", "object", "message", "fix")
+_NAMED_BY: Final = _HEADS.index("object")
+
+
+def page(findings: Sequence[Finding], objects: int, pods: int, suppressed: int = 0, unknown: str = "") -> str:
+    """The whole file. `findings`: as `audit` orders them; `unknown`: why nothing is predicted, empty where it is."""
+    found, shown = counts(findings), _told_one_by_one(findings)
+    figures = element(
+        "dl",
+        tile("errors", f"{found[Severity.ERROR]}", bad=found[Severity.ERROR] > 0),
+        tile("warnings", f"{found[Severity.WARNING]}", bad=False),
+        tile("notes", f"{found[Severity.NOTE]}", bad=False),
+        tile("suppressed", f"{suppressed}", bad=False),
+        tile("objects checked", f"{objects}", bad=False),
+        tile("pods checked", f"{pods}", bad=False),
+        class_="tiles",
+    )
+    lead = element("p", told(f"No prediction: {unknown}"), class_="lead") if unknown else None
+    header = element("header", element("p", "forewarn", class_="brand"), element("h1", _TITLE), lead, figures)
+    parts = [_by_rule(findings, shown), _findings(findings, shown)]
+    if not findings:
+        parts = [section("Findings", "findings", element("p", "There is nothing to say."))]
+    return document(_TITLE, [element("main", header, *parts)], ("tables.js", "rows.js"))
+
+
+def _told_one_by_one(findings: Sequence[Finding]) -> list[Finding]:
+    """As many as a table has rows, in their order: of each rule its share, and the worst of the others."""
+    share = MOST_ROWS // max(1, len({finding.rule for finding in findings}))
+    seen: Counter[str] = Counter()
+    beyond = []
+    for finding in findings:
+        seen[finding.rule] += 1
+        beyond.append(seen[finding.rule] > share)
+    chosen = sorted(range(len(findings)), key=beyond.__getitem__)[:MOST_ROWS]
+    return [findings[place] for place in sorted(chosen)]
+
+
+def _by_rule(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
+    left_out = len(findings) > len(shown)
+    heads = ["rule", *(f"{severity}s" for severity in Severity), *(["not told below"] if left_out else [])]
+    rows = list(_counted(findings, shown, left_out))
+    return section("By rule", "rules", table("Findings by rule and severity", heads, rows, len(rows)))
+
+
+def _counted(findings: Sequence[Finding], shown: Sequence[Finding], left_out: bool) -> Iterator[list[str | int]]:
+    """A row for each rule, in the order of the findings."""
+    found = Counter((finding.rule, finding.severity) for finding in findings)
+    told_below = Counter(finding.rule for finding in shown)
+    for rule in dict.fromkeys(finding.rule for finding in findings):
+        of_severities = [found[rule, severity] for severity in Severity]
+        yield [rule, *of_severities, *([sum(of_severities) - told_below[rule]] if left_out else [])]
+
+
+def _findings(findings: Sequence[Finding], shown: Sequence[Finding]) -> Element:
+    rows = (
+        (finding.severity, finding.rule, str(finding.object) or "the cluster", finding.message, finding.remediation)
+        for finding in shown
+    )
+    left = len(findings) - len(shown)
+    more = (
+        f"{len(shown)} are told here, some of each rule, and {plural(left, 'more finding')} left out: -o json has all."
+    )
+    note = element("p", more) if left else None
+    shown_rows = table("Findings", _HEADS, rows, len(shown), _NAMED_BY)
+    return section("Findings", "findings", note, _search(), shown_rows)
+
+
+def _search() -> Element:
+    """A field that the script shows and listens to."""
+    field = element("input", type="search", autocomplete="off", placeholder="rule, object or words")
+    found = element("span", role="status", class_="dim")
+    return element("div", element("label", "Search", field, class_="field"), found, class_="tools of-rows", hidden=True)
