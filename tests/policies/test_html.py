@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from policies.cli import main
+from policies.render.html import elements
 from policies.render.html.node_data import node_data
 from policies.simulation.scenario import read_node
 from policies.whatif.node_bands import MOST_BANDS, WHOLE, NodeBands
@@ -283,3 +284,12 @@ def test_a_picture_of_hostile_names_is_xml_with_these_as_text(
     assert kinds == {"svg", "title", "style", "pattern", "path", "rect", "g", "text"}
     assert any("<script>" in (element.text or "") for element in root.iter(f"{SVG}text"))
     assert sum(element.get("class") == "gone" for element in root.iter()) == 2
+
+
+@pytest.mark.parametrize(("rows", "said"), [(elements.MOST_ROWS, False), (elements.MOST_ROWS + 1, True)])
+def test_rows_that_a_table_leaves_out_are_said_to_be(rows: int, said: bool) -> None:
+    """To those who see it too: its caption is for screen readers."""
+    made = elements.table("Losses", ["node"], ([f"n{number}"] for number in range(rows)), rows)
+    notes = [note.text for note in made.iter("p")]
+    assert notes == ([f"The first {elements.MOST_ROWS} of {rows} rows; -o json has them all."] if said else [])
+    assert len(list(made.iter("tr"))) == elements.MOST_ROWS + 1

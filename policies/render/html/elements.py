@@ -68,9 +68,10 @@ def table(
     for _, row in zip(range(MOST_ROWS), rows, strict=False):
         body.append(element("tr", *(_cell(value, place == named_by) for place, value in enumerate(row))))
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in heads)))
-    more = f" (the first {MOST_ROWS} of {count}; -o json has them all)" if count > MOST_ROWS else ""
-    shown = element("table", element("caption", caption + more), head, body, class_="sortable")
-    return element("div", shown, class_="scroll", tabindex=0, role="group", aria_label=f"{caption}, a table")
+    shown = element("table", element("caption", caption), head, body, class_="sortable")
+    more = f"The first {MOST_ROWS} of {count} rows; -o json has them all." if count > MOST_ROWS else ""
+    note = element("p", more, class_="dim") if more else None
+    return element("div", note, shown, class_="scroll", tabindex=0, role="group", aria_label=f"{caption}, a table")
 
 
 def chart(title: str, drawn: Element) -> Element:
