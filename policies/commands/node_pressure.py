@@ -96,7 +96,19 @@ def _evicted(
     from policies.kubelet.eviction import rank
     from policies.render import node_pressure
 
-    places = rank(pods, _stats(options.stats), options.signal, inodes=options.inodes, images=options.image_fs)
+    stats = _stats(options.stats)
+    # Apart: what is tied with one that the kubelet passes over is not tied with the one before that.
+    places = [
+        place
+        for critical in (False, True)
+        for place in rank(
+            (pod for pod in pods if pod.critical is critical),
+            stats,
+            options.signal,
+            inodes=options.inodes,
+            images=options.image_fs,
+        )
+    ]
     amount = node_pressure.processes if options.signal == "pids" else node_pressure.size
     amount = node_pressure.inodes if options.inodes else amount
     told["order"] = [_place(place, node_pressure.why(place, amount)) for place in places if not place.pod.critical]

@@ -19,6 +19,7 @@ from policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod
 from policies.kubelet.shutdown import shutdown_groups
 from policies.kubelet.stats import Disk, PodStats, read_pod_stats
 from policies.quantity import NANO
+from tests.builders import make_node, make_pod
 from tests.kubelet_oracle.compare import disagreements
 
 NODE = ("a-1", "--cluster", "docs/node-pressure/node.yaml")
@@ -34,8 +35,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return status, out, err
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    status, out, err = run(capsys, *NODE, *arguments, "-o", "json")
+def told(capsys: pytest.CaptureFixture[str], *arguments: str, node: tuple[str, ...] = NODE) -> Any:
+    status, out, err = run(capsys, *node, *arguments, "-o", "json")
     assert (status, err) == (0, "")
     return json.loads(out)
 
@@ -68,6 +69,22 @@ def test_without_statistics_priority_alone_decides(capsys: pytest.CaptureFixture
     answer = told(capsys, "--signal", "memory")
     assert [place["priority"] for place in answer["order"]] == [100, 100, 100_000]
     assert [place["tied"] for place in answer["order"]] == [False, True, False]
+
+
+def test_a_tie_with_a_static_pod_is_none_with_the_one_before_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    static = make_pod("b-static").priority(100).on("n1").metadata(annotations={"kubernetes.io/config.source": "file"})
+    items = [make_node("n1").obj, static.obj]
+    items += [make_pod(name).priority(number).on("n1").obj for name, number in (("a", 50), ("c", 100), ("d", 100))]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    answer = told(capsys, "--signal", "memory", node=("n1", "--cluster", str(tmp_path / "cluster.json")))
+    assert [(place["pod"], place["tied"]) for place in answer["order"]] == [
+        ("default/a", False),
+        ("default/c", False),
+        ("default/d", True),
+    ]
+    assert answer["never"] == ["default/b-static"]
 
 
 # Of upstream's own tables (pkg/kubelet/eviction/helpers_test.go), in short: what comes before what.
