@@ -21,15 +21,17 @@ from policies.sources import SourceError, find_files, load_cluster, read_file
 from policies.terminal import clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from policies.kubelet.eviction import Place
     from policies.kubelet.pods import KubeletPod
     from policies.kubelet.stats import PodStats
     from policies.objects.fields import ApiObject
+    from policies.render.node_pressure import Answer, Door, Order
 
 OK, _, USAGE, FAILED = range(4)
 SIGNALS: Final = ("memory", "nodefs", "imagefs", "containerfs", "pids")
+FORMATS: Final = ("text", "json", "markdown", "html")
 IMAGES: Final = ("shared", "own", "split")
 _PERIOD: Final = re.compile(r"(-?\d{1,10})=(\d{1,6})s?")
 
@@ -68,53 +70,77 @@ def main(arguments: Sequence[str]) -> int:
 
 def _answer(options: argparse.Namespace) -> int:
     from policies.kubelet.pods import read_pod
+    from policies.kubelet.shutdown import shutdown_groups
+    from policies.render import node_pressure
+    from policies.render.node_pressure import Answer
 
     cache = NodeCache(options.node)
     load_cluster(*options.cluster, into=cache)
     if ("", options.node) not in cache.snapshot().objects.nodes:
         raise InvalidObject(f'there is no node "{options.node}" in the cluster')
     pods = [read_pod(obj) for _, obj in sorted(cache.stored.items())]
-    color = options.output == "text" and wants_color(options.color, sys.stdout)
-    told: dict[str, Any] = {"node": options.node}
-    lines: list[str] = []
-    if options.signal:
-        lines += _evicted(options, pods, told, painter(color))
-    if options.admit:
-        lines += _at_the_door(options, cache, pods, told)
-    if options.shutdown:
-        lines += _shut_down(options, pods, told)
+    found = Answer(
+        options.node,
+        _evicted(options, pods) if options.signal else None,
+        _at_the_door(options, cache, pods) if options.admit else None,
+        shutdown_groups(options.shutdown, pods) if options.shutdown else None,
+    )
     if options.output == "json":
-        print(json.dumps(told))  # noqa: T201
+        print(json.dumps(_as_dict(found)))  # noqa: T201
+    elif options.output == "html":
+        from policies.render.html.node_pressure import page
+
+        sys.stdout.write(page(found))
+    elif options.output == "markdown":
+        sys.stdout.write(node_pressure.markdown(found))
     else:
-        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
+        color = wants_color(options.color, sys.stdout)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in node_pressure.render(found, painter(color)))
     return OK
 
 
-def _evicted(
-    options: argparse.Namespace, pods: Sequence[KubeletPod], told: dict[str, Any], paint: Callable[[str, str], str]
-) -> Iterator[str]:
+def _evicted(options: argparse.Namespace, pods: Sequence[KubeletPod]) -> Order:
     from policies.kubelet.eviction import rank
     from policies.render import node_pressure
 
     stats = _stats(options.stats)
     # Apart: what is tied with one that the kubelet passes over is not tied with the one before that.
-    places = [
-        place
-        for critical in (False, True)
-        for place in rank(
+    evicted, never = (
+        rank(
             (pod for pod in pods if pod.critical is critical),
             stats,
             options.signal,
             inodes=options.inodes,
             images=options.image_fs,
         )
-    ]
+        for critical in (False, True)
+    )
     amount = node_pressure.processes if options.signal == "pids" else node_pressure.size
     amount = node_pressure.inodes if options.inodes else amount
-    told["order"] = [_place(place, node_pressure.why(place, amount)) for place in places if not place.pod.critical]
-    told["never"] = [place.pod.key for place in places if place.pod.critical]
     what = f"{options.signal}{' inodes' if options.inodes else ''}"
-    return node_pressure.order(options.node, what, places, amount, paint)
+    return node_pressure.Order(what, amount, evicted, [place.pod.key for place in never])
+
+
+def _as_dict(found: Answer) -> dict[str, Any]:
+    from policies.render.node_pressure import why
+
+    told: dict[str, Any] = {"node": found.node}
+    if found.order:
+        told["order"] = [_place(place, why(place, found.order.amount)) for place in found.order.places]
+        told["never"] = found.order.never
+    if found.door:
+        told["admission"] = {
+            "pod": found.door.admitted.key,
+            "lacks": found.door.lacks,
+            "refused": found.door.refused,
+            "ended": [pod.key for pod in found.door.ended],
+        }
+    if found.shutdown is not None:
+        told["shutdown"] = [
+            {"priority": group.priority, "seconds": group.seconds, "pods": [pod.key for pod in group.pods]}
+            for group in found.shutdown
+        ]
+    return told
 
 
 def _place(place: Place, why: str) -> dict[str, Any]:
@@ -134,12 +160,10 @@ def _stats(path: str | None) -> dict[str, PodStats]:
         raise SourceError(path, f"this is no JSON: {fault}") from None
 
 
-def _at_the_door(
-    options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod], told: dict[str, Any]
-) -> Iterator[str]:
+def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod]) -> Door:
     from policies.kubelet.admission import NotEnough, pods_to_preempt
     from policies.kubelet.pods import read_pod
-    from policies.render import node_pressure
+    from policies.render.node_pressure import Door
 
     admitted = read_pod(_pod_of(options.admit, options.namespace, cache))
     lacks = _lacks(cache, options.node, admitted)
@@ -149,10 +173,7 @@ def _at_the_door(
             victims = pods_to_preempt(admitted, pods, lacks)
         except NotEnough as fault:
             victims = fault
-    refused = bool(lacks) and (not admitted.critical or isinstance(victims, NotEnough))
-    ended = [] if isinstance(victims, NotEnough) else [pod.key for pod in victims]
-    told["admission"] = {"pod": admitted.key, "lacks": lacks, "refused": refused, "ended": ended}
-    return node_pressure.door(admitted, lacks, victims, options.node)
+    return Door(admitted, lacks, victims)
 
 
 def _pod_of(path: str, namespace: str, cache: NodeCache) -> ApiObject:
@@ -188,19 +209,6 @@ def _lacks(cache: NodeCache, node: str, admitted: KubeletPod) -> dict[str, int]:
     return {name: asked[name] - left for name, left in free.items() if asked[name] and asked[name] > left}
 
 
-def _shut_down(options: argparse.Namespace, pods: Sequence[KubeletPod], told: dict[str, Any]) -> Iterator[str]:
-    from policies.kubelet.shutdown import shutdown_groups
-    from policies.render import node_pressure
-
-    groups = shutdown_groups(options.shutdown, pods)
-    told["shutdown"] = [
-        {"priority": group.priority, "seconds": group.seconds, "pods": [pod.key for pod in group.pods]}
-        for group in groups
-    ]
-    yield f"{options.node}, graceful shutdown: group after group"
-    yield from node_pressure.shutdown(groups)
-
-
 def _periods(text_: str) -> list[tuple[int, int]]:
     """`0=30,1000=20`: priority and seconds."""
     found = [_PERIOD.fullmatch(part.strip()) for part in text_.split(",")]
@@ -232,6 +240,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--admit", metavar="FILE", help="a pod that comes to the kubelet itself: whom it ends for it")
     add("--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="shutdownGracePeriodByPodPriority")
     add("-n", "--namespace", default="default", help="namespace of a pod without one (default: default)")
-    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
     add_color_option(add)
     return parser

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.findings import listed, plural
+from policies.findings import cut, listed, one_line, plural
 from policies.kubelet.admission import NotEnough
+from policies.render.markdown import MOST_ROWS, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from policies.kubelet.eviction import Place
     from policies.kubelet.pods import KubeletPod
@@ -17,31 +18,90 @@ if TYPE_CHECKING:
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 MOST_LINES: Final = 200
 _NAMED: Final = 10
+_LONGEST: Final = 400
+"""Characters of a cell in Markdown."""
+_LONGEST_LINE: Final = 1000
+"""Of a line: a pod and a node with the longest names that there are, and what is said of them."""
+
+
+class Order(NamedTuple):
+    """The order of eviction. `what`: the signal; `amount`: how its amounts are written; `never`: the pods that the
+    kubelet passes over, as `namespace/name`.
+    """
+
+    what: str
+    amount: Callable[[int], str]
+    places: Sequence[Place]
+    never: Sequence[str]
+
+
+class Door(NamedTuple):
+    """What becomes of a pod that comes to the kubelet itself. `lacks`: resource -> amount (see `Lacks`); `victims`:
+    whom it ends.
+    """
+
+    admitted: KubeletPod
+    lacks: Mapping[str, int]
+    victims: Sequence[KubeletPod] | NotEnough
+
+    @property
+    def refused(self) -> bool:
+        """Whether the kubelet does not take it."""
+        return bool(self.lacks) and (not self.admitted.critical or isinstance(self.victims, NotEnough))
+
+    @property
+    def ended(self) -> Sequence[KubeletPod]:
+        """Whom the kubelet ends for it."""
+        return () if isinstance(self.victims, NotEnough) else self.victims
+
+
+class Answer(NamedTuple):
+    """What was asked about a node; None: not asked. `shutdown`: groups in their order."""
+
+    node: str
+    order: Order | None
+    door: Door | None
+    shutdown: Sequence[Group] | None
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
     return text
 
 
-def order(
-    node: str,
-    what: str,
-    places: Sequence[Place],
-    amount: Callable[[int], str],
-    paint: Callable[[str, str], str] = _plain,
-) -> Iterator[str]:
-    """The order of eviction. `what`: the signal; `amount`: how its amounts are written."""
-    evicted = [place for place in places if not place.pod.critical]
-    yield paint(f"{node}, {what}: one pod at a time, until there is enough again", "bold")
-    width, names = len(str(len(evicted))), max((len(place.pod.key) for place in evicted), default=0)
-    for number, place in enumerate(evicted[:MOST_LINES], 1):
-        tied = " (as the one before)" if place.tied and number > 1 else ""
-        yield f"  {number:{width}}. {place.pod.key:{names}}  priority {place.pod.priority}: {why(place, amount)}{tied}"
-    if len(evicted) > MOST_LINES:
-        yield f"  and {len(evicted) - MOST_LINES} more: -o json has them all"
-    spared = [place.pod.key for place in places if place.pod.critical]
-    if spared:
-        yield f"  never: {listed(spared, _NAMED)} (critical, or static)"
+def render(found: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """The answer, line by line."""
+    if found.order:
+        yield paint(f"{found.node}, {heading(found.order)}", "bold")
+        yield from (f"  {line}" for line in _places(found.order))
+    if found.door:
+        yield verdict(found.door, found.node)
+        yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in found.door.ended[:MOST_LINES])
+    if found.shutdown is not None:
+        yield f"{found.node}, {SHUTDOWN}"
+        for group in found.shutdown:
+            yield f"  from priority {group.priority}, within {group.seconds} s: {_members(group)}"
+
+
+def heading(order: Order) -> str:
+    """`memory: one pod at a time, until there is enough again`."""
+    return f"{order.what}: one pod at a time, until there is enough again"
+
+
+def _places(order: Order) -> Iterator[str]:
+    places = order.places
+    width, names = len(str(len(places))), max((len(place.pod.key) for place in places), default=0)
+    for number, place in enumerate(places[:MOST_LINES], 1):
+        tied = " (as the one before)" if place.tied else ""
+        told = f"priority {place.pod.priority}: {why(place, order.amount)}{tied}"
+        yield f"{number:{width}}. {place.pod.key:{names}}  {told}"
+    if len(places) > MOST_LINES:
+        yield f"and {len(places) - MOST_LINES} more: -o json has them all"
+    if order.never:
+        yield _never(order)
+
+
+def _never(order: Order) -> str:
+    return f"never: {listed(list(order.never), _NAMED)} (critical, or static)"
 
 
 def why(place: Place, amount: Callable[[int], str]) -> str:
@@ -74,30 +134,85 @@ def inodes(number: int) -> str:
     return plural(number, "inode")
 
 
-def door(
-    admitted: KubeletPod, lacks: Mapping[str, int], victims: Sequence[KubeletPod] | NotEnough, node: str
-) -> Iterator[str]:
-    """What becomes of a critical pod that comes to the kubelet itself."""
-    if not lacks:
-        yield f"{admitted.key}: there is room on {node}; nobody is ended for it"
-        return
-    told = listed([f"{_amount(name, amount)} {name}" for name, amount in lacks.items()])
-    if not admitted.critical:
-        yield f"{admitted.key}: {node} lacks {told}, and it is not critical: the kubelet refuses it"
-    elif isinstance(victims, NotEnough):
-        yield f"{admitted.key}: {node} lacks {told}; {victims}: the kubelet refuses it"
-    else:
-        ended = plural(len(victims), "pod")
-        yield f"{admitted.key}: {node} lacks {told}; the kubelet ends {ended}, whatever their budgets say"
-        yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in victims[:MOST_LINES])
+def verdict(door: Door, node: str) -> str:
+    """What becomes of a pod that comes to the kubelet itself."""
+    if not door.lacks:
+        return f"{door.admitted.key}: there is room on {node}; nobody is ended for it"
+    lacks = listed([f"{_amount(name, amount)} {name}" for name, amount in door.lacks.items()])
+    told = f"{door.admitted.key}: {node} lacks {lacks}"
+    if not door.admitted.critical:
+        return f"{told}, and it is not critical: the kubelet refuses it"
+    if isinstance(door.victims, NotEnough):
+        return f"{told}; {door.victims}: the kubelet refuses it"
+    return f"{told}; the kubelet ends {plural(len(door.victims), 'pod')}, whatever their budgets say"
 
 
 def _amount(name: str, amount: int) -> str:
     return f"{amount / 1000:g}" if name == "cpu" else str(amount) if name == "pods" else size(amount)
 
 
-def shutdown(groups: Sequence[Group]) -> Iterator[str]:
-    """The groups of a graceful shutdown, in their order."""
-    for group in groups:
-        named = listed([pod.key for pod in group.pods], _NAMED) or "nobody"
-        yield f"  from priority {group.priority}, within {group.seconds} s: {named}"
+def _members(group: Group) -> str:
+    return listed([pod.key for pod in group.pods], _NAMED) or "nobody"
+
+
+SHUTDOWN: Final = "graceful shutdown: group after group"
+PLACES: Final = ("place", "pod", "priority", "uses", "requests", "why")
+ENDED: Final = ("pod", "priority", "quality of service")
+GROUPS: Final = ("from priority", "within seconds", "pods")
+
+
+def uses(place: Place, amount: Callable[[int], str]) -> str:
+    """What it uses; `-`: that is not known."""
+    return amount(place.used) if place.known else "-"
+
+
+def requests(place: Place, amount: Callable[[int], str]) -> str:
+    """What it requests; `-`: that does not count, or nothing is known of its use."""
+    return "-" if place.exceeds is None else amount(place.requested)
+
+
+def reason(number: int, place: Place, amount: Callable[[int], str]) -> str:
+    """Why it is in that place, also where the rows of a table are in another order."""
+    return why(place, amount) + (f" (tied with place {number - 1})" if place.tied else "")
+
+
+def markdown(found: Answer) -> str:
+    """A comment: a table of each that was asked."""
+    lines: list[str] = []
+    if found.order:
+        order, amount = found.order, found.order.amount
+        rows = (
+            (n, p.pod.key, p.pod.priority, uses(p, amount), requests(p, amount), reason(n, p, amount))
+            for n, p in enumerate(order.places[:MOST_ROWS], 1)
+        )
+        lines += [f"### {_line(f'{found.node}, {heading(order)}')}", ""]
+        lines += [*_table(PLACES, rows, len(order.places)), ""]
+        lines += [_line(_never(order)), ""] if order.never else []
+    if found.door:
+        ended = found.door.ended
+        lines += [f"### {_line(verdict(found.door, found.node))}", ""]
+        if ended:
+            victims = ((pod.key, pod.priority, pod.qos) for pod in ended[:MOST_ROWS])
+            lines += [*_table(ENDED, victims, len(ended)), ""]
+    if found.shutdown is not None:
+        groups = ((g.priority, g.seconds, len(g.pods), _members(g)) for g in found.shutdown[:MOST_ROWS])
+        lines += [f"### {_line(f'{found.node}, {SHUTDOWN}')}", ""]
+        lines += [*_table((*GROUPS, "who"), groups, len(found.shutdown)), ""]
+    return "\n".join(lines)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int) -> Iterator[str]:
+    """`count`: of all rows."""
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "---|" * len(heads)
+    yield from (f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows)
+    if count > MOST_ROWS:
+        yield from ("", f"and {count - MOST_ROWS} more: -o json has them all")
+
+
+def _cell(value: str | int) -> str:
+    return text_of(cut(one_line(str(value)), _LONGEST))
+
+
+def _line(text: str) -> str:
+    return text_of(cut(one_line(text), _LONGEST_LINE))

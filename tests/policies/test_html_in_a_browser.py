@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies.cli import main
-from policies.render.html.elements import data, document, element
+from policies.render.html.elements import Amount, data, document, element, table
 from policies.render.html.nodes import nodes
 from tests.policies.test_html import SHOWN, large, page
 
@@ -34,6 +34,11 @@ WIDTHS = (500, 820, 1440)
 DARK = "--blink-settings=preferredColorScheme=0"
 AUDITED = "docs/audit/cluster.yaml"
 GROUPS = "docs/whatif/node-groups.yaml"
+NODE_PRESSURE = (
+    *("node-pressure", "a-1", "--cluster", "docs/node-pressure/node.yaml"),
+    *("--signal", "memory", "--stats", "docs/node-pressure/stats.json"),
+    *("--admit", "docs/node-pressure/agent.yaml", "--shutdown", "0=60,100000=30"),
+)
 PAGES = {
     "whatif": ("whatif", "zone", "a", "--cluster", SHOWN),
     "class": ("whatif", "class", "batch", "--value", "200000", "--cluster", SHOWN),
@@ -41,9 +46,11 @@ PAGES = {
     "groups": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN, "--node-templates", GROUPS),
     "risk": ("risk", "--cluster", SHOWN),
     "audit": ("audit", "--cluster", AUDITED, "--exit-zero"),
+    "node-pressure": NODE_PRESSURE,
     "sweep": ("whatif", "every-zone", "--cluster", SHOWN, "--node-templates", GROUPS),
     "preempt": ("preempt", "-f", "docs/headroom/cache.yaml", "--replicas", "9", "--cluster", SHOWN),
 }
+AMOUNTS = (("512Mi", 2**29), ("10Gi", 10 * 2**30), ("-", -1), ("1.5Gi", 3 * 2**29), ("0", 0), ("900Ki", 900 * 2**10))
 LOOK = """
 requestAnimationFrame(() => setTimeout(() => {
   const told = {painted: performance.now(), wide: document.documentElement.scrollWidth, window: innerWidth};
@@ -135,7 +142,7 @@ def test_findings_are_sorted_by_how_bad_they_are_and_searched(
     clicks = "const head = document.querySelector('#findings ~ .scroll thead button'); head.click(); head.click();"
     path.write_text(with_script(text, clicks))
     sorted_ = dumped(path, "--virtual-time-budget=2000")
-    assert re.findall('data-rank="." *>([a-z]*)<', sorted_) == ["note"] * 2 + ["warning"] * 4 + ["error"]
+    assert re.findall('data-value="." *>([a-z]*)<', sorted_) == ["note"] * 2 + ["warning"] * 4 + ["error"]
     assert 'aria-sort="descending"' in sorted_
     typed = "const field = document.querySelector('input[type=search]'); field.value = ' REPORTS/nightly-1 ';"
     path.write_text(with_script(text, f"{typed} field.dispatchEvent(new Event('input'));"))
@@ -143,6 +150,17 @@ def test_findings_are_sorted_by_how_bad_they_are_and_searched(
     assert "2 of 7 rows" in searched
     assert searched.count('<tr hidden="">') == 5
     assert re.search('<div class="tools of-rows" *>', searched), "the script shows the field"
+
+
+def test_amounts_are_sorted_by_what_they_are_and_what_is_not_known_is_least(tmp_path: Path) -> None:
+    rows = [(str(number), Amount(shown, value)) for number, (shown, value) in enumerate(AMOUNTS)]
+    drawn = table("amounts", ("row", "amount"), rows, len(rows))
+    click = "document.querySelectorAll('thead button')[1].click();"
+    text = document("amounts", [element("main", drawn)], ("tables.js",))
+    text = re.sub("script-src '[^']*'", "script-src 'unsafe-inline'", text)
+    (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{click}</script></body>"))
+    clicked = dumped(tmp_path / "page.html", "--virtual-time-budget=2000")
+    assert re.findall('data-value="[^"]*">([^<]*)</td>', clicked) == ["-", "0", "900Ki", "512Mi", "1.5Gi", "10Gi"]
 
 
 @pytest.mark.parametrize("name", PAGES)

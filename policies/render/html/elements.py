@@ -7,7 +7,7 @@ import hashlib
 import json
 from enum import IntEnum
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.etree.ElementTree import Element, tostring
 
 from policies.findings import cut, one_line
@@ -22,6 +22,16 @@ MOST_ROWS: Final = 500
 _AS_IN_HTML: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
 Child = Element | str | None
+
+
+class Amount(NamedTuple):
+    """A number in a table as people write it (`1.5Gi`); `value`: by what it is sorted."""
+
+    shown: str
+    value: int
+
+
+Cell = str | int | Amount
 
 
 def element(tag: str, *children: Child, **attributes: str | float | bool) -> Element:
@@ -58,7 +68,7 @@ def data(name: str, value: Any) -> Element:
 
 
 def table(
-    caption: str, heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int, named_by: int = 0
+    caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], count: int, named_by: int = 0
 ) -> Element:
     """A table that the script lets people sort; numbers are numbers, and ranks (IntEnum) have names.
 
@@ -90,13 +100,15 @@ def section(title: str, name: str, *children: Element | str | None) -> Element:
     return element("section", heading, *children, aria_labelledby=name)
 
 
-def _cell(value: str | int, names_row: bool) -> Element:
+def _cell(value: Cell, names_row: bool) -> Element:
     tag = "th" if names_row else "td"
     scope: dict[str, str] = {"scope": "row"} if names_row else {}
     if isinstance(value, IntEnum):
-        return element(tag, str(value), data_rank=int(value), **scope)
+        return element(tag, str(value), data_value=int(value), **scope)
     if isinstance(value, int):
         return element(tag, f"{value}", class_="number", **scope)
+    if isinstance(value, Amount):
+        return element(tag, value.shown, class_="number", data_value=value.value, **scope)
     return element(tag, told(value), **scope)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.cli import main
+from policies.findings import one_line
 from policies.kubelet.admission import NotEnough, pods_to_preempt
 from policies.kubelet.eviction import rank
 from policies.kubelet.pods import BEST_EFFORT, BURSTABLE, GUARANTEED, KubeletPod, read_pod
@@ -21,6 +23,7 @@ from policies.kubelet.stats import Disk, PodStats, read_pod_stats
 from policies.quantity import NANO
 from tests.builders import make_node, make_pod
 from tests.kubelet_oracle.compare import disagreements
+from tests.policies.test_html import check_alone
 
 NODE = ("a-1", "--cluster", "docs/node-pressure/node.yaml")
 STATS = ("--stats", "docs/node-pressure/stats.json")
@@ -283,6 +286,129 @@ def test_a_group_is_the_highest_that_is_not_above_the_pod(periods: list[tuple[in
     (found,) = [group.priority for group in groups if group.pods]
     assert found == max((p for p, _ in periods if p <= priority), default=min(p for p, _ in periods))
     assert [group.priority for group in groups] == sorted(p for p, _ in periods)
+
+
+# As a comment and as a page
+
+ALL = ("--signal", "memory", *STATS, "--admit", "docs/node-pressure/agent.yaml", "--shutdown", "0=60,100000=30")
+TIED = "uses 1.5Gi, within the 2Gi that it requests (tied with place 2)"
+HOSTILE = (
+    "|",
+    "`x`",
+    "<b>",
+    "</script><script>alert(1)</script>",
+    "a\n\n# b",
+    "\x1b[2J\x00",
+    "\u202edaer",
+    "[x](y)",
+    "@all",
+)
+
+
+def test_a_comment_has_a_table_of_each_that_was_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, *NODE, *ALL, "-o", "markdown")
+    assert (status, err) == (0, "")
+    assert out.replace("\\", "").splitlines() == [
+        "### a-1, memory: one pod at a time, until there is enough again",
+        "",
+        "| place | pod | priority | uses | requests | why |",
+        "|---|---|---|---|---|---|",
+        "| 1 | shop/web-1 | 100000 | 6Gi | 4Gi | uses 6Gi, 2Gi more than it requests |",
+        "| 2 | reports/archive-1 | 100 | 512Mi | 1Gi | uses 512Mi, within the 1Gi that it requests |",
+        f"| 3 | reports/nightly-1 | 100 | 1.5Gi | 2Gi | {TIED} |",
+        "",
+        "never: kube-system/dns-a (critical, or static)",
+        "",
+        "### kube-system/agent: a-1 lacks 0.6 cpu, 128Mi memory; the kubelet ends 1 pod, whatever their budgets say",
+        "",
+        "| pod | priority | quality of service |",
+        "|---|---|---|",
+        "| reports/archive-1 | 100 | Burstable |",
+        "",
+        "### a-1, graceful shutdown: group after group",
+        "",
+        "| from priority | within seconds | pods | who |",
+        "|---|---|---|---|",
+        "| 0 | 60 | 2 | reports/archive-1, reports/nightly-1 |",
+        "| 100000 | 30 | 2 | kube-system/dns-a, shop/web-1 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "uses", "requests"),
+    [
+        (("--signal", "memory", *STATS), ("6Gi", 6 * 2**30), ("4Gi", 4 * 2**30)),
+        (("--signal", "memory"), ("-", -1), ("-", -1)),
+        (("--signal", "pids", *STATS), ("24 processes", 24), ("-", -1)),
+        (("--signal", "nodefs", "--inodes", *STATS), ("0 inodes", 0), ("0 inodes", 0)),
+    ],
+)
+def test_a_page_has_use_against_request_as_numbers(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], uses: tuple[str, int], requests: tuple[str, int]
+) -> None:
+    status, out, err = run(capsys, *NODE, *arguments, "-o", "html")
+    assert (status, err) == (0, "")
+    check_alone(out)
+    row = out.partition('<th scope="row">shop/web-1</th>')[2].partition("</tr>")[0]
+    cells = re.findall('data-value="([^"]*)">([^<]*)<', row)
+    assert ("that use more than they request" in out) == (requests[0] != "-"), "only where that counts"
+    assert [(shown, int(value)) for value, shown in cells] == [uses, requests]
+
+
+def test_a_page_has_what_the_other_forms_have(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, *NODE, *ALL, "-o", "html")
+    texts = [text for _, text in check_alone(out).texts]
+    for told_too in (
+        "Who goes first on a-1",
+        TIED,
+        "kube-system/agent: a-1 lacks 0.6 cpu, 128Mi memory; the kubelet ends 1 pod, whatever their budgets say",
+        "ends 1 pod",
+        "Graceful shutdown: group after group",
+    ):
+        assert told_too in texts
+    assert texts.count("kube-system/dns-a") == 2, "among those that are never evicted, and in its group"
+
+
+@pytest.mark.parametrize("form", ["markdown", "html"])
+def test_what_files_say_stays_text(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = f"n{HOSTILE[3]}|\n# x\x1b"
+    items = [make_node(node).has(cpu="1").obj]
+    for name in HOSTILE:
+        items.append(make_pod(f"p{name}", name).request(cpu="1").on(node).obj)
+        items.append(make_pod(f"critical{name}", name).priority(2_000_000_000).on(node).obj)
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    stats = [{"podRef": {"namespace": name, "name": f"p{name}"}, "memory": {"workingSetBytes": 5}} for name in HOSTILE]
+    (tmp_path / "stats.json").write_text(json.dumps({"pods": [*stats, {"process_stats": HOSTILE[3]}]}))
+    admitted = make_pod(f"q{HOSTILE[3]}|", HOSTILE[4]).spec(priorityClassName="system-node-critical").request(cpu="1")
+    del admitted.obj["spec"]["priority"]
+    (tmp_path / "pod.json").write_text(json.dumps(admitted.obj))
+    asked = ("--signal", "memory", "--stats", str(tmp_path / "stats.json"), "--shutdown", "0=1")
+    cluster = ("--cluster", str(tmp_path / "cluster.json"), "--admit", str(tmp_path / "pod.json"))
+    status, out, err = run(capsys, node, *asked, *cluster, "-o", form)
+    assert (status, err) == (0, "")
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", out)
+    if form == "html":
+        texts = [text for tag, text in check_alone(out).texts if tag in ("th", "td", "li", "h1")]
+        assert {one_line(f"{name}/p{name}") for name in HOSTILE} <= set(texts)
+        return
+    assert not re.search(r"(?<!\\)[`<>@\[\]]", out), "each has a backslash before it"
+    lines = out.splitlines()
+    assert sum(line.startswith("#") for line in lines) == 3
+    assert {len(re.findall(r"(?<!\\)\|", line)) - 1 for line in lines if line.startswith("| ")} == {3, 4, 6}
+    assert sum(line.startswith("| ") for line in lines) == 1 + len(HOSTILE) + 1 + len(HOSTILE) + 1 + 1
+
+
+@pytest.mark.parametrize("form", ["markdown", "html"])
+def test_as_many_rows_are_told_as_a_comment_or_a_page_takes(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [make_node("n1").obj, *(make_pod(f"p{n}-{'x' * 900}").on("n1").obj for n in range(600))]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    asked = ("n1", "--cluster", str(tmp_path / "cluster.json"), "--signal", "memory", "--shutdown", "0=1")
+    _, out, _ = run(capsys, *asked, "-o", form)
+    assert ("and 500 more: -o json has them all" if form == "markdown" else "(the first 500 of 600;") in out
+    assert out.count("default/p") == (100 + 1 if form == "markdown" else 500 * 2)
+    assert "x" * 400 not in out
 
 
 # What cannot be asked

@@ -1,0 +1,92 @@
+"""The page of `forewarn node-pressure`: a table, which people sort, of each that was asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.findings import plural
+from policies.render.html.elements import Amount, Cell, document, element, section, table, tile, told
+from policies.render.node_pressure import (
+    ENDED,
+    GROUPS,
+    PLACES,
+    SHUTDOWN,
+    heading,
+    reason,
+    requests,
+    uses,
+    verdict,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from xml.etree.ElementTree import Element
+
+    from policies.kubelet.shutdown import Group
+    from policies.render.node_pressure import Answer, Door, Order
+
+
+def page(found: Answer) -> str:
+    """The whole file."""
+    title = told(f"Who goes first on {found.node}")
+    header = element(
+        "header",
+        element("p", "forewarn", class_="brand"),
+        element("h1", title),
+        element("dl", *_tiles(found), class_="tiles"),
+    )
+    parts = [header]
+    if found.order:
+        parts.append(section(heading(found.order), "order", *_order(found.order)))
+    if found.door:
+        parts.append(section("At the kubelet's door", "door", *_door(found.door, found.node)))
+    if found.shutdown is not None:
+        parts.append(section(SHUTDOWN.capitalize(), "shutdown", *_shutdown(found.shutdown)))
+    return document(title, [element("main", *parts)], ("tables.js",))
+
+
+def _tiles(found: Answer) -> Iterator[Element]:
+    if found.order:
+        counted = [place.exceeds for place in found.order.places if place.exceeds is not None]
+        yield tile("pods that may be evicted", f"{len(found.order.places)}", bad=False)
+        if counted:
+            yield tile("that use more than they request", f"{sum(counted)}", bad=any(counted))
+        yield tile("whose use is not known", f"{sum(not place.known for place in found.order.places)}", bad=False)
+        yield tile("never evicted", f"{len(found.order.never)}", bad=False)
+    if found.door:
+        ends = f"ends {plural(len(found.door.ended), 'pod')}" if found.door.ended else "ends nobody"
+        refused = found.door.refused
+        yield tile("at its door the kubelet", "refuses it" if refused else ends, bad=refused or bool(found.door.ended))
+    if found.shutdown is not None:
+        yield tile("groups at shutdown", f"{len(found.shutdown)}", bad=False)
+
+
+def _order(order: Order) -> Iterator[Element]:
+    """The pod stands first: it is what a row is about."""
+    place, pod, *others = PLACES
+    yield table("The order of eviction", (pod, place, *others), _places(order), len(order.places))
+    if order.never:
+        yield table("Never evicted", ("never: critical, or static",), ((key,) for key in order.never), len(order.never))
+
+
+def _places(order: Order) -> Iterator[Sequence[Cell]]:
+    """What is not known, or does not count, is below nothing."""
+    for number, place in enumerate(order.places, 1):
+        used = Amount(uses(place, order.amount), place.used if place.known else -1)
+        requested = Amount(requests(place, order.amount), -1 if place.exceeds is None else place.requested)
+        yield place.pod.key, number, place.pod.priority, used, requested, reason(number, place, order.amount)
+
+
+def _door(door: Door, node: str) -> Iterator[Element]:
+    yield element("ul", element("li", told(verdict(door, node))), class_="plain")
+    if door.ended:
+        rows = ((pod.key, pod.priority, pod.qos) for pod in door.ended)
+        yield table("Whom the kubelet ends", ENDED, rows, len(door.ended))
+
+
+def _shutdown(groups: Sequence[Group]) -> Iterator[Element]:
+    counts = ((group.priority, group.seconds, len(group.pods)) for group in groups)
+    yield table("The groups", GROUPS, counts, len(groups))
+    rows = ((pod.key, pod.priority, group.priority) for group in groups for pod in group.pods)
+    heads = ("pod", "priority", "in the group from")
+    yield table("Their pods", heads, rows, sum(len(group.pods) for group in groups))
