@@ -95,7 +95,7 @@ def warned(cluster: Cluster) -> None:
     cluster.type(CROWD, FILLED)
     told = cluster.type(PREEMPTS)
     (warning,) = re.findall(r"Warning: hello-preemption \(priority 100000\): no room; its pod would preempt 1.*", told)
-    assert re.search(r"Victims: default/hello-crowd-\w+-\w+", warning), warning
+    assert re.search(r"Victims may be: default/hello-crowd-\w+-\w+ \(priority \d+\)", warning), warning
     cluster.type(PREEMPTS.replace(" --dry-run=server", ""))
     wait_until(lambda: "Pending" in cluster.kubectl("get", "pods", "-l", "app=hello-crowd").stdout, 30, "one has to go")
 

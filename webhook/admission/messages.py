@@ -54,7 +54,8 @@ def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 def _fitted(sentences: tuple[str, ...], remedy: str, room: int) -> str:
     """All within so many characters: a list of names is shortened first, down to one name, then what comes after it is
-    left out, the last first; else the longest sentence is shortened, then the next one, and the remedy with them."""
+    left out, the last first, which makes room for names again; else the longest sentence is shortened, then the next
+    one, and the remedy with them."""
     parts = [*sentences]
     while (over := len(_joined(parts, remedy)) - room) > 0:
         longest = max(range(len(parts)), key=lambda index: _dispensable(parts[index]))
@@ -66,6 +67,7 @@ def _fitted(sentences: tuple[str, ...], remedy: str, room: int) -> str:
             remedy = cut(remedy, room // 2)
         elif not more_names and any(part.startswith(LISTS) for part in parts[:-1]):
             parts.pop()
+            parts = [whole if whole.startswith(LISTS) else part for whole, part in zip(sentences, parts, strict=False)]
         else:
             most = max(least if len(sentence) > least else _SHORTEST, len(sentence) - over)
             parts[longest] = _cut_list(sentence, most) if more_names else cut(sentence, most)

@@ -406,7 +406,7 @@ def test_as_many_rows_are_told_as_a_comment_or_a_page_takes(
     (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     asked = ("n1", "--cluster", str(tmp_path / "cluster.json"), "--signal", "memory", "--shutdown", "0=1")
     _, out, _ = run(capsys, *asked, "-o", form)
-    assert ("and 500 more: -o json has them all" if form == "markdown" else "(the first 500 of 600;") in out
+    assert ("and 500 more: -o json has them all" if form == "markdown" else "The first 500 of 600 rows;") in out
     assert out.count("default/p") == (100 + 1 if form == "markdown" else 500 * 2)
     assert "x" * 400 not in out
 

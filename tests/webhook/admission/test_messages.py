@@ -161,6 +161,18 @@ def test_the_first_name_of_a_list_outlasts_what_comes_after_it() -> None:
     )
 
 
+def test_what_is_left_out_makes_room_for_the_list_again() -> None:
+    told = (
+        "hello-preemption (priority 100000): no room; its pod would preempt 1 pod on node-a or 2 other nodes. "
+        "Victims may be: default/hello-crowd-5668944c99-52hbm (priority 100)."
+    )
+    message = f"{told} Its replacement would stay pending. They have up to 30 seconds to end"
+    (warning,) = warnings_of(
+        [finding(message, "preempts-running-pods", remediation="ask for less, or choose a lower class")]
+    )
+    assert warning == f"{told} Fix: ask for less, or choose a lower class [preempts-running-pods]"
+
+
 def test_how_many_unnamed_ones_there_are_outlasts_it_too() -> None:
     message = (
         "checkout-of-the-shop (priority 100000): no room; its 4 pods would preempt 3 pods on node-of-the-shop. "
