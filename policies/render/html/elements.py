@@ -67,9 +67,7 @@ def data(name: str, value: Any) -> Element:
     return element("script", text, type="application/json", id=name)
 
 
-def table(
-    caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], count: int, named_by: int = 0
-) -> Element:
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell]], count: int, named_by: int = 0) -> Element:
     """A table that the script lets people sort; numbers are numbers, and ranks (IntEnum) have names.
 
     `count`: of all rows. `named_by`: the column that says what a row is about.
