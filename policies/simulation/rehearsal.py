@@ -143,6 +143,7 @@ class _Run(Simulation):
         if stored is None:
             raise CutShort("what is stored of it is not known")
         self._load_all_of(stored)
+        charge(len(self._cluster.waiting_pods) // 4)
         nominated = [pod for pod in self._cluster.waiting_pods.values() if pod.nominated_node_name]
         for pod in (*self._waiting.pods, *nominated):
             charge(_LOADING)
@@ -239,6 +240,7 @@ class _Run(Simulation):
         levels = Levels()
         evictions = [found for event in self.timeline.events if (found := levels.next(event)) is not None]
         self._evicted = {(each.by, each.victim) for each in evictions}
+        charge(len(self._cluster.waiting_pods) // 4)
         waited = {pod.identity for pod in self._cluster.waiting_pods.values()}
         own: dict[str, list[int]] = {}
         others: dict[str, list[int]] = {}
@@ -326,16 +328,22 @@ class _CacheOverSnapshot(SchedulerCache):
         self._charged: dict[tuple[str, str], PodDisruptionBudget] = {}
         self._condemned: set[str] = set()
         self._more: dict[Key, Workload] = {}
+        """All that have come or changed; a copy is laid over those of the beginning."""
+        self._known = snapshot.objects.workloads
+        self._has_more = False
+        """Whether any has since the snapshot of now."""
         self.came: set[str] = set()
         """Identities of pods that have been put on a node."""
 
     def snapshot(self) -> Snapshot:
         """See SchedulerCache; each stays as it is."""
-        if self._more:
-            workloads = ChainMap(self._more, self._now.objects.workloads)  # type: ignore[arg-type]
+        if self._has_more:
+            charge(len(self._more) // 4)
+            workloads = ChainMap({**self._more}, self._known)  # type: ignore[arg-type]
             self._now = self._now.with_node_infos(replace(self._now.objects, workloads=workloads), {})
-            self._more = {}
+            self._has_more = False
         if self._infos or self._nominated or self._charged:
+            charge(len(self._now.objects.nominated) // 4)
             nominated = {**self._now.objects.nominated, **self._nominated}
             left = {node: pods for node, pods in nominated.items() if pods}
             self._now = self._now.with_node_states(self._infos, left, self._charged)
@@ -421,6 +429,7 @@ class _CacheOverSnapshot(SchedulerCache):
     def put_workload(self, state: WorkloadState) -> None:
         """See SchedulerCache."""
         self._more[state.key] = Workload.from_api(state.object)
+        self._has_more = True
 
     def remove_workload(self, state: WorkloadState) -> None:
         """See SchedulerCache. Whoever asks for what is gone finds what it was."""

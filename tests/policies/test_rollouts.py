@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import ChainMap, Counter
 from copy import deepcopy
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -226,6 +226,21 @@ def test_many_replicas_are_not_played_through(monkeypatch: pytest.MonkeyPatch) -
     change["spec"]["replicas"] = MOST_REHEARSED + 1
     assert impact(made, change) is not None
     assert not asked
+
+
+def test_what_changes_is_one_layer_over_what_was_there() -> None:
+    """However many pods a rollout makes, which all change its workloads: a look goes through one layer."""
+    nodes = [f"n{number}" for number in range(9)]
+    made = [
+        *deployment("web", nodes, "1", 100, strategy=rolling(1, 0)),
+        *(make_node(n).has(cpu="1500m") for n in nodes),
+    ]
+    snapshot = cluster(*made)
+    found = rehearsal.rehearse(snapshot, snapshot.scheduling, changed(made, priority=200), Waiting())
+    assert found.made == 9
+    workloads = found.snapshot.objects.workloads
+    assert isinstance(workloads, ChainMap)
+    assert not any(isinstance(layer, ChainMap) for layer in workloads.maps)
 
 
 def test_workloads_that_own_each_other_do_not_keep_it() -> None:
