@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from policies.commands.forks import mapped
 from policies.scheduling.bulk import prepare_for_all
 from policies.simulation.simulation import Simulation
-from policies.whatif.comparison import Losses, at_rest
+from policies.whatif.comparison import at_rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,18 +28,13 @@ class Counting(Protocol):
         """What JSON can say of it."""
 
 
-def lost_replicas(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, int]]:
-    """For each of these questions, in their order: workload -> how many replicas fewer run in the end.
-
-    `world`: without arrivals. As many are tried at once as there are cores.
-    """
-    return counted(world, asked, Losses)
-
-
 def counted(
     world: World, asked: Sequence[Question], counting: Callable[[Simulation], Counting]
 ) -> Iterator[Mapping[str, Any]]:
-    """The same of anything that is counted."""
+    """What is counted after each of these questions, in their order.
+
+    `world`: without arrivals. As many are tried at once as there are cores.
+    """
     if not asked:
         return
     simulation = Simulation(world)

@@ -1,6 +1,8 @@
 """How long audit, headroom and whatif take on a large cluster: 600 Deployments that fill its nodes.
 
-python -m tests.benchmarks.bench_owners [--nodes 5000] [--losses 100] [--room] [audit|round|headroom|node|zone|losses]
+python -m tests.benchmarks.bench_owners [--nodes 5000] [--losses 100] [--room] [QUESTION]
+
+QUESTION: audit, round, headroom, node, zone, losses, in-turn.
 
 `--room`: nodes twice as large, so that all that is lost with a zone finds a place and nobody is pushed out.
 """
@@ -15,12 +17,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from policies.audit import audit, stored_objects
-from policies.commands.losses import lost_replicas
+from policies.commands.losses import counted
 from policies.config import Config
 from policies.headroom import headroom
+from policies.scheduling.bulk import prepare_for_all
 from policies.simulation.dump import DumpCache, world_of
+from policies.simulation.simulation import Simulation
 from policies.whatif import questions
-from policies.whatif.comparison import ask
+from policies.whatif.comparison import Losses, ask
 from tests.benchmarks.clusters import Size, container, objects
 from webhook.controllers.audit.looking import look
 
@@ -98,14 +102,28 @@ def main() -> None:
         names = [f"n{number:05}" for number in range(options.losses)]
         asked = [questions.nodes_lost(cluster, [name]) for name in names]
         began = time.monotonic()
-        found = list(lost_replicas(world_of(cache, [], until=3600.0), asked))
+        found = list(counted(world_of(cache, [], until=3600.0), asked, Losses))
         took = time.monotonic() - began
         forks = resource.getrusage(resource.RUSAGE_CHILDREN)
         each = (forks.ru_utime + forks.ru_stime) / max(len(found), 1)
         lost = sum(map(bool, found))
         return f"{len(found)} nodes lost, each alone in {each:.2f} s; {took:.0f} s by the clock; {lost} not survived"
 
+    def in_turn() -> str:
+        """Without forks: each loss finds the cluster as those before it have left it."""
+        simulation = Simulation(world_of(cache, [], until=3600.0))
+        simulation.begin()
+        simulation.look_around()
+        prepare_for_all(simulation.cache.snapshot())
+        began = time.process_time()
+        for number in range(options.losses):
+            simulation.expect(questions.nodes_lost(cluster, [f"n{number:05}"]).arrivals)
+            simulation.run()
+        each = (time.process_time() - began) / options.losses
+        return f"{options.losses} nodes lost one after the other, each in {each:.3f} s"
+
     asked: dict[str, Callable[[], str]] = {
+        "in-turn": in_turn,
         "audit": audited,
         "headroom": room,
         "losses": lose,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.commands.losses import counted, lost_replicas
+from policies.commands.losses import counted
 from policies.simulation.dump import DumpCache, world_of
 from policies.simulation.scenario import Arrival, read_scenario
 from policies.simulation.simulation import Simulation
 from policies.whatif import questions
-from policies.whatif.comparison import ask
+from policies.whatif.comparison import Losses, ask
 from policies.whatif.questions import Question
 from tests.builders import Made, make_node, make_pod
 from tests.oracle.generator.scenarios import make_scenario
@@ -43,7 +43,7 @@ def cluster() -> DumpCache:
 def lost() -> list[Mapping[str, int]]:
     cache = cluster()
     asked = [questions.nodes_lost(cache.snapshot(), [name]) for name in ("n1", "n2", "n3")]
-    return list(lost_replicas(world_of(cache, [], until=600.0), asked))
+    return list(counted(world_of(cache, [], until=600.0), asked, Losses))
 
 
 def test_a_fork_answers_as_a_simulation_of_its_own() -> None:
