@@ -51,7 +51,8 @@ JOB: Final = "batch/Job"
 CRON_JOB: Final = "batch/CronJob"
 DAEMON_SET: Final = "apps/DaemonSet"
 DEPLOYMENT: Final = "apps/Deployment"
-_REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
+REVISED: Final = ("apps/StatefulSet", DAEMON_SET)
+"""Kinds that keep their revisions as objects."""
 _CALM: Final = (BUDGET, DEPLOYMENT, "apps/ReplicaSet", "apps/StatefulSet", "/ReplicationController")
 """Kinds of which a sync that has nothing to do leaves nothing behind: others draw lots, or go by more than changes."""
 _SIZED: Final = ("apps/ReplicaSet", "apps/StatefulSet")
@@ -150,13 +151,13 @@ class ControllerManager:
         """Workloads that have been loaded while it is under way, with their pods."""
         for key in keys:
             self._count_pods(key)
-        self._set_statuses(key for key in keys if key[0] in _REVISED)
+        self._set_statuses(key for key in keys if key[0] in REVISED)
         self._put(*(Sync(key) for key in keys))
 
     def set_statuses(self) -> None:
         """Bring the status of every budget up to date, before anything happens, and note of StatefulSets and DaemonSets
         which template their pods are of: one that is changed at once is rolled out."""
-        self._set_statuses([key for kind in (*_REVISED, BUDGET) for key in self._api.keys_of(kind)])
+        self._set_statuses([key for kind in (*REVISED, BUDGET) for key in self._api.keys_of(kind)])
 
     def _set_statuses(self, keys: Iterable[Key]) -> None:
         for key in keys:

@@ -21,6 +21,7 @@ from policies.simulation.controller_manager import (
     DAEMON_SET,
     DEPLOYMENT,
     JOB,
+    REVISED,
     Collect,
     ControllerManager,
     Sync,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 _STATEFUL_SET: Final = "apps/StatefulSet"
 _WORKERS: Final = {BUDGET: 1, DAEMON_SET: 2}
 _USUAL_WORKERS: Final = 5
-_REVISED: Final = (_STATEFUL_SET, DAEMON_SET)
-"""Kinds that keep their revisions as objects."""
 _TOLD_OF_FAILURES: Final = ("apps/ReplicaSet", "/ReplicationController")
 _APART: Final = 1e-5
 """Seconds between reading the clock and setting a timer by it, with dice."""
@@ -143,7 +142,7 @@ class ControllerWorkers(ControllerManager):
     def _carry_out(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
         if not actions and self._api.quotas is None:
             return
-        if key[0] in _REVISED and self._is_revised(key, actions):
+        if key[0] in REVISED and self._is_revised(key, actions):
             yield self._latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
         self.refusals.begin(key, sum(isinstance(action, CreatePod) for action in actions))
         for batch in self._batches(key, actions):
