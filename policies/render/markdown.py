@@ -54,6 +54,11 @@ def _row(finding: Finding) -> str:
     return f"| {_SIGNS[finding.severity]} | {where} | {what} | {text_of(cut(finding.remediation, _LONGEST))} |"
 
 
+def cell_of(value: str | int) -> str:
+    """A cell of a table, of one line that is not too long."""
+    return text_of(cut(one_line(str(value)), _LONGEST))
+
+
 def text_of(text: str) -> str:
     """Text that means nothing to Markdown, HTML, and what makes links of names."""
     return _SPECIAL.sub(r"\\\1", one_line(text))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import cut, listed, one_line, plural
 from policies.kubelet.admission import NotEnough
-from policies.render.markdown import MOST_ROWS, text_of
+from policies.render.markdown import MOST_ROWS, cell_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 _UNITS: Final = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 MOST_LINES: Final = 200
 _NAMED: Final = 10
-_LONGEST: Final = 400
-"""Characters of a cell in Markdown."""
 _LONGEST_LINE: Final = 1000
-"""Of a line: a pod and a node with the longest names that there are, and what is said of them."""
+"""Characters of a line in Markdown: a pod and a node with the longest names there are, and what is said of them."""
 
 
 class Order(NamedTuple):
@@ -75,7 +73,10 @@ def render(found: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator
         yield from (f"  {line}" for line in _places(found.order))
     if found.door:
         yield verdict(found.door, found.node)
-        yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in found.door.ended[:MOST_LINES])
+        ended = found.door.ended
+        yield from (f"  - {pod.key}  priority {pod.priority}, {pod.qos}" for pod in ended[:MOST_LINES])
+        if len(ended) > MOST_LINES:
+            yield f"  and {len(ended) - MOST_LINES} more: -o json has them all"
     if found.shutdown is not None:
         yield f"{found.node}, {SHUTDOWN}"
         for group in found.shutdown:
@@ -205,13 +206,9 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str | int]], count: int
     """`count`: of all rows."""
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
-    yield from (f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows)
+    yield from (f"| {' | '.join(map(cell_of, row))} |" for row in rows)
     if count > MOST_ROWS:
         yield from ("", f"and {count - MOST_ROWS} more: -o json has them all")
-
-
-def _cell(value: str | int) -> str:
-    return text_of(cut(one_line(str(value)), _LONGEST))
 
 
 def _line(text: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import listed, one_line, plural
-from policies.render.markdown import text_of
+from policies.findings import listed, plural
+from policies.render.markdown import cell_of, text_of
 from policies.render.simulation import duration
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def notes(found: Risks) -> Iterator[str]:
 def markdown(found: Risks) -> str:
     """A comment: a table, those that lose most first."""
     lines = ["### What each workload risks", "", f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
-    rows = ([text_of(one_line(str(cell))) for cell in cells(risk)] for risk in found.risks[:MOST_WORKLOADS])
+    rows = (map(cell_of, cells(risk)) for risk in found.risks[:MOST_WORKLOADS])
     lines += (f"| {' | '.join(row)} |" for row in rows)
     left = len(found.risks) - MOST_WORKLOADS
     lines += ["", f"and {plural(left, 'more workload')}"] if left > 0 else []

@@ -411,6 +411,19 @@ def test_as_many_rows_are_told_as_a_comment_or_a_page_takes(
     assert "x" * 400 not in out
 
 
+def test_as_many_pods_are_told_at_the_door_as_one_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = make_node("n1").has(cpu="210", pods="500")
+    items = [node.obj, *(make_pod(f"p{n}").request(cpu="1").on("n1").obj for n in range(210))]
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+    critical = make_pod("agent", "kube-system").spec(priorityClassName="system-node-critical").request(cpu="210")
+    del critical.obj["spec"]["priority"]
+    (tmp_path / "pod.json").write_text(json.dumps(critical.obj))
+    cluster = ("--cluster", str(tmp_path / "cluster.json"), "--admit", str(tmp_path / "pod.json"))
+    _, out, _ = run(capsys, "n1", *cluster)
+    assert out.count("  - default/p") == 200
+    assert out.endswith("  and 10 more: -o json has them all\n")
+
+
 # What cannot be asked
 
 
