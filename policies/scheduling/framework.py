@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.objects.pod import Pod
+    from policies.scheduling.extension_points import PreFilterPlugin
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
 
@@ -84,13 +85,18 @@ class Framework(ProfilePlugins):
                 return status.of(plugin.name)
         return None
 
-    def run_pre_filter_plugins(self, state: CycleState, pod: Pod) -> tuple[PreFilterResult, tuple[str, ...]]:
-        """What all plugins leave, and which of them restrict the nodes. Source: upstream `RunPreFilterPlugins`."""
+    def run_pre_filter_plugins(
+        self, state: CycleState, pod: Pod, plugins: Sequence[PreFilterPlugin] | None = None
+    ) -> tuple[PreFilterResult, tuple[str, ...]]:
+        """What all plugins leave, and which of them restrict the nodes. Source: upstream `RunPreFilterPlugins`.
+
+        `plugins`: the only ones that may do either.
+        """
         nodes = self.snapshot.node_infos
         names: frozenset[str] | None = None
         with_nodes: list[str] = []
         rejected: Status | None = None
-        for plugin in self.pre_filters:
+        for plugin in self.pre_filters if plugins is None else plugins:
             result = plugin.pre_filter(state, pod, nodes)
             if result.status is not None:
                 if result.status.code is Code.SKIP:

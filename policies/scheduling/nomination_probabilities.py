@@ -6,28 +6,41 @@ the few dry runs that are under way when the search stops are left out.
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from policies.scheduling.preemption import cost
+from policies.scheduling.vectorized.candidates import Candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from policies.scheduling.preemption import Candidate
 
 
-def nomination_probabilities(candidates: Iterable[Candidate], num_candidates: int) -> dict[str, float]:
+def nomination_probabilities(candidates: Sequence[Candidate], num_candidates: int) -> dict[str, float]:
     """Node name -> probability that it is nominated, the likeliest first; they sum to 1 (no candidate: empty).
 
     `num_candidates`: how many end the search (`DefaultPreemptionArgs.num_candidates`).
     """
-    ranked = sorted(((cost(candidate), candidate.node_name) for candidate in candidates), key=lambda item: item[0])
-    classes = [[name for _, name in group] for _, group in groupby(ranked, key=lambda item: item[0])]
-    harmless = sum(candidate_cost[0] == 0 for candidate_cost, _ in ranked)
-    chances = class_probabilities([len(names) for names in classes], harmless, num_candidates)
-    found = {name: chance / len(names) for names, chance in zip(classes, chances, strict=True) for name in names}
-    return {name: chance for name, chance in sorted(found.items(), key=lambda item: -item[1]) if chance > 0}
+    if not candidates:
+        return {}
+    if isinstance(candidates, Candidates):
+        names, costs = candidates.names, candidates.costs
+    else:
+        names = [candidate.node_name for candidate in candidates]
+        costs = np.array([cost(candidate) for candidate in candidates], np.int64).T
+    order = np.lexsort(costs[::-1])
+    ranked = costs[:, order]
+    ends = [*(np.flatnonzero((ranked[:, 1:] != ranked[:, :-1]).any(axis=0)) + 1).tolist(), len(order)]
+    sizes = np.diff(ends, prepend=0).tolist()
+    chances = class_probabilities(sizes, int(np.count_nonzero(ranked[0] == 0)), num_candidates)
+    found = []
+    for size, end, chance in zip(sizes, ends, chances, strict=True):
+        if chance > 0:
+            found += [(names[number], chance / size) for number in order[end - size : end].tolist()]
+    return dict(sorted(found, key=lambda item: -item[1]))
 
 
 def class_probabilities(sizes: Sequence[int], harmless: int, candidates: int) -> list[float]:

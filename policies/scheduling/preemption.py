@@ -45,7 +45,7 @@ class Preemption:
 
     eligible: bool = True
     ineligible_reason: str = ""
-    candidates: tuple[Candidate, ...] = ()
+    candidates: Sequence[Candidate] = ()
     statuses: Mapping[str, Status] = field(default_factory=dict)
     best_candidates: tuple[Candidate, ...] = ()
     potential_nodes: int = 0
@@ -73,6 +73,9 @@ def preempt(handle: PluginHandle, state: CycleState, pod: Pod, statuses: NodeToS
 
     Upstream looks at a random part of more than 100 nodes; here all are looked at.
     """
+    if state.in_columns is not None:
+        told: Preemption = state.in_columns.preempt()
+        return told
     snapshot = handle.snapshot
     looked_at: Sequence[NodeInfo] = snapshot.node_infos
     if statuses.absent.code is not Code.UNSCHEDULABLE:

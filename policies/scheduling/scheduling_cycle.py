@@ -22,6 +22,8 @@ from policies.scheduling.preemption import (
 )
 from policies.scheduling.responsible import asked_of_extenders, framework_of, not_predicted
 from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer, why_not_in_columns
+from policies.scheduling.vectorized.problem import NotValid
+from policies.scheduling.whole_answer import WholeAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -132,6 +134,13 @@ class SchedulingCycle:
     def _filtered(self) -> Filtered:
         if self._refused:
             return Filtered((), NodeToStatus())
+        try:
+            whole = WholeAnswer(self.framework, self._state, self.pod)
+        except NotValid:
+            self._state = CycleState()
+        else:
+            self._state.in_columns = whole
+            return whole.filtered
         return find_nodes_that_fit_pod(self.framework, self._state, self.pod)
 
     @cached_property
@@ -140,6 +149,13 @@ class SchedulingCycle:
         if self._refused or self._reasons:
             return None
         return self._known or vectorized_answer(self.framework, self.pod)
+
+    @property
+    def in_columns(self) -> WholeAnswer | None:
+        """The whole answer, where columns told it."""
+        self._filtered  # noqa: B018  (it is found with it)
+        whole: WholeAnswer | None = self._state.in_columns
+        return whole
 
     @property
     def pre_filter(self) -> Status | None:
@@ -211,7 +227,7 @@ class SchedulingCycle:
             return {}, f"{named(asked)} scores them too, and cannot be asked"
         rows = self.snapshot.rows
         nodes = [self.snapshot.node_infos[rows[name]] for name in feasible]
-        state = self._state if self._columns is None else CycleState()
+        state = self._state if self._columns is None and self.in_columns is None else CycleState()
         try:
             scores = self.framework.prioritize_nodes(state, self.pod, nodes)
         except PluginFault as fault:
@@ -236,6 +252,6 @@ class SchedulingCycle:
         return found or Preemption(eligible=False, ineligible_reason=NO_PREEMPTION)
 
     @property
-    def candidates(self) -> tuple[Candidate, ...]:
+    def candidates(self) -> Sequence[Candidate]:
         """The nodes where preemption would help, and whom it would cost."""
         return () if self.not_predicted else self.preemption.candidates

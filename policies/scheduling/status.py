@@ -73,13 +73,15 @@ def failed(*reasons: str) -> Status:
 class CycleState:
     """What plugins keep for one cycle, by plugin name, and which of them have nothing to do in it."""
 
-    __slots__ = ("data", "skip_filter", "skip_pre_bind", "skip_score")
+    __slots__ = ("data", "in_columns", "skip_filter", "skip_pre_bind", "skip_score")
 
     def __init__(self) -> None:
         self.data: dict[str, Any] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.skip_pre_bind: set[str] = set()
+        self.in_columns: Any = None
+        """The whole answer, where columns told it (whole_answer.py)."""
 
     def clone(self) -> CycleState:
         """A copy: what has `clone` is copied, the rest is shared."""

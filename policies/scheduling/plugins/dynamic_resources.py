@@ -30,7 +30,7 @@ from policies.scheduling.status import NOT_FOUND
 from policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.objects.devices import Allocation, DeviceRequest
     from policies.objects.pod import Pod
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from policies.scheduling.devices.pools import Pools
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.vectorized.problem import NodeFitProblem
+    from policies.scheduling.vectorized.rejections import Present, Rejections
     from policies.semantics import Semantics
 
 MOST_ALTERNATIVES: Final = 8
@@ -166,6 +167,10 @@ class DynamicResources(Plugin):
         """Nor are they for extended resources that a DeviceClass provides."""
         if extended_resources_of(problem.pod, problem.snapshot.extended_resources):
             raise NotValid
+
+    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
+        """It rejects no node for such pods."""
+        return iter(())
 
     def post_filter(self, state: CycleState, pod: Pod, statuses: NodeToStatus) -> PostFilterResult:  # noqa: ARG002
         """Upstream `PostFilter`: it may let go of an idle claim, which this cycle does not see."""

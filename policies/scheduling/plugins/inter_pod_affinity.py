@@ -16,11 +16,12 @@ from policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from policies.scheduling.plugins.inter_pod_affinity_columns import NO_LABELS, anti_affinity
+from policies.scheduling.plugins.inter_pod_affinity_columns import NO_LABELS, anti_affinity, anti_affinity_of_its_own
 from policies.scheduling.status import NOT_FOUND
+from policies.scheduling.vectorized.rejections import rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.objects.pod import Pod
     from policies.objects.pod_affinity import AffinityTerm, WeightedAffinityTerm
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.snapshot import Snapshot
     from policies.scheduling.vectorized.problem import NodeFitProblem
+    from policies.scheduling.vectorized.rejections import Present, Rejections
 
 AFFINITY: Final = unresolvable("node(s) didn't match pod affinity rules")
 ANTI_AFFINITY: Final = unschedulable("node(s) didn't match pod anti-affinity rules")
@@ -139,6 +141,14 @@ class InterPodAffinity(Plugin):
         """Only of pods without required affinity."""
         for constraint in anti_affinity(problem, merge_namespaces):
             problem.add(constraint)
+
+    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+        """The pod's own terms, then those of pods that are there."""
+        demands = problem.added[self.name]
+        if demands:
+            yield rejected(anti_affinity_of_its_own(problem, demands, amounts), ANTI_AFFINITY)
+        for demand in demands:
+            yield rejected(amounts.exceeded(demand), EXISTING_ANTI_AFFINITY)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
         """Upstream `PreScore`: preferences of the pod, preferences of others for it, and required affinity to it."""

@@ -10,12 +10,16 @@ from policies.metering import charge, each
 from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from policies.objects.pod import Pod
     from policies.objects.pod_affinity import AffinityTerm
     from policies.scheduling.snapshot import Snapshot
     from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from policies.scheduling.vectorized.problem import CapacityConstraint
+    from policies.scheduling.vectorized.rejections import Present
 
 KEPT: Final = 64
 _MOST_HITS: Final = 100
@@ -51,8 +55,10 @@ def anti_affinity(
             return sum(t.matches(pod.namespace, other.namespace, other.labels, NO_LABELS) for t in each(terms, 1))
 
         per_kind = np.zeros(len(matrix.kinds), np.int64)
+        own_kinds = None
         if terms:
-            per_kind += matrix.kept(("anti-affinity", *about, key), keep, hits)[: len(per_kind)]
+            own_kinds = matrix.kept(("anti-affinity", *about, key), keep, hits)[: len(per_kind)]
+            per_kind += own_kinds
         for kind, count in theirs.get(key, {}).items():
             per_kind[kind] += count
         np.minimum(per_kind, _MOST_HITS, out=per_kind)
@@ -61,10 +67,28 @@ def anti_affinity(
             here = matrix.present(per_kind)
             present, none = topology.sums(here), np.zeros(len(here), np.int64)
             counts = np.flatnonzero(topology.present & (here > 0))
-            found.append(Constraint(per_kind, topology.present, counts, present, none, domains=topology.values))
+            constraint = Constraint(per_kind, topology.present, counts, present, none, domains=topology.values)
+            found.append(constraint._replace(own=own_kinds) if own_kinds is not None else constraint)
     # Without terms of its own, and nobody's that matches, upstream skips the plugin, for nominated pods too.
     if own or any(constraint.present.any() for constraint in found):
         yield from found
+
+
+def anti_affinity_of_its_own(
+    problem: NodeFitProblem, demands: Sequence[CapacityConstraint], amounts: Present
+) -> NDArray[np.bool_]:
+    """[node]: whether the pod's own terms keep it away. `demands`: what `anti_affinity` gave."""
+    found = np.zeros(len(problem.possible), np.bool_)
+    for demand in demands:
+        constraint = demand.constraint
+        if constraint is None or constraint.own is None or constraint.domains is None:
+            continue
+        here, inside = problem.matrix.present(constraint.own), constraint.domains >= 0
+        sums = np.bincount(constraint.domains[inside], here[inside], 1).astype(np.int64)
+        present = np.where(inside, sums[constraint.domains], 0)
+        part = constraint._replace(per_kind=constraint.own, present=present)
+        found |= amounts.exceeded(problem.counted(part))
+    return found
 
 
 def kinds_with_anti_affinity(matrix: PodMatrix) -> list[int]:

@@ -11,9 +11,10 @@ from policies.metering import charge
 from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unschedulable
 from policies.scheduling.status import NOT_FOUND
 from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from policies.objects.pod import Pod
     from policies.objects.pod_spec import HostPort
@@ -56,6 +57,11 @@ class NodePorts(Plugin):
         everywhere, none = np.ones(len(present), np.bool_), np.zeros(len(present), np.int64)
         here = np.arange(len(present))
         problem.add(Constraint(per_kind, everywhere, np.flatnonzero(present), present, none, domains=here))
+
+    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+        """Where a port is taken."""
+        for demand in problem.added[self.name]:
+            yield rejected(amounts.exceeded(demand), REASON)
 
 
 class WantedPorts:

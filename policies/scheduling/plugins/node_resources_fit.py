@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from policies.scheduling.framework import Code, CycleState, Plugin, PreFilterRes
 from policies.scheduling.plugins.resource_allocation import DeviceCount, amounts_on, requests_of, scorer
 from policies.scheduling.status import NOT_FOUND
 from policies.scheduling.vectorized.problem import MOST, CapacityConstraint, NodeFitProblem, NotValid
+from policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from policies.scheduling.arguments import NodeResourcesFitArgs
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.plugin import PluginHandle
+
+
+_BITS: Final = 60
+_NEVER: Final = 1 << 61
 
 
 class NodeResourcesFit(Plugin):
@@ -89,6 +94,28 @@ class NodeResourcesFit(Plugin):
                 problem.resolvable = problem.resolvable & (limit >= 0)
             problem.demands.append(CapacityConstraint(present, limit, resource))
 
+    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+        """All that is lacking, in the order of `insufficient_resources`. Raises NotValid: more resources than bits."""
+        demands = {demand.resource: demand for demand in problem.added[self.name]}
+        wanted: list[str] = [name for name in ("pods", "cpu", "memory", "ephemeral-storage") if name in demands]
+        ignored = self.ignored(problem.pod)
+        wanted += [name for name, amount in problem.pod.spec.request.scalars.items() if amount and name not in ignored]
+        if len(wanted) > _BITS:
+            raise NotValid
+        lacking = np.zeros(len(problem.possible), np.int64)
+        for bit, name in enumerate(wanted):
+            demand = demands.get(name)
+            if demand is None:  # no node has any of it
+                lacking |= 1 << bit | _NEVER
+                continue
+            exceeded = amounts.exceeded(demand)
+            lacking |= exceeded.astype(np.int64) << bit
+            if name != "pods":
+                lacking |= np.where(exceeded & (demand.limit < 0), _NEVER, 0)
+        known, codes = np.unique(lacking, return_inverse=True)
+        statuses = [_lacking(wanted, bits) for bits in known.tolist()]
+        yield Rejections(np.where(lacking > 0, codes, PASSES), statuses)
+
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
         """Upstream `PreScore`. Its scorer knows nothing of pod-level resources (they are never switched on in it)."""
         amounts = pod.spec.requests.total(use_status=False, skip_pod_level=True, non_missing=NON_ZERO_DEFAULTS)
@@ -126,6 +153,12 @@ def insufficient_resources(
             continue
         if name not in ignored and 0 < amount > has - node_info.scalars.get(name, 0):
             yield f"Insufficient {name}", amount > has
+
+
+def _lacking(wanted: Sequence[str], bits: int) -> Status:
+    names = [name for bit, name in enumerate(wanted) if bits >> bit & 1]
+    reasons = tuple("Too many pods" if name == "pods" else f"Insufficient {name}" for name in names)
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & _NEVER else Code.UNSCHEDULABLE, reasons)
 
 
 def _is_extended(name: str) -> bool:

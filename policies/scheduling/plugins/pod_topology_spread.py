@@ -25,10 +25,11 @@ from policies.scheduling.plugins.default_selector import default_selector
 from policies.scheduling.plugins.pod_topology_spread_columns import spread
 from policies.scheduling.status import NOT_FOUND
 from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 from policies.selectors import with_label_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.objects.node import Node
     from policies.objects.pod import Pod
@@ -230,6 +231,14 @@ class PodTopologySpread(Plugin):
             raise NotValid
         for constraint in spread(problem, self._of(pod, DO_NOT_SCHEDULE)):
             problem.add(constraint)
+
+    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+        """One constraint after the other: the label that is missing, then the skew."""
+        constraints = self._of(problem.pod, DO_NOT_SCHEDULE)
+        for constraint, demand in zip(constraints, problem.added[self.name], strict=True):
+            has_label = problem.matrix.nodes.topology(constraint.topology_key).present
+            yield rejected(~has_label, LABEL_MISSING)
+            yield rejected(amounts.exceeded(demand), NOT_MATCHED)
 
     def _of(self, pod: Pod, action: str) -> Constraints:
         """The pod's own constraints, else the default ones. Source: upstream `getConstraints`."""

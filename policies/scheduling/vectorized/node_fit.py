@@ -144,14 +144,15 @@ class NodeFit(NodeFitProblem):
                 base = demand.present - lower.total(demand.resource, self.matrix)
                 nodes = nodes[base[nodes] <= demand.limit[nodes]]
         lower.settle(nodes, self.matrix, self.snapshot)
-        rows = self._rows(lower)
+        rows = self.rows(lower)
         for demand, row in zip(self.demands, rows, strict=True):
             if demand.constraint is not None:
                 charge(self.row)
                 nodes = nodes[row.base[nodes] <= row.limit[nodes]]
         return rows, nodes
 
-    def _rows(self, lower: LowerPriorityPods) -> list[Occupancy]:
+    def rows(self, lower: LowerPriorityPods) -> list[Occupancy]:
+        """What takes up room, and what of it pods of lower priority have."""
         rows = []
         for demand in self.demands:
             charge(lower.kind.size // VECTOR)

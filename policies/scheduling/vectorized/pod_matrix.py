@@ -115,6 +115,8 @@ class PodMatrix:
         of the cluster has many, one after a preemption that is only thought of has one."""
         self.static_rejections: dict[int, tuple[object, object, Any]] = {}
         """id of a spec -> (the spec, the table of nodes, what the plugins that look at nodes alone reject)."""
+        self.static_statuses: dict[Hashable, Any] = {}
+        """What specs say of nodes -> why plugins that look at nodes alone reject them (whole_answer.py)."""
         self.rejections_of_nodes: dict[Hashable, tuple[object, Any]] = {}
         """What specs say of nodes -> (the table of nodes, the same)."""
         self.anti_affinity_kinds: list[int] = []
@@ -194,6 +196,7 @@ class PodMatrix:
         self.nominations.clear()
         self._forget_counts()
         self.static_rejections.clear()
+        self.static_statuses.clear()
         self.rejections_of_nodes.clear()
         self.wanted.clear()
         self._resource_scores.clear()

@@ -47,7 +47,7 @@ class Constraint(NamedTuple):
     """`per_kind`: what a pod of each kind counts, on the nodes that are `concerned`; on `counts` are such pods.
     `present`: the count of every node now, pods elsewhere included. `possible`: nodes not out of the question.
     `domains`: a number for every node (-1: none); one pod that counts shuts all nodes of its number. `skew`: instead of
-    that, where pods are spread."""
+    that, where pods are spread. `own`: of anti-affinity, `per_kind` by the pod's own terms, None where it has none."""
 
     per_kind: NDArray[np.int64]
     concerned: NDArray[np.bool_]
@@ -57,6 +57,7 @@ class Constraint(NamedTuple):
     possible: NDArray[np.bool_] | None = None
     domains: NDArray[np.int64] | None = None
     skew: Skew | None = None
+    own: NDArray[np.int64] | None = None
 
 
 class CapacityConstraint(NamedTuple):
@@ -90,15 +91,19 @@ class NodeFitProblem:
             raise NotValid("the pod is nominated, and the profile asks other plugins first")
         self._nominations = nominations_of(snapshot, matrix)
         self.demands: list[CapacityConstraint] = []
+        self.added: dict[str, list[CapacityConstraint]] = {}
+        """Those of each plugin."""
         self.static = self.possible = self._static()
         """Where all plugins pass that look at the node alone."""
         self.resolvable = self.possible
         for plugin in framework.column_plugins:
+            before = len(self.demands)
             try:
                 plugin.in_columns(self)
             except NotValid as fault:
                 text = str(fault) or "to which more than the pods of a node matters for such a pod"
                 raise NotValid(f"of plugin {plugin.name}, {text}") from None
+            self.added[plugin.name] = self.demands[before:]
 
     def _static(self) -> NDArray[np.bool_]:
         """Where all plugins pass that look at the node alone."""
@@ -118,16 +123,21 @@ class NodeFitProblem:
             whose = whose, pod.namespace, pod.priority_class_name, pod.effective_priority, *sorted(pod.labels.items())
         else:  # kube-scheduler's own plugins look at the spec alone
             said = said_of_nodes(pod.spec)
+        self.static_key: Hashable = whose, id(pod.spec) if said is None else said
         return self.matrix.nodes.static(whose, pod.spec, filters, said)
 
     def add(self, constraint: Constraint) -> None:
         """One more constraint; a pod that is nominated itself is none for these."""
         if self.pod.nominated_node_name:
             raise NotValid("as the pod is nominated itself")
-        nominated = np.where(constraint.concerned, self._of_nominated(constraint.per_kind), 0)
-        self.demands.append(CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint))
+        self.demands.append(self.counted(constraint))
         if constraint.possible is not None:
             self.possible = self.possible & constraint.possible
+
+    def counted(self, constraint: Constraint) -> CapacityConstraint:
+        """A constraint, with the pods that are nominated to each node."""
+        nominated = np.where(constraint.concerned, self._of_nominated(constraint.per_kind), 0)
+        return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
         """[node]: what is requested of a resource, with what nominated pods will. Source: `addGENominatedPods`."""

@@ -4,8 +4,11 @@ import copy
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from policies.scheduling import whole_answer
 
 Answer: TypeAlias = dict[str, Any]
 Part: TypeAlias = tuple[str, Any, Any]
@@ -149,3 +152,14 @@ def _without(case: Answer, path: tuple[Any, ...]) -> Answer | None:
         del at[path[-1]]
         return made
     return None
+
+
+@contextmanager
+def columns_from(nodes: int) -> Iterator[None]:
+    """The whole answer is worked out in columns on so many nodes, or more."""
+    before = whole_answer.LEAST_NODES
+    whole_answer.LEAST_NODES = nodes  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        whole_answer.LEAST_NODES = before  # type: ignore[misc]

@@ -17,9 +17,13 @@ from tests.builders import make_node, make_pod
 CASES = Path(__file__).parent / "cases"
 
 
+def rows_of(name: str) -> list[Any]:
+    """Of a file of cases with their answers."""
+    return [json.loads(line) for line in gzip.decompress((CASES / name).read_bytes()).splitlines()]
+
+
 def recorded(name: str) -> list[Any]:
-    entries = map(json.loads, gzip.decompress((CASES / name).read_bytes()).splitlines())
-    return [pytest.param(entry["case"], entry["answer"], id=entry["case"]["id"]) for entry in entries]
+    return [pytest.param(entry["case"], entry["answer"], id=entry["case"]["id"]) for entry in rows_of(name)]
 
 
 def statuses(answer: Any, key: str) -> dict[str, Any]:

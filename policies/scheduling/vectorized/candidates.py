@@ -1,0 +1,96 @@
+"""The nodes where preemption helps, in columns: what each costs, and whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+from policies.metering import charge
+from policies.scheduling.preemption import Candidate, by_importance
+from policies.scheduling.vectorized.victim_selection import costs_of, victims_on
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
+    from policies.scheduling.vectorized.node_fit import NodeFit
+
+
+class Candidates(Sequence[Candidate]):
+    """The nodes where preemption helps, in the order of the snapshot; each is made when somebody asks for it.
+
+    `costs`: [criterion, candidate], each smaller is better.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        nodes: NDArray[np.intp],
+        ends: list[int],
+        places: list[int],
+        harmed: list[int],
+        costs: NDArray[np.int64],
+    ) -> None:
+        """`nodes`: rows of the columns; `ends`: where the victims of each end in `places`, in the order in which they
+        would come back; `harmed`: how many pods of spent budgets there are on a node, 0 where there are no others."""
+        self._snapshot, self._nodes = snapshot, nodes.tolist()
+        self._ends, self._places, self._harmed, self.costs = ends, places, harmed, costs
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @overload
+    def __getitem__(self, index: int) -> Candidate: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Candidate]: ...
+
+    def __getitem__(self, index: int | slice) -> Candidate | Sequence[Candidate]:
+        if isinstance(index, slice):
+            return [self._made(place) for place in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self._made(index % len(self))
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return map(self._made, range(len(self)))
+
+    @property
+    def names(self) -> list[str]:
+        """[candidate]: of the nodes."""
+        infos = self._snapshot.node_infos
+        return [infos[row].node.name for row in self._nodes]
+
+    def _made(self, number: int) -> Candidate:
+        info: NodeInfo = self._snapshot.node_infos[self._nodes[number]]
+        begin = self._ends[number - 1] if number else 0
+        pods = info.pods
+        victims = [pods[place] for place in self._places[begin : self._ends[number]]]
+        if self._harmed[number]:  # upstream orders them anew where there were others too
+            victims = by_importance(victims, self._snapshot.semantics)
+        return Candidate(info.node.name, tuple(victims), int(self.costs[0, number]))
+
+    def best(self) -> tuple[Candidate, ...]:
+        """Those that the tie-breaks leave, by node name. Source: upstream `pickOneNodeForPreemption`."""
+        left = np.arange(len(self))
+        for criterion in self.costs:
+            left = left[criterion[left] == criterion[left].min()]
+        return tuple(sorted((self._made(number) for number in left.tolist()), key=lambda found: found.node_name))
+
+
+def candidates_on(fit: NodeFit, lower: LowerPriorityPods, nodes: NDArray[np.intp]) -> Candidates:
+    """Of these rows of the columns, on which preemption helps."""
+    rows = [row for row in fit.rows(lower) if (row.present[nodes] > row.limit[nodes]).any()]
+    goes = victims_on(rows, nodes, lower)
+    charge(len(nodes))
+    costs = costs_of(nodes, goes, lower, fit.matrix.kinds.priority.values())
+    columns, ranks = np.nonzero(goes.T)
+    places = lower.place[ranks, nodes[columns]].tolist()
+    ends = goes.sum(axis=0).cumsum().tolist()
+    violating = lower.violating[nodes]
+    harmed = np.where(violating < lower.count[nodes], violating, 0).tolist()
+    return Candidates(fit.snapshot, nodes, ends, places, harmed, costs)

@@ -1,0 +1,74 @@
+"""Why nodes cannot run a pod, a plugin at a time over all nodes, in columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.metering import charge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.scheduling.status import Code, Status
+    from policies.scheduling.vectorized.problem import CapacityConstraint
+
+PASSES: Final = -1
+
+
+class Rejections(NamedTuple):
+    """What one plugin says of every node. `codes`: [node], a place in `statuses`, or PASSES."""
+
+    codes: NDArray[np.int64]
+    statuses: Sequence[Status]
+
+
+def rejected(where: NDArray[np.bool_], status: Status) -> Rejections:
+    """The nodes of a mask for the same reason."""
+    return Rejections(np.where(where, 0, PASSES), (status,))
+
+
+class Present:
+    """What is taken up on each node as it is now, nominated pods included."""
+
+    def of(self, demand: CapacityConstraint) -> NDArray[np.int64]:
+        """[node]: of a resource, or as a constraint counts."""
+        return demand.present
+
+    def exceeded(self, demand: CapacityConstraint) -> NDArray[np.bool_]:
+        """[node]: whether the pod does not fit beside it."""
+        charge(len(demand.limit) // 256)
+        return self.of(demand) > demand.limit
+
+    def of_kinds(self, per_kind: NDArray[np.int64], present: NDArray[np.int64]) -> NDArray[np.int64]:  # noqa: ARG002
+        """[node]: of what counts by kind, `present` with all pods there."""
+        return present
+
+
+class FirstRejections:
+    """The first status of every node, as upstream has it: a plugin that rejects a node is the last that is asked."""
+
+    def __init__(self, nodes: int) -> None:
+        self.codes: NDArray[np.int64] = np.full(nodes, PASSES, np.int64)
+        """[node]: a place in `statuses`, or PASSES."""
+        self.statuses: list[Status] = []
+
+    def add(self, found: Rejections, plugin: str) -> None:
+        """What the next plugin says of the nodes that all before it let pass."""
+        charge(2 + len(self.codes) // 256)
+        new = (self.codes < 0) & (found.codes >= 0)
+        if new.any():
+            self.codes[new] = found.codes[new] + len(self.statuses)
+            self.statuses += [status.of(plugin) for status in found.statuses]
+
+    def where(self, code: Code) -> NDArray[np.bool_]:
+        """[node]: which have a status of this code."""
+        has = np.array([*(status.code is code for status in self.statuses), False])
+        return has[self.codes]
+
+    def of(self, rows: Sequence[int]) -> list[Status]:
+        """The statuses of rejected nodes."""
+        return [self.statuses[code] for code in self.codes[rows].tolist()]

@@ -1,0 +1,136 @@
+"""The whole answer in columns, reasons and all candidates, against every plugin on every node."""
+
+import os
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import policies
+from policies.commands.preempt import prediction_of_case
+from policies.releases import known_minor
+from policies.scheduling import whole_answer
+from policies.scheduling.schedule_one import Prediction
+from policies.semantics import DEFAULT, Semantics
+from tests.benchmarks.clusters import Size, objects, pod, preemptor, workload
+from tests.builders import Made, cluster, make_node, make_pod
+from tests.policies.scheduling.comparing import columns_from
+from tests.policies.scheduling.random_changes import World, objects_of
+from tests.policies.scheduling.random_clusters import random_case
+from tests.policies.scheduling.test_recorded import compare, compare_all, rows_of
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+
+
+def said(prediction: Prediction) -> dict[str, Any]:
+    """All of it, in its order."""
+    answer = prediction.to_dict()
+    orders = {key: list(answer.get(key) or ()) for key in ("statuses", "candidates", "dryRunStatuses")}
+    odds = list(prediction.nomination_probabilities.items())
+    return {**answer, "orders": orders, "odds": odds, "rejection": prediction.rejection}
+
+
+def same(snapshot: policies.ClusterSnapshot, asked: Any, where: object) -> bool:
+    """Whether columns told it."""
+    with columns_from(10**9):
+        walked = policies.predict(snapshot, asked, reasons=True)
+        want = said(walked)
+        assert walked.in_columns is None
+    with columns_from(0):
+        told = policies.predict(snapshot, asked, reasons=True)
+        assert said(told) == want, where
+    return told.in_columns is not None
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_random_clusters_get_the_whole_answer_of_the_walk(chunk: int) -> None:
+    seen: Counter[tuple[str, bool]] = Counter()
+    for number in range(150):
+        case = random_case(f"whole {SEED}.{chunk}.{number}")
+        cache = policies.Cache()
+        for obj in objects_of(case):
+            cache.add(obj)
+        snapshot = cache.snapshot()
+        told = same(snapshot, case["pod"], case["id"])
+        seen[policies.predict(snapshot, case["pod"]).outcome, told] += 1
+    assert seen["preempts", True] > 40 and seen["pending", True] > 8 and seen["fits", True] > 8, seen  # noqa: PT018
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_cluster_that_changes_gets_the_whole_answer_of_the_walk(number: int) -> None:
+    """What is kept of nodes from one question to the next follows them."""
+    world = World(f"whole {SEED}.{number}")
+    cache = policies.Cache()
+    for obj in world.objects.values():
+        cache.add(obj)
+    told = Counter[bool]()
+    asked = [make_pod("small").priority(10).request(cpu="1").obj, *(world.case()["pod"] for _ in range(2))]
+    for step in range(40):
+        how, obj = world.change()
+        (cache.remove if how == "remove" else cache.add)(obj)
+        for each in asked:
+            told[same(cache.snapshot(), each, step)] += 1
+    assert told[True] >= 40, told
+
+
+@pytest.mark.parametrize("kind", ["plain", "anti-affinity", "spread"])
+def test_larger_clusters_get_the_whole_answer_of_the_walk(kind: str) -> None:
+    rng = random.Random(f"{SEED} {kind}")
+    cache = policies.Cache()
+    for obj in objects(Size(nodes=130, pods_per_node=20, workloads=24, budgets=16)):
+        cache.add(obj)
+    apps = [workload(number, random.Random(number)) for number in range(10)]
+    outcomes = Counter[str]()
+    for number in range(8):
+        cache.add(pod(rng.choice(apps), f"n{rng.randrange(130):05}", 10**6 + number, rng))
+        asked = preemptor(kind, number, rng.choice(("2", "4", "6", "9")), rng.choice((1, 101, 5000, 20_000)))
+        assert same(cache.snapshot(), asked, number)
+        outcomes[policies.predict(cache.snapshot(), asked).outcome] += 1
+    assert outcomes["preempts"], outcomes
+
+
+@pytest.mark.parametrize("name", ["recorded", "wide", "profiles"])
+def test_recorded_answers_are_met_in_columns(name: str) -> None:
+    told = Counter[bool]()
+    with columns_from(0):
+        for row in rows_of(f"{name}.jsonl.gz"):
+            told[_meets(row["case"], row["answer"], DEFAULT, every_score=name == "profiles")] += 1
+    assert told[True] >= 80, told
+
+
+def test_the_answers_of_every_release_are_met_in_columns() -> None:
+    with columns_from(0):
+        for row in rows_of("releases.jsonl.gz"):
+            for release, answer in row["answers"].items():
+                _meets(row["case"], answer, Semantics(known_minor(release)), every_score=False)
+
+
+def _meets(case: Any, answer: Any, semantics: Semantics, *, every_score: bool) -> bool:
+    """Whether columns told it."""
+    if answer.get("configError"):
+        return False
+    prediction = prediction_of_case(case, count_nominated=True, semantics=semantics)
+    (compare_all if every_score else compare)(case, answer, prediction.to_dict())
+    return prediction.in_columns is not None
+
+
+def test_of_small_clusters_the_plugins_themselves_are_asked() -> None:
+    nodes: list[Made] = [make_node(f"n{number}").has(cpu="1") for number in range(whole_answer.LEAST_NODES)]
+    asked = make_pod("new").priority(10).request(cpu="2").obj
+    small, large = (policies.predict(cluster(*some), asked, reasons=True) for some in (nodes[1:], nodes))
+    assert [found.outcome for found in (small, large)] == ["pending", "pending"]
+    assert (small.in_columns is None, large.in_columns is None) == (True, False)
+
+
+def test_a_candidate_is_found_by_its_place() -> None:
+    nodes: list[Made] = [make_node(f"n{number}").has(cpu="1") for number in range(3)]
+    pods: list[Made] = [make_pod(f"p{number}").request(cpu="1").on(f"n{number}") for number in range(3)]
+    with columns_from(0):
+        asked = make_pod("new").priority(10).request(cpu="1").obj
+        found = policies.predict(cluster(*nodes, *pods), asked, reasons=True).candidates
+    assert [found[place].node_name for place in (0, 2, -1, -3)] == ["n0", "n2", "n2", "n0"]
+    assert [candidate.node_name for candidate in found[1:]] == ["n1", "n2"]
+    with pytest.raises(IndexError):
+        found[3]
+    assert len(found) == 3
