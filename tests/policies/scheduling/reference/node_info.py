@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from tests.policies.scheduling.reference.objects import (
     Obj,
     affinity,
+    annotations,
     containers,
     init_containers,
     key,
@@ -185,10 +186,11 @@ class Cluster:
     def of(cls, case: Obj) -> "Cluster":
         infos = {name(node): NodeInfo(node) for node in case.get("nodes") or []}
         nominated: dict[str, list[PodInfo]] = {}
+        claims = by_key(case.get("pvcs"))
         for pod in case.get("pods") or []:
             if status(pod).get("phase") in ("Succeeded", "Failed"):
                 continue
-            at = spec(pod).get("nodeName")
+            at = spec(pod).get("nodeName") or being_bound_to(pod, claims)
             if at and at in infos:
                 infos[at].add_pod(PodInfo(pod))
             elif not at and status(pod).get("nominatedNodeName"):
@@ -198,7 +200,7 @@ class Cluster:
             nominated=nominated,
             pdbs=case.get("pdbs") or [],
             namespaces=by_name(case.get("namespaces")),
-            claims=by_key(case.get("pvcs")),
+            claims=claims,
             volumes=by_name(case.get("pvs")),
             storage_classes=by_name(case.get("storageClasses")),
             csi_nodes=by_name(case.get("csiNodes")),
@@ -218,3 +220,17 @@ class Cluster:
         """GetNamespaceLabelsSnapshot: an unknown namespace has no labels."""
         found = self.namespaces.get(of)
         return None if found is None else dict(labels(found))
+
+
+def being_bound_to(pod: Obj, claims: dict[str, Obj]) -> str:
+    """The node on which the scheduler holds a pod while its volumes are bound: WillPreBind, BindPodVolumes."""
+    nominated = str(status(pod).get("nominatedNodeName") or "")
+    for volume in volumes(pod):
+        source = volume.get("persistentVolumeClaim")
+        made = f"{name(pod)}-{volume['name']}" if volume.get("ephemeral") is not None else ""
+        claim = claims.get(f"{namespace(pod)}/{made or (source or {}).get('claimName', '')}")
+        if claim is None or (spec(claim).get("volumeName") and "pv.kubernetes.io/bind-completed" in annotations(claim)):
+            continue
+        if nominated and annotations(claim).get("volume.kubernetes.io/selected-node") == nominated:
+            return nominated
+    return ""
