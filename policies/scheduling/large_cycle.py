@@ -113,7 +113,7 @@ class Cycle:
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """(who rejects it, reasons and of how many nodes). Raises NotValid: there are constraints beside resources."""
-        if any(demand.constraint is not None for demand in self.node_fit.demands):
+        if self.node_fit.affinity is not None or any(d.constraint is not None for d in self.node_fit.demands):
             raise NotValid
         plugins, reasons, left = self.static_rejections()
         lacking = {reason: count for reason, count in self._lacking(left) if count}

@@ -48,6 +48,10 @@ ROWS: Final[dict[str, dict[str, Any]]] = {
         "containers": [SMALL],
         "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}},
     },
+    "preempts, required affinity to pods": {
+        "containers": [LARGE],
+        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}},
+    },
 }
 
 

@@ -16,7 +16,12 @@ from policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
-from policies.scheduling.plugins.inter_pod_affinity_columns import NO_LABELS, anti_affinity, anti_affinity_of_its_own
+from policies.scheduling.plugins.inter_pod_affinity_columns import (
+    NO_LABELS,
+    anti_affinity,
+    anti_affinity_of_its_own,
+    required_affinity,
+)
 from policies.scheduling.status import NOT_FOUND
 from policies.scheduling.vectorized.rejections import rejected
 
@@ -138,7 +143,8 @@ class InterPodAffinity(Plugin):
         return None
 
     def in_columns(self, problem: NodeFitProblem) -> None:
-        """Only of pods without required affinity."""
+        """Required affinity, then anti-affinity: the pod's own, and that of pods already there."""
+        problem.affinity = required_affinity(problem, merge_namespaces)
         for constraint in anti_affinity(problem, merge_namespaces):
             problem.add(constraint)
 

@@ -1,4 +1,4 @@
-"""Required anti-affinity in columns: the pod's own, and that of pods on nodes. Source: upstream `interpodaffinity`."""
+"""Required affinity and anti-affinity in columns. Source: upstream `interpodaffinity`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from policies.metering import charge, each
-from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,16 +27,73 @@ _MOST_HITS: Final = 100
 NO_LABELS: Final[Mapping[str, str]] = {}
 
 
+def required_affinity(
+    problem: NodeFitProblem, merge: Callable[[AffinityTerm, Snapshot], AffinityTerm]
+) -> RequiredAffinity | None:
+    """The pod's required affinity; None where it has none. `merge`: gives a term the namespaces that its selector
+    selects.
+
+    Raises NotValid: what cannot be read, and a pod that is nominated itself: it may wait for pods that leave its node
+    only where its affinity is met.
+    """
+    pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
+    if pod.spec.pod_affinity.errors:
+        raise NotValid
+    terms = tuple(merge(t, snapshot) for t in pod.spec.pod_affinity.required_affinity)
+    if not terms:
+        return None
+    if pod.nominated_node_name:
+        raise NotValid("as the pod is nominated itself")
+    namespace = pod.namespace
+
+    def matches_all(other: Pod) -> int:
+        return all(t.matches(namespace, other.namespace, other.labels, NO_LABELS) for t in each(terms, 1))
+
+    none = np.zeros(len(matrix.serials), np.int64)
+    if not matrix.nodes.keys.issuperset(t.topology_key for t in terms):
+        nowhere = none > 0  # no node is in all of such topologies
+        per_kind = np.zeros(len(matrix.kinds), np.int64)
+        return RequiredAffinity(nowhere, nowhere, len(problem.demands), nowhere, per_kind, none, none, 0, itself=False)
+    selects = any(t.namespace_selector is not None for t in terms)
+    keep = pod.spec, snapshot.objects.namespaces if selects else None
+    about = "affinity", namespace, *map(id, keep)
+    only = _namespace_of(terms, namespace)
+    counts = matrix.counts(about, keep, matches_all, only)
+    per_kind = matrix.kept(about, keep, matches_all, only)
+    topologies = [matrix.nodes.topology(key) for key in dict.fromkeys(t.topology_key for t in terms)]
+    charge((3 + 2 * len(topologies)) * problem.row)
+    labelled = np.logical_and.reduce([topology.present for topology in topologies])
+    sums = [counts.by_domain(topology)[topology.values] for topology in topologies]
+    least = sums[0] if len(sums) == 1 else np.minimum.reduce(sums)
+    somewhere = labelled if len(sums) == 1 else np.logical_or.reduce([topology.present for topology in topologies])
+    total = int(counts.here[somewhere].sum())
+    itself = bool(matches_all(pod))
+    now = labelled if itself and not total else labelled & (least > 0)
+    with_nominated = now | (labelled & (problem.of_nominated(per_kind) > 0))
+    return RequiredAffinity(
+        now, with_nominated, len(problem.demands), labelled, per_kind, counts.here, least, total, itself
+    )
+
+
+def _namespace_of(terms: Sequence[AffinityTerm], own: str) -> str | None:
+    """The namespace of all pods that can match every term; None where there may be several."""
+    for term in terms:
+        every = term.namespace_selector is not None and term.namespace_selector.matches(NO_LABELS)
+        if not every and term.namespaces is None:
+            return own
+        if not every and term.namespaces is not None and len(term.namespaces) == 1:
+            return next(iter(term.namespaces))
+    return None
+
+
 def anti_affinity(
     problem: NodeFitProblem, merge: Callable[[AffinityTerm, Snapshot], AffinityTerm]
 ) -> Iterator[Constraint]:
     """One constraint for each topology. `merge`: gives a term the namespaces that its selector selects.
 
-    Raises NotValid: required affinity, and what cannot be read.
+    Raises NotValid.
     """
     pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
-    if pod.spec.pod_affinity.errors or pod.spec.pod_affinity.required_affinity:
-        raise NotValid
     own = tuple(merge(t, snapshot) for t in pod.spec.pod_affinity.required_anti_affinity)
     known = kinds_with_anti_affinity(matrix)
     if not own and not known:
@@ -70,7 +127,7 @@ def anti_affinity(
             constraint = Constraint(per_kind, topology.present, counts, present, none, domains=topology.values)
             found.append(constraint._replace(own=own_kinds) if own_kinds is not None else constraint)
     # Without terms of its own, and nobody's that matches, upstream skips the plugin, for nominated pods too.
-    if own or any(constraint.present.any() for constraint in found):
+    if own or problem.affinity is not None or any(constraint.present.any() for constraint in found):
         yield from found
 
 

@@ -95,6 +95,8 @@ def capacity_for(framework: Framework, pod: Pod) -> Capacity | None:
 
 def _room(node_fit: NodeFit, own: int) -> Capacity:
     """Raises NotValid."""
+    if node_fit.affinity is not None:
+        raise NotValid  # a pod may open places for those after it
     by_node, shared = np.where(node_fit.open, _PLENTY, 0), None
     for demand in node_fit.demands:
         charge(4 * len(by_node) // VECTOR)
@@ -192,6 +194,8 @@ def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEach
         constraints = [d.constraint for d in node_fit.demands if d.constraint is not None]
         keeps_apart = bool(pod.spec.pod_affinity.required_anti_affinity)
         if len(constraints) > bool(pod.spec.host_ports) or keeps_apart or pod.nominated_node_name:
+            return None
+        if node_fit.affinity is not None:
             return None
         fits = frozenset(compress(snapshot.rows, _fits(node_fit).tolist()))
     charge(len(nodes) // 8)

@@ -15,7 +15,7 @@ from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from policies.scheduling.vectorized.victim_selection import Occupancy, cheapest, victims_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from policies.scheduling.arguments import DefaultPreemptionArgs
     from policies.scheduling.framework import Framework
     from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.problem import CapacityConstraint
 
 
 class VectorizedAnswer(NamedTuple):
@@ -40,9 +41,9 @@ class VectorizedAnswer(NamedTuple):
 def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None:
     """What `schedule_one` comes to, over every node. None where this cannot tell.
 
-    Valid where all plugins of the profile say how they look in columns, for pods without required affinity to pods,
-    claims and disks; nominated pods may be anywhere. All that pods on a node take up then only gets less when one goes,
-    and nothing else depends on them.
+    Valid where all plugins of the profile say how they look in columns, for pods without claims and disks; nominated
+    pods may be anywhere. All that pods on a node take up then only gets less when one goes, and nothing else depends on
+    them but required affinity, which is looked at with all of them gone.
     """
     if framework.without_columns:
         return None
@@ -71,11 +72,27 @@ class NodeFit(NodeFitProblem):
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """[node]: whether it can run the pod now."""
-        charge(len(self.demands) * self.row)
+        fits = self.open & ~self._full(self.demands)
+        return fits if self.affinity is None else fits & self.affinity.now
+
+    def _full(self, demands: Sequence[CapacityConstraint]) -> NDArray[np.bool_]:
+        """[node]: whether there is too little for one of these."""
+        charge(len(demands) * self.row)
         full = np.zeros(len(self.possible), np.bool_)
-        for demand in self.demands:
+        for demand in demands:
             full |= demand.present > demand.limit
-        return self.open & ~full
+        return full
+
+    @property
+    def _potential(self) -> NDArray[np.bool_]:
+        """[node]: whether preemption looks at it. It does not where required affinity is the first to reject it.
+
+        Of a pod that fits nowhere.
+        """
+        if self.affinity is None:
+            return self.open
+        before = self._full(self.demands[: self.affinity.after])
+        return self.open & (before | (self.affinity.with_nominated & self._full(self.demands)))
 
     def answer(self) -> VectorizedAnswer:
         """Over every node."""
@@ -100,7 +117,7 @@ class NodeFit(NodeFitProblem):
         if "DefaultPreemption" not in self.framework.profile.plugins:
             return False
         args: DefaultPreemptionArgs = self.framework.plugin("DefaultPreemption").args
-        return candidates > args.num_candidates(int(np.count_nonzero(self.open)))
+        return candidates > args.num_candidates(int(np.count_nonzero(self._potential)))
 
     def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
         """Who would have to go on each of these nodes, which are open but full; nothing where that does not help."""
@@ -138,6 +155,9 @@ class NodeFit(NodeFitProblem):
 
         These are in order afterwards: after an eviction that matters to few of all nodes with pods of its budgets.
         """
+        if self.affinity is not None:
+            nodes = nodes[self._potential[nodes]]
+            nodes = nodes[self.affinity.when_gone(nodes, lower.kind)]
         for demand in self.demands:
             if demand.constraint is None:  # what pods occupy in all does not depend on their order
                 charge(self.row)

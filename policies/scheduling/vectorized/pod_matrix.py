@@ -103,8 +103,8 @@ class PodMatrix:
         self.against: dict[Hashable, tuple[Any, object]] = {}
         """What anti-affinity of pods on nodes has against a pod, by what it depends on."""
         self._counts: dict[Hashable, PodCounts] = {}
-        self._counts_of: dict[str, list[PodCounts]] = {}
-        """By namespace."""
+        self._counts_of: dict[str | None, list[PodCounts]] = {}
+        """By namespace; None: of all."""
         self._counting: dict[int, list[PodCounts]] = {}
         """Kind -> those that count it, as far as has been asked."""
         self.budgets: dict[Hashable, tuple[PerClass, object]] = {}
@@ -213,8 +213,9 @@ class PodMatrix:
             found = self.matches[key] = (PerClass(self.kinds, of, namespace), keep)
         return found[0].values()
 
-    def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str) -> PodCounts:
-        """How many pods of a namespace each node has of which `of` says 1, and not 0; kept up while pods come and go.
+    def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None) -> PodCounts:
+        """How many pods of a namespace (None: of any) each node has of which `of` says 1, and not 0; kept up while pods
+        come and go.
 
         What it says depends on `key` and the pod's kind alone; `keep`: as `kept` has it.
         """
@@ -239,7 +240,7 @@ class PodMatrix:
         counting, matched = self._counting.get(kind), 0
         if counting is None:
             pod = self.kinds.members[kind]
-            every = () if pod is None else self._counts_of.get(pod.namespace, ())
+            every = [] if pod is None else [*self._counts_of.get(pod.namespace, ()), *self._counts_of.get(None, ())]
             counting = self._counting[kind] = [counts for counts in every if pod is not None and counts.of(pod)]
             matched = len(every)
         for counts in counting:

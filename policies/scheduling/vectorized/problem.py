@@ -4,7 +4,7 @@ Each plugin says of itself what it comes to (`in_columns`, `static_filter`, `bey
 does not is none for columns. Constraints beside resources are as if they were resources: amounts of pods, and a limit
 for every node. Valid because each of them only gets harder with every pod that stays on the node, so that "amount ≤
 limit" says it all: anti-affinity and host ports have the limit 0; for a spread constraint the counts of all other
-domains stand still.
+domains stand still. Required affinity gets easier: it is told apart from them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import VECTOR
+from policies.metering import VECTOR, charge
 from policies.scheduling.vectorized.nodes import StaticFilter, said_of_nodes
 from policies.scheduling.vectorized.nominations import nominations_of
 
@@ -60,6 +60,39 @@ class Constraint(NamedTuple):
     own: NDArray[np.int64] | None = None
 
 
+class RequiredAffinity(NamedTuple):
+    """Where a pod finds the pods that it must be near: pods that match all of its terms, in every topology of these.
+
+    More such pods on a node never take it away, so preemption need not look at it again when pods come back.
+    `now`: where it is met; `with_nominated`: where it is, with the nominated pods of each node on it. `after`: how many
+    demands are asked before it. `labelled`: nodes with the labels of all terms. `per_kind`: 1 for matching pods;
+    `here`: of the nodes, how many there are; `least`: how many in the domain with fewest of a node; `total`: in all
+    topologies together. `itself`: whether the pod is one of them: where there are none, it may be the first.
+    Source: upstream `satisfyPodAffinity`.
+    """
+
+    now: NDArray[np.bool_]
+    with_nominated: NDArray[np.bool_]
+    after: int
+    labelled: NDArray[np.bool_]
+    per_kind: NDArray[np.int64]
+    here: NDArray[np.int64]
+    least: NDArray[np.int64]
+    total: int
+    itself: bool
+
+    def when_gone(self, nodes: NDArray[np.intp], kind: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """[place in `nodes`]: whether it is met there once pods of that node alone are gone. `kind`: [place, node] of
+        all nodes, theirs."""
+        met = self.now[nodes]
+        places = np.flatnonzero(self.here[nodes])
+        few = nodes[places]
+        charge(len(kind) * len(few) // VECTOR)
+        gone = self.per_kind[kind[:, few]].sum(axis=0)
+        met[places] = self.labelled[few] & ((self.least[few] > gone) | (self.itself & (gone == self.total)))
+        return met
+
+
 class CapacityConstraint(NamedTuple):
     """What takes up room: of a resource, or by a constraint. `present` counts nominated pods too."""
 
@@ -93,6 +126,7 @@ class NodeFitProblem:
         self.demands: list[CapacityConstraint] = []
         self.added: dict[str, list[CapacityConstraint]] = {}
         """Those of each plugin."""
+        self.affinity: RequiredAffinity | None = None
         self.static = self.possible = self._static()
         """Where all plugins pass that look at the node alone."""
         self.resolvable = self.possible
@@ -136,7 +170,7 @@ class NodeFitProblem:
 
     def counted(self, constraint: Constraint) -> CapacityConstraint:
         """A constraint, with the pods that are nominated to each node."""
-        nominated = np.where(constraint.concerned, self._of_nominated(constraint.per_kind), 0)
+        nominated = np.where(constraint.concerned, self.of_nominated(constraint.per_kind), 0)
         return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
@@ -152,7 +186,8 @@ class NodeFitProblem:
             total[own.row] -= self.matrix.kinds.amounts(resource)[own.kind]
         return total
 
-    def _of_nominated(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of_nominated(self, per_kind: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[node]: what the pods that are nominated to it count, by their kinds."""
         total = np.zeros(len(self.possible), np.int64)
         if self._nominations:
             rows, kinds = self._nominations.columns(self.pod.effective_priority)
@@ -166,5 +201,5 @@ class NodeFitProblem:
 
     @property
     def open(self) -> NDArray[np.bool_]:
-        """[node]: whether there is room for the pod, or would be if nobody else were there."""
+        """[node]: whether there is room for the pod, or would be if nobody else were there; whoever it must be near."""
         return self.possible & self.resolvable

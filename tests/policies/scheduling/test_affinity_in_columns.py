@@ -1,0 +1,191 @@
+"""Required affinity to pods in columns: the nodes, victims and violations of every plugin on every node."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+import policies
+from policies.scheduling.bulk import outcome_in_columns, room_for
+from tests.builders import Made, MadePod, make_budget, make_namespace, make_node, make_pod
+from tests.policies.scheduling.profiles import args, cluster, config, point, semantics
+from tests.policies.scheduling.test_vectorized import said, walked
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
+    from policies.semantics import Semantics
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+HOST: Final = "kubernetes.io/hostname"
+KEYS: Final = (HOST, "zone", "zone", "rack")
+NAMESPACES: Final = {"default": {}, "prod": {"team": "a"}, "dev": {"team": "b"}}
+FEW: Final = args(DefaultPreemption={"minCandidateNodesAbsolute": 1, "minCandidateNodesPercentage": 50})
+"""So that the number of nodes that preemption looks at decides whether all candidates are found."""
+SEMANTICS: Final = {
+    "the default order": semantics(config({"pluginConfig": FEW})),
+    "affinity before resources": semantics(
+        config({"pluginConfig": FEW, "plugins": {"filter": point("InterPodAffinity", "NodeResourcesFit")}})
+    ),
+}
+
+
+def term(rng: random.Random, app: str = "") -> dict[str, Any]:
+    chosen = app or rng.choice("aab")
+    made: dict[str, Any] = {"topologyKey": rng.choice(KEYS), "labelSelector": {"matchLabels": {"app": chosen}}}
+    if rng.random() < 0.1:
+        made["labelSelector"] = rng.choice(({}, {"matchExpressions": [{"key": "app", "operator": "Exists"}]}))
+    if rng.random() < 0.2:
+        made["namespaces"] = rng.sample(list(NAMESPACES), rng.randint(1, 2))
+    if rng.random() < 0.2:
+        absent = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
+        made["namespaceSelector"] = rng.choice(({}, {"matchLabels": {"team": "a"}}, absent))
+    return made
+
+
+def some_nodes(rng: random.Random) -> list[Made]:
+    nodes: list[Made] = []
+    for number in range(rng.randint(2, 6)):
+        node = make_node(f"n{number}").has(cpu=str(rng.randint(1, 3)))
+        if rng.random() < 0.85:
+            node.label("zone", rng.choice("xyz"))
+        if rng.random() < 0.6:
+            node.label("rack", rng.choice("12"))
+        if rng.random() < 0.1:
+            node.taint("dedicated")
+        nodes.append(node)
+    return nodes
+
+
+def some_pod(rng: random.Random, name: str, nodes: list[Made]) -> MadePod:
+    """One that is there, or nominated."""
+    made = make_pod(name, rng.choice(("default", "default", *NAMESPACES))).labels(app=rng.choice("abc"))
+    made.priority(rng.choice((1, 1, 1, 50))).request(cpu=rng.choice(("500m", "1", "1500m")))
+    where: str = rng.choice(nodes).obj["metadata"]["name"]
+    if rng.random() < 0.1:
+        made.affinity("podAntiAffinity", term(rng))
+    if rng.random() < 0.15:
+        return made.priority(rng.choice((1, 10, 50))).nominated(where)
+    made.on(where, started=rng.randrange(50))
+    return made.terminating() if rng.random() < 0.15 else made
+
+
+def question(rng: random.Random, meant: Semantics) -> tuple[ClusterSnapshot, MadePod]:
+    nodes = some_nodes(rng)
+    pods = [some_pod(rng, f"p{number}", nodes) for number in range(rng.choice((3, 6, 9, 12)))]
+    namespaces = [make_namespace(name, **labels) for name, labels in NAMESPACES.items()]
+    budgets = [make_budget("b", 0, app="a")] if rng.random() < 0.6 else []
+    asked = make_pod("new", rng.choice(("default", "default", "prod"))).labels(app=rng.choice("aab")).priority(10)
+    asked.request(cpu=rng.choice(("200m", "700m", "1", "2")))
+    own = asked.obj["metadata"]["labels"]["app"] if rng.random() < 0.6 else ""
+    asked.affinity("podAffinity", *(term(rng, own) for _ in range(rng.choice((1, 1, 1, 2, 3)))))
+    if rng.random() < 0.2:
+        asked.affinity("podAntiAffinity", term(rng))
+    if rng.random() < 0.2:
+        asked.port(80)
+        pods[0].port(80)
+    if rng.random() < 0.2:
+        selector = {"matchLabels": {"app": "a"}}
+        constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+        asked.spec(topologySpreadConstraints=[{**constraint, "labelSelector": selector}])
+    return cluster(meant, *nodes, *pods, *namespaces, *budgets), asked
+
+
+@pytest.mark.parametrize("order", SEMANTICS)
+def test_it_comes_to_the_same_as_every_plugin_on_every_node(order: str) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(500):
+        rng = random.Random(f"affinity {SEED}.{order}.{number}")
+        state, asked = question(rng, SEMANTICS[order])
+        prediction = policies.predict(state, asked.obj)
+        answer = outcome_in_columns(state.scheduling, prediction.pod)
+        if answer is None:
+            outcomes["walked"] += 1
+            continue
+        one_by_one = walked(state, asked.obj)
+        assert said(prediction) == said(one_by_one), (order, number)
+        if "topologySpreadConstraints" not in asked.obj["spec"]:
+            found = one_by_one.candidates
+            assert answer.sampled == (len(found) > one_by_one.preemption.num_candidates > 0), (order, number)
+        outcomes[prediction.outcome] += 1
+        outcomes["with violations"] += bool(prediction.num_pdb_violations)
+        outcomes["sampled"] += answer.sampled
+    assert outcomes["walked"] < 30, outcomes
+    assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > 60, outcomes
+    assert min(outcomes["with violations"], outcomes["sampled"]) > 5, outcomes
+
+
+def test_what_is_kept_of_it_is_right_while_pods_nodes_and_namespaces_change() -> None:
+    rng = random.Random(f"changing {SEED}")
+    cache = policies.Cache()
+    for name, labels in NAMESPACES.items():
+        cache.add(make_namespace(name, **labels).obj)
+    nodes = some_nodes(rng)
+    for node in nodes:
+        cache.add(node.obj)
+    questions = [question(rng, SEMANTICS["the default order"])[1] for _ in range(4)]
+    outcomes: Counter[str] = Counter()
+    for number in range(150):
+        chance, made = rng.random(), some_pod(rng, f"p{rng.randrange(15)}", nodes)
+        if chance < 0.6:
+            cache.add(made.obj)
+        elif chance < 0.8:
+            cache.remove(made.obj)
+        elif chance < 0.95:
+            node = rng.choice(nodes)
+            cache.add(node.label("zone", rng.choice("xyzw")).obj)
+        else:
+            cache.add(make_namespace(rng.choice(("prod", "dev")), team=rng.choice("ab")).obj)
+        state = cache.snapshot()
+        for asked in questions:
+            prediction = policies.predict(state, asked.obj)
+            if outcome_in_columns(state.scheduling, prediction.pod) is not None:
+                assert said(prediction) == said(walked(state, asked.obj)), number
+                outcomes[prediction.outcome] += 1
+        if number % 10 == 0:
+            state.scheduling.check()
+    assert outcomes.total() > 500, outcomes
+
+
+NEAR: Final = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
+
+
+def near(name: str) -> MadePod:
+    return make_pod(name).labels(app="a").priority(10).request(cpu="1").affinity("podAffinity", NEAR)
+
+
+def test_the_last_pod_of_a_group_that_goes_makes_the_next_one_the_first() -> None:
+    """Without the victim nobody matches any longer: the pod may be the first of its group there, and nowhere else."""
+    nodes = [make_node(f"n{zone}").label("zone", zone).has(cpu="1") for zone in "xy"]
+    pods = [make_pod("p").labels(app="a").request(cpu="1").on("nx"), make_pod("q").request(cpu="1").on("ny")]
+    state = cluster(SEMANTICS["the default order"], *nodes, *pods)
+    prediction = policies.predict(state, near("new").obj)
+    assert outcome_in_columns(state.scheduling, prediction.pod) is not None
+    assert (prediction.nominated_node, [victim.name for victim in prediction.victims]) == ("nx", ["p"])
+    other = policies.predict(state, near("new").labels(app="b").obj)
+    assert outcome_in_columns(state.scheduling, other.pod) is not None
+    assert other.outcome == "pending"
+
+
+def test_a_node_that_only_affinity_rejects_is_none_for_preemption() -> None:
+    """Though its pods are of lower priority: the status says that nobody's going helps."""
+    nodes = [make_node(f"n{zone}").label("zone", zone).has(cpu="1") for zone in "xy"]
+    there = make_pod("p").labels(app="a").priority(50).request(cpu="1").on("nx")
+    small = make_pod("q").request(cpu="100m").on("ny")
+    state = cluster(SEMANTICS["the default order"], *nodes, there, small)
+    asked = near("new").request(cpu="500m")
+    prediction = policies.predict(state, asked.obj)
+    assert outcome_in_columns(state.scheduling, prediction.pod) is not None
+    assert prediction.outcome == "pending"
+    assert said(prediction) == said(walked(state, asked.obj))
+
+
+def test_room_for_many_and_a_pod_that_is_nominated_are_left_to_the_walk() -> None:
+    state = cluster(SEMANTICS["the default order"], make_node("nx").label("zone", "x"))
+    pod = policies.predict(state, near("new").obj).pod
+    assert room_for(state.scheduling, pod) is None
+    nominated = policies.predict(state, near("new").nominated("nx").obj).pod
+    assert outcome_in_columns(state.scheduling, nominated) is None
