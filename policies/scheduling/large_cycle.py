@@ -8,6 +8,8 @@ plugins of the default profile.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
+from math import log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -21,27 +23,32 @@ from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Framework
 from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
 from policies.scheduling.plugins.default_selector import controller_of
 from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
-from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes
+from policies.scheduling.plugins.inter_pod_affinity import merge_namespaces
+from policies.scheduling.plugins.inter_pod_affinity_columns import affinity_scores
+from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes, preference
 from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT, NodeUnschedulable
-from policies.scheduling.plugins.pod_topology_spread import HOSTNAME, default_constraints
+from policies.scheduling.plugins.pod_topology_spread import default_constraints, schedule_anyway
 from policies.scheduling.plugins.pod_topology_spread_columns import (
+    HOSTNAME,
     included_nodes,
     includes_all_nodes,
     pods_of_defaults,
+    spread_scores,
 )
-from policies.scheduling.plugins.taint_toleration import TaintToleration
+from policies.scheduling.plugins.taint_toleration import TaintToleration, of_preferences, untolerated_preferences
 from policies.scheduling.vectorized.node_fit import NodeFit
 from policies.scheduling.vectorized.nodes import said_of_nodes
 from policies.scheduling.vectorized.pod_matrix import PodMatrix, pod_matrix_of
 from policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from policies.objects.node import Node
+    from policies.objects.node_selector import PreferredSchedulingTerm
     from policies.objects.pod import Pod
     from policies.objects.pod_spec import PodSpec
     from policies.objects.topology_spread import TopologySpreadConstraint
@@ -193,16 +200,36 @@ class Scores:
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """What the nodes are worth, less what all have in common. Raises NotValid."""
         charge(len(rows) // 8)
+        spec, wanted = self.pod.spec, self._wanted()
+        scores = wanted.resources.of(rows, self.snapshot) + self._images(rows, wanted)
+        scores += 2 * (self._own_spread(rows) if spec.topology_spread else self._spread(rows))
+        if spec.pod_affinity.has_preferred or self.matrix.attracting_kinds:
+            scores += 2 * affinity_scores(self.pod, rows, self.matrix, self.snapshot, merge_namespaces)
+        if spec.node_affinity.preferred is not None:
+            scores += 2 * self._preferred(rows, spec.node_affinity.preferred)
+        if self.matrix.nodes.anywhere(_is_to_be_avoided):
+            scores -= 3 * self._avoided(rows)
+        return scores
+
+    def _preferred(
+        self, rows: NDArray[np.intp], preferred: Sequence[PreferredSchedulingTerm]
+    ) -> NDArray[np.int64] | int:
+        """Upstream NodeAffinity."""
+        nodes = self.matrix.nodes
+        return _normalized(nodes.amounts("preferred", self.pod.spec, partial(preference, preferred))[rows])
+
+    def _avoided(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
+        """Upstream TaintToleration, the other way round: the fewer the better."""
         spec, nodes = self.pod.spec, self.matrix.nodes
-        if spec.node_affinity.preferred is not None or spec.topology_spread:
-            raise NotValid
-        if spec.pod_affinity.has_preferred or self.matrix.has_pod_affinity:
-            raise NotValid
-        if nodes.anywhere(_is_to_be_avoided) and nodes.where(_is_to_be_avoided)[rows].any():
-            raise NotValid
-        wanted = self._wanted()
-        of_resources = wanted.resources.of(rows, self.snapshot)
-        return of_resources + 2 * self._spread(rows) + self._images(rows, wanted)
+        if not nodes.where(_is_to_be_avoided)[rows].any():
+            return 0
+        count = partial(untolerated_preferences, of_preferences(spec.tolerations))
+        return _normalized(nodes.amounts("avoided", spec, count)[rows])
+
+    def _own_spread(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
+        """Upstream PodTopologySpread by the pod's own constraints: then the defaults do not count."""
+        constraints = schedule_anyway(self.pod)
+        return spread_scores(self.pod, constraints, rows, self.matrix) if constraints else 0
 
     def _wanted(self) -> _Wanted:
         spec, kept = self.pod.spec, self.matrix.wanted
@@ -294,8 +321,13 @@ def reason_of(resource: str) -> str:
 
 def _worth(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
     """Source: upstream `scoreForCount`, `topologyNormalizingWeight`."""
-    worth: NDArray[np.float64] = counts * np.log(domains + 2) + float(constraint.max_skew - 1)
-    return worth
+    return counts.astype(np.float64) * log(domains + 2) + float(constraint.max_skew - 1)
+
+
+def _normalized(worth: NDArray[np.int64]) -> NDArray[np.int64] | int:
+    """From 0 to 100. Source: upstream `helper.DefaultNormalizeScore`."""
+    largest = int(worth.max(initial=0))
+    return MAX_NODE_SCORE * worth // largest if largest > 0 else 0
 
 
 def _is_to_be_avoided(node: Node) -> bool:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from policies.metering import charge, each
+from policies.metering import VECTOR, charge, each
+from policies.scheduling.plugin import MAX_NODE_SCORE
 from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
 
 if TYPE_CHECKING:
@@ -17,13 +18,16 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.objects.pod_affinity import AffinityTerm
     from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
     from policies.scheduling.vectorized.problem import CapacityConstraint
     from policies.scheduling.vectorized.rejections import Present
 
 KEPT: Final = 64
 _MOST_HITS: Final = 100
 """Terms of one pod that count: one is enough to keep another away."""
+_KEPT_ATTRACTING: Final = 1024
+_HARD_WEIGHT: Final = 1
+"""What a term of required affinity counts (`hardPodAffinityWeight` of the default profile)."""
 NO_LABELS: Final[Mapping[str, str]] = {}
 
 
@@ -185,6 +189,129 @@ class Against:
             for key, count in hits.items():
                 self.by_key.setdefault(key, {})[number] = count
             self._known += 1
+
+
+class AttractingTerms:
+    """What affinity terms of other pods are worth for one: topology -> kind -> weight. Each kind is looked at once."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, dict[int, int]] = {}
+        self._known = 0
+
+    def learn(self, pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> None:
+        """Look at the kinds that have come since."""
+        kinds = matrix.attracting_kinds
+        for number in kinds[self._known :]:
+            other = matrix.kinds.members[number]
+            assert other is not None
+            charge(1)
+            for key, weight in _weights_of(other, pod, namespace_labels).items():
+                self.by_key.setdefault(key, {})[number] = weight
+            self._known += 1
+
+
+def _weights_of(other: Pod, pod: Pod, namespace_labels: Mapping[str, str]) -> dict[str, int]:
+    """What the terms of a pod on a node are worth for an incoming one, by topology."""
+    theirs, found = other.spec.pod_affinity, dict[str, int]()
+    terms = [(_HARD_WEIGHT, term) for term in theirs.required_affinity]
+    terms += [(weighted.weight, weighted.term) for weighted in theirs.preferred_affinity]
+    terms += [(-weighted.weight, weighted.term) for weighted in theirs.preferred_anti_affinity]
+    for weight, term in each(terms, 1):
+        if term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
+            found[term.topology_key] = found.get(term.topology_key, 0) + weight
+    return found
+
+
+def affinity_scores(
+    pod: Pod,
+    rows: NDArray[np.intp],
+    matrix: PodMatrix,
+    snapshot: Snapshot,
+    merge: Callable[[AffinityTerm, Snapshot], AffinityTerm],
+) -> NDArray[np.int64] | int:
+    """[place in `rows`]: what the nodes are worth by affinity to pods, 0 to 100.
+
+    What counts: the pod's preferred terms, and all terms of pods there but required anti-affinity. With the plugin's
+    default arguments. `merge`: gives a term the namespaces that its selector selects. Source: upstream
+    InterPodAffinity `PreScore`, `Score`, `NormalizeScore`.
+    """
+    worth: NDArray[np.int64] | None = None
+    for counts, key in (*_own_worth(pod, matrix, snapshot, merge), *_others_worth(pod, matrix, snapshot)):
+        topology = matrix.nodes.topology(key)
+        charge(2 * len(rows) // VECTOR)
+        amounts = counts.by_domain(topology)[topology.values[rows]]
+        worth = amounts if worth is None else worth + amounts
+    if worth is None:
+        return 0
+    least, most = int(worth.min()), int(worth.max())
+    if most <= least:
+        return 0
+    shares = (worth - least).astype(np.float64) / float(most - least)
+    scores: NDArray[np.int64] = (float(MAX_NODE_SCORE) * shares).astype(np.int64)
+    return scores
+
+
+def _own_worth(
+    pod: Pod, matrix: PodMatrix, snapshot: Snapshot, merge: Callable[[AffinityTerm, Snapshot], AffinityTerm]
+) -> Iterator[tuple[PodCounts, str]]:
+    """What the pods of each node count by the pod's preferred terms, and by which topology."""
+    affinity = pod.spec.pod_affinity
+    weighted = [(w.weight, w.term) for w in affinity.preferred_affinity]
+    weighted += [(-w.weight, w.term) for w in affinity.preferred_anti_affinity]
+    weighted = [(weight, term) for weight, term in weighted if term.topology_key in matrix.nodes.keys]
+    if not weighted:
+        return
+    selects = any(term.namespace_selector is not None for _, term in weighted)
+    keep = pod.spec, snapshot.objects.namespaces if selects else None
+    for key in dict.fromkeys(term.topology_key for _, term in weighted):
+        about = "preferred", pod.namespace, *map(id, keep), key
+        found = matrix.counted(about)
+        if found is None:
+            terms = [(weight, merge(term, snapshot)) for weight, term in weighted if term.topology_key == key]
+            found = matrix.counts(about, keep, _worth_to(terms, pod.namespace), _namespace_of_any(terms, pod.namespace))
+        yield found, key
+
+
+def _worth_to(terms: Sequence[tuple[int, AffinityTerm]], namespace: str) -> Callable[[Pod], int]:
+    """What a pod on a node is worth for one of a namespace with these terms."""
+
+    def worth(other: Pod) -> int:
+        return sum(
+            weight
+            for weight, term in each(terms, 1)
+            if term.matches(namespace, other.namespace, other.labels, NO_LABELS)
+        )
+
+    return worth
+
+
+def _namespace_of_any(terms: Sequence[tuple[int, AffinityTerm]], own: str) -> str | None:
+    """The namespace of all pods that can match one of the terms; None where there may be several."""
+    every = {_namespace_of((term,), own) for _, term in terms}
+    return every.pop() if len(every) == 1 else None
+
+
+def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
+    """The same by the terms of pods there."""
+    if not matrix.attracting_kinds:
+        return
+    namespaces = snapshot.objects.namespaces
+    about = "attracting", pod.namespace, id(pod.labels), id(namespaces)
+    labels = snapshot.namespace_labels(pod.namespace)
+    known: AttractingTerms | None = matrix.attracting.get(about, (None, None))[0]
+    if known is None:
+        if len(matrix.attracting) >= _KEPT_ATTRACTING:
+            matrix.attracting.clear()
+        known = AttractingTerms()
+        matrix.attracting[about] = known, (pod.labels, namespaces)
+    known.learn(pod, matrix, labels)
+    for key in known.by_key:
+        if key in matrix.nodes.keys:
+
+            def worth(other: Pod, key: str = key) -> int:
+                return _weights_of(other, pod, labels).get(key, 0) if other.spec.pod_affinity.present else 0
+
+            yield matrix.counts((*about, key), (pod.labels, namespaces), worth, None), key
 
 
 def _against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from policies.objects.node import Node
-    from policies.objects.node_selector import NodeSelector
+    from policies.objects.node_selector import NodeSelector, PreferredSchedulingTerm
     from policies.objects.pod import Pod
     from policies.scheduling.arguments import NodeAffinityArgs
     from policies.scheduling.node_info import NodeInfo
@@ -61,8 +61,7 @@ class NodeAffinity(Plugin):
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """The weights of the preferred terms that match."""
-        preferred = (*(self.args.preferred or ()), *(pod.spec.node_affinity.preferred or ()))
-        return sum(p.weight for p in each(preferred, 1) if p.term.matches(node_info.node.labels, node_info.name))
+        return preference((*(self.args.preferred or ()), *(pod.spec.node_affinity.preferred or ())), node_info.node)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
         """The more the better."""
@@ -76,6 +75,11 @@ class NodeAffinity(Plugin):
         if added is None:
             return lambda node: own.matches(node.labels, node.name)
         return lambda node: added.matches(node.labels, node.name) and own.matches(node.labels, node.name)
+
+
+def preference(preferred: Sequence[PreferredSchedulingTerm], node: Node) -> int:
+    """The weights of the terms that match a node."""
+    return sum(p.weight for p in each(preferred, 1) if p.term.matches(node.labels, node.name))
 
 
 def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:

@@ -22,7 +22,7 @@ from policies.scheduling.framework import (
     unschedulable,
 )
 from policies.scheduling.plugins.default_selector import default_selector
-from policies.scheduling.plugins.pod_topology_spread_columns import spread
+from policies.scheduling.plugins.pod_topology_spread_columns import HOSTNAME, spread
 from policies.scheduling.status import NOT_FOUND
 from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 from policies.scheduling.vectorized.rejections import Present, Rejections, rejected
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 NOT_MATCHED: Final = unschedulable("node(s) didn't match pod topology spread constraints")
 LABEL_MISSING: Final = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
-HOSTNAME: Final = "kubernetes.io/hostname"
 DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
 SYSTEM_DEFAULTS: Final = (
@@ -289,6 +288,11 @@ def default_constraints(pod: Pod, objects: ClusterObjects) -> Constraints:
 def do_not_schedule(pod: Pod) -> Constraints:
     """The pod's own constraints that its place must meet."""
     return _constraints(pod.spec.topology_spread, pod, DO_NOT_SCHEDULE)
+
+
+def schedule_anyway(pod: Pod) -> Constraints:
+    """The pod's own constraints by which places are scored."""
+    return _constraints(pod.spec.topology_spread, pod, SCHEDULE_ANYWAY)
 
 
 def _constraints(constraints: Constraints, pod: Pod, action: str) -> Constraints:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from policies.metering import VECTOR, charge
 from policies.objects.taints import untolerated_taint
+from policies.scheduling.plugin import MAX_NODE_SCORE
 from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, Skew
 
 if TYPE_CHECKING:
@@ -17,8 +20,10 @@ if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.objects.topology_spread import TopologySpreadConstraint
+    from policies.scheduling.vectorized.nodes import Topology
     from policies.scheduling.vectorized.pod_matrix import PodCounts, PodMatrix
 
+HOSTNAME: Final = "kubernetes.io/hostname"
 _MAX_INT32: Final = 2**31 - 1
 
 
@@ -66,13 +71,63 @@ def _spread_constraint(
 
 
 def pods_of_defaults(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> PodCounts:
-    """The pods that count for the defaults of a pod that spreads by its controller's selector."""
+    """The pods that count for a constraint in scores, a default one or the pod's own."""
     namespace = pod.namespace
 
     def counted(other: Pod) -> int:
         return other.namespace == namespace and not other.terminating and constraint.matches(other.labels)
 
     return matrix.counts(("defaults", namespace, constraint.selector), constraint.selector, counted, namespace)
+
+
+def spread_scores(
+    pod: Pod, constraints: Sequence[TopologySpreadConstraint], rows: NDArray[np.intp], matrix: PodMatrix
+) -> NDArray[np.int64]:
+    """[place in `rows`]: what the nodes are worth by the pod's own constraints, 0 to 100; nodes that lack a key: 0.
+
+    Source: upstream PodTopologySpread `PreScore`, `Score`, `NormalizeScore`.
+    """
+    none = np.zeros(len(rows), np.int64)
+    if not matrix.nodes.keys.issuperset(constraint.topology_key for constraint in constraints):
+        return none
+    topologies = [matrix.nodes.topology(constraint.topology_key) for constraint in constraints]
+    possible = np.logical_and.reduce([topology.present for topology in topologies])
+    scored = possible[rows]
+    number = int(np.count_nonzero(scored))
+    if not number:
+        return none
+    total = np.zeros(len(rows), np.float64)
+    for constraint, topology in zip(constraints, topologies, strict=True):
+        charge(4 * (len(rows) + len(possible)) // VECTOR)
+        domains = topology.values[rows]
+        by_node = constraint.topology_key == HOSTNAME
+        size = number if by_node else int(np.count_nonzero(np.bincount(domains[scored])))
+        worth = _counted(pod, constraint, topology, rows, possible, matrix) * log(size + 2)
+        total += worth + float(constraint.max_skew - 1)
+    scores = np.floor(total + 0.5).astype(np.int64)
+    least, most = int(scores[scored].min()), int(scores[scored].max())
+    if not most:
+        return np.where(scored, MAX_NODE_SCORE, 0)
+    return np.where(scored, MAX_NODE_SCORE * (most + least - scores) // most, 0)
+
+
+def _counted(
+    pod: Pod,
+    constraint: TopologySpreadConstraint,
+    topology: Topology,
+    rows: NDArray[np.intp],
+    possible: NDArray[np.bool_],
+    matrix: PodMatrix,
+) -> NDArray[np.float64]:
+    """[place in `rows`]: the pods that match, on the node or in its domain."""
+    if constraint.selector is None or constraint.selector.empty:
+        return np.zeros(len(rows), np.float64)
+    counts = pods_of_defaults(pod, constraint, matrix)
+    if constraint.topology_key == HOSTNAME:
+        return counts.here[rows].astype(np.float64)
+    included = possible & _included(constraint, pod, matrix)
+    by_domain = counts.by_domain(topology) if included.all() else topology.by_value(np.where(included, counts.here, 0))
+    return by_domain[topology.values[rows]].astype(np.float64)
 
 
 def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:

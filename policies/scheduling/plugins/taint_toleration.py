@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.objects.taints import Toleration
     from policies.scheduling.node_info import NodeInfo
     from policies.semantics import Semantics
 
@@ -47,16 +48,26 @@ class TaintToleration(Plugin):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> None:  # noqa: ARG002
         """Upstream `PreScore`."""
-        state.data[self.name] = tuple(t for t in pod.spec.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
+        state.data[self.name] = of_preferences(pod.spec.tolerations)
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """The number of untolerated PreferNoSchedule taints."""
-        tolerations = state.data[self.name]
-        return sum(
-            taint.effect == PREFER_NO_SCHEDULE and not tolerations_tolerate_taint(tolerations, taint)
-            for taint in node_info.node.taints
-        )
+        return untolerated_preferences(state.data[self.name], node_info.node)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:  # noqa: ARG002
         """The fewer the better."""
         default_normalize_score(scores, reverse=True)
+
+
+def of_preferences(tolerations: Sequence[Toleration]) -> tuple[Toleration, ...]:
+    """Those that count for PreferNoSchedule. Source: upstream `getAllTolerationPreferNoSchedule`."""
+    return tuple(t for t in tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
+
+
+def untolerated_preferences(tolerations: Sequence[Toleration], node: Node) -> int:
+    """How many PreferNoSchedule taints of a node none of these tolerates. Source: upstream
+    `countIntolerableTaintsPreferNoSchedule`."""
+    return sum(
+        taint.effect == PREFER_NO_SCHEDULE and not tolerations_tolerate_taint(tolerations, taint)
+        for taint in node.taints
+    )

@@ -69,6 +69,26 @@ class Mask:
         self._any = None
 
 
+class Amounts:
+    """A number for every node, kept up while nodes change. `keep`: what is kept alive for it."""
+
+    def __init__(self, nodes: Sequence[Node], of: Callable[[Node], int], keep: object) -> None:
+        self._of, self.keep = of, keep
+        self.values: NDArray[np.int64] = np.fromiter(map(of, each(nodes, 1)), np.int64)
+
+    def set(self, row: int, node: Node) -> None:
+        """Another node is in this place."""
+        self.values[row] = self._of(node)
+
+    def remove(self, rows: NDArray[np.intp]) -> None:
+        """The nodes in these places are gone."""
+        self.values = np.delete(self.values, rows)
+
+    def check(self, nodes: Sequence[Node]) -> None:
+        """Raises AssertionError where what is kept up differs from what is worked out anew."""
+        assert self.values.tolist() == [self._of(node) for node in nodes], "numbers of nodes"
+
+
 class Topology:
     """For every node the number of its value of a label, -1 where it has none."""
 
@@ -135,6 +155,7 @@ class NodeTables:
         self._concerns: dict[Callable[[Node], bool], Mask] = {}
         """One for each plugin that says which nodes are its concern."""
         self._topologies: dict[str, Topology] = {}
+        self._amounts: dict[tuple[Hashable, Hashable], Amounts] = {}
         self.keys: frozenset[str] = frozenset()
         """Every label that a node has, or had: another set as soon as there is a new one."""
 
@@ -146,6 +167,8 @@ class NodeTables:
             mask.set(row, node)
         for topology in self._topologies.values():
             topology.set(row, node)
+        for amounts in self._amounts.values():
+            amounts.set(row, node)
         if not self.keys.issuperset(node.labels):
             self.keys = self.keys.union(node.labels)
         self.nodes[row] = node
@@ -158,10 +181,12 @@ class NodeTables:
             mask.remove(rows)
         for topology in self._topologies.values():
             topology.remove(rows)
+        for amounts in self._amounts.values():
+            amounts.remove(rows)
 
     def cost(self, row: int, node: Node) -> int:
         """Units that `set` costs."""
-        masks = len(self._concerns) + 2 * len(self._masks)
+        masks = len(self._concerns) + 2 * len(self._masks) + 2 * len(self._amounts)
         return 0 if self.nodes[row] is node else masks + len(self._topologies)
 
     def static(
@@ -218,6 +243,17 @@ class NodeTables:
         found = self._masks.get((what, id(spec)))
         return (found or self._keep((what, id(spec)), Mask(self._known(), holds, spec))).values
 
+    def amounts(self, what: Hashable, spec: PodSpec, of: Callable[[Node], int]) -> NDArray[np.int64]:
+        """[node]: a number that depends on the pod's spec and the node alone. Not to be changed."""
+        if _is_large(spec):
+            return Amounts(self._known(), of, spec).values
+        found = self._amounts.get((what, id(spec)))
+        if found is None:
+            if len(self._amounts) >= KEPT:
+                self._amounts.clear()
+            found = self._amounts[what, id(spec)] = Amounts(self._known(), of, spec)
+        return found.values
+
     def _keep(self, key: tuple[Hashable, Hashable], mask: Mask) -> Mask:
         if len(self._masks) >= KEPT:
             self._masks.clear()
@@ -240,6 +276,8 @@ class NodeTables:
         """Raises AssertionError where what is kept up differs from what a rebuild gives."""
         for row, info in enumerate(node_infos):
             assert self.nodes[row] is info.node, f"node {info.name}"
+        for amounts in self._amounts.values():
+            amounts.check(self._known())
         for key, topology in self._topologies.items():
             by_number: dict[int, str] = {}
             for row, info in enumerate(node_infos):

@@ -6,7 +6,6 @@ first after much has changed must not be late for it. It goes on where it was cu
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -46,8 +45,8 @@ _NODE: Final = 14
 
 
 class PodCounts:
-    """How many pods of some kinds are on each node, and in each domain of topologies that were asked for. `of`: whether
-    (1 or 0) a pod counts; `keep`: what is kept alive for it."""
+    """What the pods of each node count, and those of each domain of topologies that were asked for. `of`: what a pod
+    counts, mostly 1 or 0; `keep`: what is kept alive for it."""
 
     __slots__ = ("_domains", "here", "keep", "of")
 
@@ -55,16 +54,16 @@ class PodCounts:
         self.here, self.of, self.keep = here, of, keep
         self._domains: dict[Topology, NDArray[np.int64]] = {}
 
-    def add(self, row: int, sign: int) -> None:
-        """A pod comes (1) or goes (-1)."""
-        self.here[row] += sign
+    def add(self, row: int, amount: int) -> None:
+        """A pod comes that counts so much, or goes: less than 0."""
+        self.here[row] += amount
         for topology, counts in self._domains.items():
             number = topology.values[row]
             if number >= 0:
-                counts[number] += sign
+                counts[number] += amount
 
     def by_domain(self, topology: Topology) -> NDArray[np.int64]:
-        """[number of a domain]: how many there are on all its nodes; the last is 0, for nodes that have no label."""
+        """[number of a domain]: what those on all its nodes count; the last is 0, for nodes that have no label."""
         found = self._domains.get(topology)
         if found is None:
             if len(self._domains) >= _MOST_TOPOLOGIES:
@@ -102,11 +101,13 @@ class PodMatrix:
         """What constraints make of each kind, by what they depend on; the second keeps alive what the key names."""
         self.against: dict[Hashable, tuple[Any, object]] = {}
         """What anti-affinity of pods on nodes has against a pod, by what it depends on."""
+        self.attracting: dict[Hashable, tuple[Any, object]] = {}
+        """What affinity of pods on nodes is worth for a pod, by what it depends on."""
         self._counts: dict[Hashable, PodCounts] = {}
         self._counts_of: dict[str | None, list[PodCounts]] = {}
         """By namespace; None: of all."""
-        self._counting: dict[int, list[PodCounts]] = {}
-        """Kind -> those that count it, as far as has been asked."""
+        self._counting: dict[int, list[tuple[PodCounts, int]]] = {}
+        """Kind -> what counts it, and how much, as far as has been asked."""
         self.budgets: dict[Hashable, tuple[PerClass, object]] = {}
         """Which kinds a disruption budget matches, by namespace and selector; the second keeps the latter alive."""
         self.matching_budgets = MatchingBudgets(self.kinds)
@@ -127,17 +128,20 @@ class PodMatrix:
         self._resource_scores: dict[tuple[Amounts, Amounts | None], ResourceScores] = {}
         self.default_constraints: dict[Hashable, tuple[object, object, object, Any]] = {}
         """Whose pods -> (the labels, Services and controller that this was worked out of, the default constraints)."""
-        self._pod_affinity, self._pod_affinity_known = False, 1
+        self._attracting: list[int] = []
+        self._attracting_known = 1
 
     @property
-    def has_pod_affinity(self) -> bool:
-        """Whether any pod has affinity to pods, or a preference against some: upstream's PreScore would look at it."""
+    def attracting_kinds(self) -> list[int]:
+        """The kinds of pods whose affinity to pods counts in the scores of others."""
         members = self.kinds.members
-        if not self._pod_affinity:
-            new = islice(members, self._pod_affinity_known, None)
-            self._pod_affinity = any(pod is not None and pod.spec.pod_affinity.present for pod in new)
-        self._pod_affinity_known = len(members)
-        return self._pod_affinity
+        if self._attracting_known < len(members):
+            for number in range(self._attracting_known, len(members)):
+                pod = members[number]
+                if pod is not None and _attracts(pod):
+                    self._attracting.append(number)
+            self._attracting_known = len(members)
+        return self._attracting
 
     def sync(self, snapshot: Snapshot) -> None:
         """Become the tables of this snapshot. Raises CutShort: the nodes up to there are done."""
@@ -214,8 +218,7 @@ class PodMatrix:
         return found[0].values()
 
     def counts(self, key: Hashable, keep: object, of: Callable[[Pod], int], namespace: str | None) -> PodCounts:
-        """How many pods of a namespace (None: of any) each node has of which `of` says 1, and not 0; kept up while pods
-        come and go.
+        """What `of` says of the pods of a namespace (None: of any), summed by node; kept up while pods come and go.
 
         What it says depends on `key` and the pod's kind alone; `keep`: as `kept` has it.
         """
@@ -231,6 +234,10 @@ class PodMatrix:
             self._counting.clear()
         return found
 
+    def counted(self, key: Hashable) -> PodCounts | None:
+        """What is counted by a key already."""
+        return self._counts.get(key)
+
     def _forget_counts(self) -> None:
         for table in (self._counts, self._counts_of, self._counting):
             table.clear()
@@ -241,10 +248,11 @@ class PodMatrix:
         if counting is None:
             pod = self.kinds.members[kind]
             every = [] if pod is None else [*self._counts_of.get(pod.namespace, ()), *self._counts_of.get(None, ())]
-            counting = self._counting[kind] = [counts for counts in every if pod is not None and counts.of(pod)]
+            amounts = [] if pod is None else [(counts, counts.of(pod)) for counts in every]
+            counting = self._counting[kind] = [(counts, amount) for counts, amount in amounts if amount]
             matched = len(every)
-        for counts in counting:
-            counts.add(row, sign)
+        for counts, amount in counting:
+            counts.add(row, sign * amount)
         return matched
 
     @staticmethod
@@ -286,6 +294,13 @@ class PodMatrix:
             lower.check(self, snapshot)
         for counts in self._counts.values():
             counts.check(snapshot.node_infos)
+
+
+def _attracts(pod: Pod) -> bool:
+    affinity = pod.spec.pod_affinity
+    return affinity.present and bool(
+        affinity.required_affinity or affinity.preferred_affinity or affinity.preferred_anti_affinity
+    )
 
 
 def _room(least: int, size: int) -> int:
