@@ -1,7 +1,7 @@
 """How long the whole answer for one pod takes: why each node cannot run it, the scores of those that can, every
 candidate of preemption, and the odds of each. The outcome alone is worked out in columns where these can tell.
 
-python -m tests.benchmarks.bench_answers [--nodes 5000] [--questions 5]
+python -m tests.benchmarks.bench_answers [--nodes 5000] [--questions 5] [--apart]
 
 Milliseconds of the processor, the median; before them one question of each kind, which does what is kept.
 """
@@ -21,7 +21,7 @@ from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized.problem import NotValid
 from policies.simulation.dump import world_of
 from policies.simulation.simulation import Simulation
-from tests.benchmarks.bench_owners import filled
+from tests.benchmarks.bench_owners import filled, prefers_others
 from tests.benchmarks.clusters import container
 
 if TYPE_CHECKING:
@@ -29,9 +29,13 @@ if TYPE_CHECKING:
 
     from policies.scheduling.snapshot import Snapshot
 
-LABELS: Final = {"app": "new"}
+LABELS: Final = {"app": "app-0"}
+"""Those of a workload that is there."""
 TOPOLOGIES: Final = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
-TERM: Final = {"topologyKey": TOPOLOGIES[0], "labelSelector": {"matchLabels": LABELS}}
+SELECTOR: Final = {"matchLabels": LABELS}
+TERM: Final = {"topologyKey": TOPOLOGIES[0], "labelSelector": SELECTOR}
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+SSD: Final = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
 SMALL, LARGE = container("c", "500m", "1Gi"), container("c", "12", "40Gi")
 """What fits beside others, and what somebody has to go for."""
 ROWS: Final[dict[str, dict[str, Any]]] = {
@@ -43,6 +47,17 @@ ROWS: Final[dict[str, dict[str, Any]]] = {
             {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
             for key in TOPOLOGIES
         ],
+    },
+    "fits, should be spread over zones and nodes": {
+        "containers": [SMALL],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": SELECTOR}
+            for key in TOPOLOGIES
+        ],
+    },
+    "fits, prefers nodes, and to be apart from its like": {
+        "containers": [SMALL],
+        "affinity": {**prefers_others(LABELS["app"]), "nodeAffinity": {PREFERRED: [{"weight": 1, "preference": SSD}]}},
     },
     "fits, required affinity to pods": {
         "containers": [SMALL],
@@ -56,7 +71,7 @@ ROWS: Final[dict[str, dict[str, Any]]] = {
 
 
 def pod_of(spec: dict[str, Any], number: int) -> Pod:
-    metadata = {"name": f"new-{number}", "namespace": "default", "labels": LABELS}
+    metadata = {"name": f"new-{number}", "namespace": "team-0", "labels": LABELS}
     return Pod.from_api({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"priority": 5000, **spec}})
 
 
@@ -96,8 +111,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--questions", type=int, default=5)
+    parser.add_argument("--apart", action="store_true", help="all pods prefer to be apart from their like")
     options = parser.parse_args()
-    snapshot = Simulation(world_of(filled(options.nodes), [], until=1.0)).cache.snapshot()
+    snapshot = Simulation(world_of(filled(options.nodes, apart=options.apart), [], until=1.0)).cache.snapshot()
     print(f"{options.nodes} nodes; outcome, scores of every node, whole answer")
     for name, spec in ROWS.items():
         told = (milliseconds(ask, snapshot, spec, options.questions) for ask in (outcome, scores, whole))

@@ -38,12 +38,15 @@ ROOM: Final = {"cpu": "32", "memory": "128Gi"}
 """What nodes have where there is room."""
 
 
-def filled(nodes: int, *, room: bool = False) -> DumpCache:
-    """A cluster with a Deployment for each workload. `room`: for half as many pods more."""
+def filled(nodes: int, *, room: bool = False, apart: bool = False) -> DumpCache:
+    """A cluster with a Deployment for each workload. `room`: for half as many pods more; `apart`: its pods prefer to be
+    on different nodes, in different zones."""
     cache, templates, counts = DumpCache(), dict[tuple[str, str], "Obj"](), Counter[tuple[str, str]]()
     for obj in objects(Size(nodes)):
         if room and obj["kind"] == "Node":
             obj["status"]["allocatable"].update(ROOM)
+        if apart and obj["kind"] == "Pod":
+            obj["spec"]["affinity"] = prefers_others(obj["metadata"]["labels"]["app"])
         cache.add(obj)
         if obj["kind"] == "Pod":
             key = obj["metadata"]["namespace"], obj["metadata"]["labels"]["app"]
@@ -56,6 +59,15 @@ def filled(nodes: int, *, room: bool = False) -> DumpCache:
         metadata = {"name": app, "namespace": namespace}
         cache.add({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": made})
     return cache
+
+
+def prefers_others(app: str) -> Obj:
+    """The affinity of a pod that prefers nodes and zones without pods of this label."""
+    terms = [
+        {"weight": weight, "podAffinityTerm": {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}}
+        for key, weight in (("kubernetes.io/hostname", 100), ("topology.kubernetes.io/zone", 50))
+    ]
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
 def measured(name: str, ask_it: Callable[[], str]) -> None:
