@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policies.scheduling.node_info import NodeInfo
     from policies.scheduling.status import CycleState
     from policies.scheduling.vectorized.pod_matrix import PodMatrix
-    from policies.scheduling.vectorized.problem import CapacityConstraint
+    from policies.scheduling.vectorized.problem import CapacityConstraint, RequiredAffinity
 
 LEAST_NODES: Final = 16
 """On fewer nodes the plugins themselves are as quick."""
@@ -117,6 +117,10 @@ class WithoutLower(Present):
             return demand.present - self._lower.total(demand.resource, self._matrix)
         constraint = demand.constraint
         return demand.present - self._lower.amounts_at(constraint.per_kind, constraint.counts).total
+
+    def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+        """[node]: whether the pod finds there those that it must be near."""
+        return affinity.when_gone(np.arange(len(affinity.now)), self._lower.kind)
 
 
 def _check_plugins(framework: Framework, pod: Pod) -> None:

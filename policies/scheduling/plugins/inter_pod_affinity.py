@@ -23,6 +23,7 @@ from policies.scheduling.plugins.inter_pod_affinity_columns import (
     required_affinity,
 )
 from policies.scheduling.status import NOT_FOUND
+from policies.scheduling.vectorized.problem import NotValid
 from policies.scheduling.vectorized.rejections import rejected
 
 if TYPE_CHECKING:
@@ -149,8 +150,15 @@ class InterPodAffinity(Plugin):
             problem.add(constraint)
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
-        """The pod's own terms, then those of pods that are there."""
-        demands = problem.added[self.name]
+        """The pod's own terms, then those of pods that are there.
+
+        Raises NotValid: nominated pods that required affinity looks for, as it is asked with and without them.
+        """
+        demands, affinity = problem.added[self.name], problem.affinity
+        if affinity is not None:
+            if problem.of_nominated(affinity.per_kind).any():
+                raise NotValid
+            yield rejected(~amounts.affinity_met(affinity), AFFINITY)
         if demands:
             yield rejected(anti_affinity_of_its_own(problem, demands, amounts), ANTI_AFFINITY)
         for demand in demands:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policies.scheduling.status import Code, Status
-    from policies.scheduling.vectorized.problem import CapacityConstraint
+    from policies.scheduling.vectorized.problem import CapacityConstraint, RequiredAffinity
 
 PASSES: Final = -1
 
@@ -38,14 +38,14 @@ class Present:
         """[node]: of a resource, or as a constraint counts."""
         return demand.present
 
+    def affinity_met(self, affinity: RequiredAffinity) -> NDArray[np.bool_]:
+        """[node]: whether the pod finds there those that it must be near."""
+        return affinity.now
+
     def exceeded(self, demand: CapacityConstraint) -> NDArray[np.bool_]:
         """[node]: whether the pod does not fit beside it."""
         charge(len(demand.limit) // 256)
         return self.of(demand) > demand.limit
-
-    def of_kinds(self, per_kind: NDArray[np.int64], present: NDArray[np.int64]) -> NDArray[np.int64]:  # noqa: ARG002
-        """[node]: of what counts by kind, `present` with all pods there."""
-        return present
 
 
 class FirstRejections:
