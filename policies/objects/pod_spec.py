@@ -117,6 +117,11 @@ class PodSpec:
     size: int = field(default=0, compare=False)
     """Characters of the text that it was read from."""
 
+    @property
+    def has_storage(self) -> bool:
+        """Whether a claim or a disk of it says where a pod can run."""
+        return any(v.claim_name is not None or v.ephemeral or v.disk or v.migrated for v in self.volumes)
+
 
 NO_SPEC: Final = PodSpec()
 _SPECS: Final[Shared[str, PodSpec]] = Shared()

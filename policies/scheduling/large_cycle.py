@@ -120,7 +120,8 @@ class Cycle:
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
         """(who rejects it, reasons and of how many nodes). Raises NotValid: there are constraints beside resources."""
-        if self.node_fit.affinity is not None or any(d.constraint is not None for d in self.node_fit.demands):
+        constraints = any(demand.constraint is not None for demand in self.node_fit.demands)
+        if self.node_fit.affinity is not None or self.node_fit.narrowed or constraints:
             raise NotValid
         plugins, reasons, left = self.static_rejections()
         lacking = {reason: count for reason, count in self._lacking(left) if count}
@@ -200,6 +201,8 @@ class Scores:
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """What the nodes are worth, less what all have in common. Raises NotValid."""
         charge(len(rows) // 8)
+        if self.pod.spec.has_storage and self.snapshot.semantics.storage_capacity_is_scored:
+            raise NotValid
         spec, wanted = self.pod.spec, self._wanted()
         scores = wanted.resources.of(rows, self.snapshot) + self._images(rows, wanted)
         scores += 2 * (self._own_spread(rows) if spec.topology_spread else self._spread(rows))

@@ -289,6 +289,8 @@ class RecurringCycles:
         spec = pod.spec
         if spec.host_ports or spec.topology_spread or spec.pod_affinity.present or snapshot.extended_resources:
             return None
+        if spec.has_storage:  # its claims and volumes change while the nodes stay as they are
+            return None
         try:
             cycle = Cycle(snapshot, replace(pod, nominated_node_name=""))
             plugins, reasons, left = cycle.static_rejections()

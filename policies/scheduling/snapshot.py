@@ -34,6 +34,14 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
+_KEPT: Final = (
+    ("budgets", "budgets"),
+    ("nominations", "nominated"),
+    ("image_states", "nodes"),
+    ("volumes_of_class", "volumes"),
+    ("attachments", "attachments"),
+)
+"""What is worked out once -> the table that it is worked out of: as long as that is the same, it holds."""
 _CLONING: Final = 8
 """Units that a copy of a node costs, and its place in the tables."""
 
@@ -78,7 +86,7 @@ class Snapshot:
         """Those of an older snapshot."""
         if base:
             self.budgets_before = base.__dict__.get("budgets", base.budgets_before)
-        for name, table in (("budgets", "budgets"), ("nominations", "nominated"), ("image_states", "nodes")):
+        for name, table in _KEPT:
             if base and name in base.__dict__ and getattr(base.objects, table) is getattr(objects, table):
                 self.__dict__[name] = base.__dict__[name]
 

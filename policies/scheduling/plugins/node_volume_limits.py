@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.metering import each
+import numpy as np
+
+from policies.metering import each, meter
 from policies.objects.csi_migration import PORTWORX, driver_of_provisioner
+from policies.objects.storage import CSINode
 from policies.scheduling.framework import (
     SKIP,
     CycleState,
@@ -17,13 +20,17 @@ from policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from policies.scheduling.vectorized.storage import MANY, StorageColumns, storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from policies.objects.pod import Pod
-    from policies.objects.pod_spec import PodSpec
-    from policies.objects.storage import CSINode, PersistentVolumeClaim
+    from policies.objects.pod_volumes import Volume
+    from policies.objects.storage import PersistentVolumeClaim
     from policies.scheduling.node_info import NodeInfo
 
 REASON: Final = unschedulable("node(s) exceed max volume count")
@@ -62,28 +69,134 @@ class NodeVolumeLimits(Plugin):
             limits = csi_node.limits if csi_node else {}
             if not new or not limits:
                 return None
-            attached: Attached = {}
-            for other in node_info.pods:
-                if other.spec.volumes:
-                    attached.update(self._attachable(other, csi_node, new_pod=False))
+            attached = self._attached(node_info.pods, csi_node)
         except _Rejected as rejected:
             return rejected.status
-        current = Counter((attached | self._attachments(node_info.name)).values())
-        wanted = Counter(driver for volume, driver in new.items() if volume not in attached)
-        return REASON if _exceeded(limits, current, wanted) else None
+        return REASON if _full(limits, new, attached, self._attachments(node_info.name)) else None
 
-    @staticmethod
-    def beyond_columns(spec: PodSpec) -> bool:
-        """Columns are for pods without volumes that are attached."""
-        return any(v.claim_name is not None or v.ephemeral or v.migrated for v in spec.volumes)
+    def in_columns(self, problem: NodeFitProblem) -> None:
+        """Most nodes are far from their limits; at the others the plugin looks itself, with and without lower pods.
+
+        Not where a volume cannot be told, or where upstream may end in an error.
+        """
+        spec = problem.pod.spec
+        if not any(v.claim_name is not None or v.ephemeral or v.migrated for v in spec.volumes):
+            return
+        storage = storage_of(problem.matrix, problem.snapshot)
+        with_csi, without = self._new_on_any_node(problem.pod)
+        there = storage.has_csi_node
+        passing = np.ones(len(problem.possible), np.bool_)
+        if self.semantics.missing_drivers_reject:
+            for driver in filter(self._asks, with_csi.values()):
+                passing &= storage.installed(driver) | ~there
+            if any(map(self._asks, without.values())):
+                passing &= there
+        if with_csi and storage.limited.any():
+            self._check_others(problem, storage)
+            passing &= self._within_limits(problem, storage, with_csi)
+        problem.narrow(passing, unresolvable=False)
+
+    def _new_on_any_node(self, pod: Pod) -> tuple[Attached, Attached]:
+        """What the pod needs attached on a node with a CSINode, and on one without. Raises NotValid: that differs."""
+        try:
+            without = self._attachable(pod, None, new_pod=True)
+            plain, annotated = (
+                self._attachable(pod, CSINode("", {}, frozenset(plugins)), new_pod=True)
+                for plugins in ((), (PORTWORX,))
+            )
+        except _Rejected:
+            raise NotValid("as a volume of the pod cannot be told") from None
+        if plain != annotated:
+            raise NotValid("as Portworx volumes are a driver's on some nodes")
+        return plain, without
+
+    def _check_others(self, problem: NodeFitProblem, storage: StorageColumns) -> None:
+        """Raises NotValid: upstream may end in an error on one of the pods that are there, or nominated."""
+        matrix = problem.matrix
+        users = storage.users(matrix)
+        suspects = [*users.faulty, *users.ephemeral]
+        if not suspects:
+            return
+        per_kind = np.zeros(len(matrix.kinds), np.int64)
+        per_kind[suspects] = 1
+        if (problem.of_nominated(per_kind) > 0).any():
+            raise NotValid("as a nominated pod has a volume of its own")
+        per_kind[users.faulty] = MANY
+        counted = matrix.present(per_kind)
+        if (counted[storage.limited] >= MANY).any():
+            raise NotValid("as a volume of another pod cannot be told")
+        work = meter()
+        for row in np.flatnonzero(storage.limited & (counted > 0)).tolist():
+            for other in problem.snapshot.node_infos[row].pods:
+                work.charge(1 + len(other.spec.volumes))
+                for volume in other.spec.volumes:
+                    claim = volume.ephemeral and self._claim(other, volume)
+                    if claim and claim.owner_uid != other.uid:
+                        raise NotValid("as a claim was made for another pod")
+
+    def _claim(self, pod: Pod, volume: Volume) -> PersistentVolumeClaim | None:
+        return self.snapshot.objects.claims.get((pod.namespace, volume.claim_of(pod.name) or ""))
+
+    def _within_limits(self, problem: NodeFitProblem, storage: StorageColumns, new: Attached) -> NDArray[np.bool_]:
+        """[node]: False where it is full and would be without lower pods. A node that is full for these alone is
+        counted as such, and left undecided."""
+        matrix, infos = problem.matrix, problem.snapshot.node_infos
+        per_kind = np.zeros(len(matrix.kinds), np.int64)
+        for kind, count in storage.users(matrix).volumes:
+            per_kind[kind] = min(count, MANY)
+        nominated = problem.of_nominated(per_kind)
+        used = matrix.present(per_kind) + nominated
+        near = used >= MANY
+        for driver, count in Counter(new.values()).items():
+            near |= used + storage.attached(self.snapshot, driver) + count > storage.limit(driver)
+        passing, full = np.ones(len(used), np.bool_), np.zeros(len(used), np.int64)
+        near &= problem.open & storage.limited
+        undecided, work = problem.undecided.copy(), meter()
+        for row in np.flatnonzero(near).tolist():
+            work.charge(30 + 3 * len(infos[row].pods))
+            csi_node = storage.csi_nodes[row]
+            if nominated[row] or csi_node is None:
+                raise NotValid("as volumes of nominated pods count on a node that is near its limit")
+            now, emptied, upset = self._looked_at(problem.pod, new, infos[row], csi_node)
+            passing[row] = not (now and emptied)
+            full[row] = now and not emptied
+            undecided[row] = upset or full[row]
+        problem.undecided = undecided
+        if full.any():
+            nobody, everywhere = np.zeros(0, np.intp), np.ones(len(used), np.bool_)
+            none = np.zeros_like(per_kind), np.zeros(len(used), np.int64)
+            problem.add(Constraint(none[0], everywhere, nobody, full, none[1]))
+        return passing
+
+    def _looked_at(self, pod: Pod, new: Attached, node_info: NodeInfo, csi_node: CSINode) -> tuple[bool, bool, bool]:
+        """(the node is full, it is without all lower pods, it is not but may be without some of them: those that have a
+        volume of the pod's). Raises NotValid."""
+        limits, attachments = csi_node.limits, self._attachments(node_info.name)
+        staying = [other for other in node_info.pods if other.effective_priority >= pod.effective_priority]
+        try:
+            every, rest = (self._attached(pods, csi_node) for pods in (node_info.pods, staying))
+        except _Rejected:
+            raise NotValid("as a volume of another pod cannot be told") from None
+        now, emptied = (_full(limits, new, attached, attachments) for attached in (every, rest))
+        most = _exceeded(limits, Counter((every | attachments).values()), Counter(new.values()))
+        return now, emptied, not now and most and any(volume in every and volume not in rest for volume in new)
+
+    def _attached(self, pods: Iterable[Pod], csi_node: CSINode | None) -> Attached:
+        found: Attached = {}
+        for other in pods:
+            if other.spec.volumes:
+                found.update(self._attachable(other, csi_node, new_pod=False))
+        return found
+
+    def _asks(self, name: str) -> bool:
+        """Whether a driver keeps its pods from nodes without it."""
+        driver = self.snapshot.objects.csi_drivers.get(("", name))
+        return driver is not None and (driver.prevents_scheduling_if_missing or not self.semantics.drivers_opt_in)
 
     def _check_drivers(self, new: Attached, csi_node: CSINode | None) -> None:
         """Upstream `checkCSIDriverOnNode`; of several missing ones upstream names any."""
         for name in dict.fromkeys(new.values()):
-            driver = self.snapshot.objects.csi_drivers.get(("", name))
-            installed = csi_node is not None and name in csi_node.drivers
-            asks = driver is not None and (driver.prevents_scheduling_if_missing or not self.semantics.drivers_opt_in)
-            if asks and not installed:
+            if self._asks(name) and (csi_node is None or name not in csi_node.drivers):
                 raise _Rejected(unschedulable(f"{name} CSI driver is not installed on the node"))
 
     def _attachable(self, pod: Pod, csi_node: CSINode | None, *, new_pod: bool) -> Attached:
@@ -150,6 +263,13 @@ class NodeVolumeLimits(Plugin):
 def not_created_for(claim: PersistentVolumeClaim, pod: Pod) -> str:
     """Source: component-helpers `VolumeIsForPod`."""
     return f"PVC {claim.namespace}/{claim.name} was not created for pod {pod.key} (pod is not owner)"
+
+
+def _full(limits: Mapping[str, int], new: Attached, attached: Attached, attachments: Attached) -> bool:
+    """Whether the new volumes are too many. One that a pod of the node has already is not counted again; one that is
+    only attached is."""
+    wanted = Counter(driver for volume, driver in new.items() if volume not in attached)
+    return _exceeded(limits, Counter((attached | attachments).values()), wanted)
 
 
 def _exceeded(limits: Mapping[str, int], current: Counter[str], wanted: Counter[str]) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from policies.metering import each
+from policies.metering import each, meter
 from policies.objects.storage import NO_PROVISIONER
 from policies.scheduling.arguments import MAX_CUSTOM_PRIORITY_SCORE
 from policies.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
+    Code,
     CycleState,
     Plugin,
     PreFilterResult,
@@ -26,13 +27,14 @@ from policies.scheduling.plugins.storage_score import (
     bytes_of,
     storage_score,
 )
+from policies.scheduling.plugins.volume_binding_columns import Suits, bindable, mountable
 from policies.scheduling.status import NOT_FOUND
+from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.objects.pod import Pod
-    from policies.objects.pod_spec import PodSpec
     from policies.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
     from policies.scheduling.arguments import VolumeBindingArgs
     from policies.scheduling.node_info import NodeInfo
@@ -117,11 +119,20 @@ class VolumeBinding(Plugin):
         """Where storage is scored, it is that which Filter looked at."""
         return NOT_FOUND if self.semantics.storage_capacity_is_scored else ""
 
-    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:  # noqa: ARG002
-        """Upstream `PreScore`: without the gate there is no score."""
+    def pre_score(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> Status | None:
+        """Upstream `PreScore`: without the gate there is no score. Columns have not kept what was found for each node:
+        it is looked for again."""
         if not self.semantics.storage_capacity_is_scored:
             return SKIP
-        return None if self.name in self.handle.framework.profile.at("preFilter") else failed(NOT_FOUND)
+        if self.name not in self.handle.framework.profile.at("preFilter"):
+            return failed(NOT_FOUND)
+        if self.name not in state.data:
+            self.pre_filter(state, pod, nodes)
+            work = meter()
+            for node_info in nodes if state.data[self.name].delayed else ():
+                work.charge(1)
+                self.filter(state, pod, node_info)
+        return None
 
     def score(self, state: CycleState, pod: Pod, node_info: NodeInfo) -> int:  # noqa: ARG002
         """Upstream `Score`."""
@@ -130,10 +141,19 @@ class VolumeBinding(Plugin):
         claims: _State = state.data.get(self.name) or _State()
         return storage_score(claims.found.get(node_info.name, NO_VOLUMES), self._shape)
 
-    @staticmethod
-    def beyond_columns(spec: PodSpec) -> bool:
-        """Columns are for pods without claims."""
-        return any(v.claim_name is not None or v.ephemeral for v in spec.volumes)
+    def in_columns(self, problem: NodeFitProblem) -> None:
+        """Not where the claims reject the pod before any node is looked at, or upstream ends in an error."""
+        state = CycleState()
+        status = self.pre_filter(state, problem.pod, ()).status
+        if status is not None:
+            if status.code is Code.SKIP:
+                return
+            raise NotValid("whose PreFilter rejects the pod")
+        claims: _State = state.data[self.name]
+        passing = mountable(problem, claims.bound)
+        if claims.delayed:
+            passing &= bindable(problem, claims.delayed, Suits(_could_hold, _available))
+        problem.narrow(passing, unresolvable=True)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
         """Upstream `Reserve`: the filter has found volumes for the node, or will have them made there."""

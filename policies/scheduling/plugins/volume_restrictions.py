@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import numpy as np
+
 from policies.metering import each
 from policies.scheduling.framework import (
     SKIP,
@@ -16,12 +18,13 @@ from policies.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from policies.scheduling.vectorized.storage import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.objects.pod import Pod
-    from policies.objects.pod_spec import PodSpec
     from policies.scheduling.node_info import NodeInfo
 
 DISK_CONFLICT: Final = unschedulable("node(s) had no available disk")
@@ -52,20 +55,27 @@ class VolumeRestrictions(Plugin):
 
     def pre_filter(self, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> PreFilterResult:  # noqa: ARG002
         """Upstream `PreFilter`."""
+        exclusive, missing = self._exclusive(pod)
+        if missing is not None:
+            return PreFilterResult(status=unresolvable(f'persistentvolumeclaim "{missing}" not found'))
+        conflicts = sum((pod.namespace, name) in self.snapshot.used_claims for name in exclusive)
+        if not conflicts and not any(volume.disk for volume in pod.spec.volumes):
+            return PreFilterResult(status=SKIP)
+        state.data[self.name] = _State(frozenset(exclusive), conflicts)
+        return PreFilterResult()
+
+    def _exclusive(self, pod: Pod) -> tuple[set[str], str | None]:
+        """(names of its ReadWriteOncePod claims, the first claim that is not there)."""
         exclusive = set()
         for volume in pod.spec.volumes:
             if volume.claim_name is None:
                 continue
             claim = self.snapshot.objects.claims.get((pod.namespace, volume.claim_name))
             if claim is None:
-                return PreFilterResult(status=unresolvable(f'persistentvolumeclaim "{volume.claim_name}" not found'))
+                return set(), volume.claim_name
             if "ReadWriteOncePod" in claim.access_modes:
                 exclusive.add(claim.name)
-        conflicts = sum((pod.namespace, name) in self.snapshot.used_claims for name in exclusive)
-        if not conflicts and not any(volume.disk for volume in pod.spec.volumes):
-            return PreFilterResult(status=SKIP)
-        state.data[self.name] = _State(frozenset(exclusive), conflicts)
-        return PreFilterResult()
+        return exclusive, None
 
     def add_pod(self, state: CycleState, pod: Pod, added: Pod, node_info: NodeInfo) -> None:  # noqa: ARG002
         """Upstream `AddPod`."""
@@ -88,7 +98,27 @@ class VolumeRestrictions(Plugin):
             return failed('cannot read "PreFilterVolumeRestrictions" from cycleState')
         return CLAIM_CONFLICT if found.conflicts > 0 else None
 
-    @staticmethod
-    def beyond_columns(spec: PodSpec) -> bool:
-        """Columns are for pods without claims and disks."""
-        return any(v.claim_name is not None or v.disk for v in spec.volumes)
+    def in_columns(self, problem: NodeFitProblem) -> None:
+        """Not where a claim is missing, which rejects the pod before any node is looked at."""
+        pod, matrix = problem.pod, problem.matrix
+        exclusive, missing = self._exclusive(pod)
+        if missing is not None:
+            raise NotValid("whose PreFilter rejects the pod")
+        disks = [volume.disk for volume in pod.spec.volumes if volume.disk]
+        if not exclusive and not disks:
+            return
+        users = storage_of(matrix, problem.snapshot).users(matrix)
+        conflicts = users.in_use(matrix, pod.namespace, exclusive)
+        if not conflicts and not disks:
+            return
+        everywhere, none = np.ones(len(problem.possible), np.bool_), np.zeros(len(problem.possible), np.int64)
+        if disks:
+            per_kind = users.with_disks(matrix, disks)
+            if per_kind.any():
+                present = matrix.present(per_kind)
+                problem.add(Constraint(per_kind, everywhere, np.flatnonzero(present), present, none))
+        # The uses of the claims in the whole cluster; of them go those by pods of the node.
+        per_kind = users.of_claims(matrix, exclusive)
+        if per_kind.any():
+            counts = np.flatnonzero(matrix.present(per_kind))
+            problem.add(Constraint(per_kind, everywhere, counts, none + conflicts, none))

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
+import numpy as np
+
 from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
+from policies.scheduling.vectorized.node_labels import with_label
+from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from policies.selectors import Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from policies.objects.pod import Pod
-    from policies.objects.pod_spec import PodSpec
     from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.vectorized.nodes import NodeTables
 
 REASON: Final = unresolvable("node(s) had no available volume zone")
 GA_LABELS: Final = {
@@ -44,10 +51,23 @@ class VolumeZone(Plugin):
         state.data[self.name] = topologies
         return PreFilterResult()
 
-    @staticmethod
-    def beyond_columns(spec: PodSpec) -> bool:
-        """Columns are for pods without claims."""
-        return any(v.claim_name is not None for v in spec.volumes)
+    def in_columns(self, problem: NodeFitProblem) -> None:
+        """Not where a claim rejects the pod before any node is looked at."""
+        topologies, fault = self._of_pod(problem.pod)
+        if fault:
+            raise NotValid("whose PreFilter rejects the pod")
+        if not topologies:
+            return
+        nodes = problem.matrix.nodes
+        passing = np.ones(len(problem.possible), np.bool_)
+        for key, values in topologies:
+            today = GA_LABELS[key]
+            there = with_label(nodes, Requirement(key, "In", values))
+            if today != key:
+                there |= ~_labelled(nodes, key) & with_label(nodes, Requirement(today, "In", values))
+            passing &= there
+        anywhere = np.logical_or.reduce([_labelled(nodes, key) for key in GA_LABELS])
+        problem.narrow(passing | ~anywhere, unresolvable=True)
 
     def _of_pod(self, pod: Pod) -> tuple[tuple[_Topology, ...], str]:
         """(the topologies of the pod's volumes, why they cannot be told). Source: upstream `getPVbyPod`."""
@@ -94,6 +114,10 @@ class VolumeZone(Plugin):
             if labels.get(key, labels.get(GA_LABELS[key])) not in values:
                 return REASON
         return None
+
+
+def _labelled(nodes: NodeTables, key: str) -> NDArray[np.bool_]:
+    return with_label(nodes, Requirement(key, "Exists"))
 
 
 def _topologies(volume: PersistentVolume) -> Iterator[_Topology]:

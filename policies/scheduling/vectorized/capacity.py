@@ -79,7 +79,7 @@ def capacity_for(framework: Framework, pod: Pod) -> Capacity | None:
     shuts a place for those after it elsewhere, so that the order does not matter.
     """
     snapshot = framework.snapshot
-    if framework.without_columns:
+    if framework.without_columns or pod.spec.has_storage:  # what the first binds or attaches, the next finds
         return None
     with snapshot.derived.taken():
         matrix = pod_matrix_of(snapshot)
@@ -184,7 +184,7 @@ def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEach
     their budgets for those on the next.
     """
     snapshot = framework.snapshot
-    if framework.without_columns:
+    if framework.without_columns or pod.spec.has_storage:
         return None
     with snapshot.derived.taken():
         try:

@@ -41,9 +41,9 @@ class VectorizedAnswer(NamedTuple):
 def vectorized_answer(framework: Framework, pod: Pod) -> VectorizedAnswer | None:
     """What `schedule_one` comes to, over every node. None where this cannot tell.
 
-    Valid where all plugins of the profile say how they look in columns, for pods without claims and disks; nominated
-    pods may be anywhere. All that pods on a node take up then only gets less when one goes, and nothing else depends on
-    them but required affinity, which is looked at with all of them gone.
+    Valid where all plugins of the profile say how they look in columns; nominated pods may be anywhere. All that pods
+    on a node take up then only gets less when one goes, and nothing else depends on them but required affinity, which
+    is looked at with all of them gone.
     """
     if framework.without_columns:
         return None
@@ -117,7 +117,7 @@ class NodeFit(NodeFitProblem):
         if "DefaultPreemption" not in self.framework.profile.plugins:
             return False
         args: DefaultPreemptionArgs = self.framework.plugin("DefaultPreemption").args
-        return candidates > args.num_candidates(int(np.count_nonzero(self._potential)))
+        return candidates > args.num_candidates(int(np.count_nonzero(self._potential | self.tried_in_vain)))
 
     def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
         """Who would have to go on each of these nodes, which are open but full; nothing where that does not help."""
@@ -163,6 +163,8 @@ class NodeFit(NodeFitProblem):
                 charge(self.row)
                 base = demand.present - lower.total(demand.resource, self.matrix)
                 nodes = nodes[base[nodes] <= demand.limit[nodes]]
+        if self.undecided[nodes].any():
+            raise NotValid
         lower.settle(nodes, self.matrix, self.snapshot)
         rows = self.rows(lower)
         for demand, row in zip(self.demands, rows, strict=True):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import FEW, each
+from policies.metering import FEW, VECTOR, charge, each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -111,6 +111,28 @@ class Topology:
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def one_of(self, values: Collection[str]) -> NDArray[np.bool_]:
+        """[node]: whether its value is among these."""
+        charge((len(values) + len(self._numbers)) // VECTOR)
+        if len(values) == 1:
+            number = self._numbers.get(next(iter(values)))
+            return np.zeros(len(self.values), np.bool_) if number is None else self.values == number
+        return self.weights(dict.fromkeys(values, 1)) > 0
+
+    def where(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """[node]: whether something holds for its value; not where it has none."""
+        known = np.fromiter(map(holds, each(list(self._numbers), 0.3)), np.bool_, len(self))
+        return np.append(known, False)[self.values]
+
+    def weights(self, weights: Mapping[str, int]) -> NDArray[np.int64]:
+        """[node]: the number that its value has among these, 0 where it has none."""
+        by_number = np.zeros(len(self) + 1, np.int64)
+        for value, weight in weights.items():
+            number = self._numbers.get(value)
+            if number is not None:
+                by_number[number] = weight
+        return by_number[self.values]
 
     @property
     def present(self) -> NDArray[np.bool_]:

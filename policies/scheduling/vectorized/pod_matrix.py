@@ -130,6 +130,8 @@ class PodMatrix:
         """Whose pods -> (the labels, Services and controller that this was worked out of, the default constraints)."""
         self._attracting: list[int] = []
         self._attracting_known = 1
+        self.storage: Any = None
+        """What matters of claims, volumes and drivers (storage.py)."""
 
     @property
     def attracting_kinds(self) -> list[int]:
@@ -203,6 +205,7 @@ class PodMatrix:
         self.static_statuses.clear()
         self.rejections_of_nodes.clear()
         self.wanted.clear()
+        self.storage = None
         self._resource_scores.clear()
 
     def kept(

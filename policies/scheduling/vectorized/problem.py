@@ -130,6 +130,12 @@ class NodeFitProblem:
         self.static = self.possible = self._static()
         """Where all plugins pass that look at the node alone."""
         self.resolvable = self.possible
+        self.tried_in_vain: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
+        """[node]: out of the question, but preemption looks at it all the same."""
+        self.undecided: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
+        """[node]: where columns cannot tell who would have to go."""
+        self.narrowed = False
+        """Whether a node that would do otherwise is out of the question for the sake of more than its spec."""
         for plugin in framework.column_plugins:
             before = len(self.demands)
             try:
@@ -172,6 +178,27 @@ class NodeFitProblem:
         """A constraint, with the pods that are nominated to each node."""
         nominated = np.where(constraint.concerned, self.of_nominated(constraint.per_kind), 0)
         return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
+
+    def narrow(self, passing: NDArray[np.bool_], *, unresolvable: bool) -> None:
+        """Only these nodes are left, whoever is on them. `unresolvable`: upstream's status says so of the others.
+
+        Preemption looks at a node that the first plugin to reject it does not call unresolvable, though it cannot help.
+        Raises NotValid: the pod is nominated to one of the others.
+        """
+        charge(self.row)
+        closed = self.open & ~passing
+        if not closed.any():
+            return
+        own = self.snapshot.rows.get(self.pod.nominated_node_name)
+        if own is not None and closed[own]:
+            raise NotValid("as the pod is nominated to a node that will not do")
+        full = np.zeros(len(closed), np.bool_)
+        for demand in self.demands:
+            charge(self.row)
+            full |= demand.present > demand.limit
+        self.tried_in_vain = self.tried_in_vain | (closed & full if unresolvable else closed)
+        self.narrowed = self.narrowed or bool((closed & ~full).any())
+        self.possible = self.possible & passing
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
         """[node]: what is requested of a resource, with what nominated pods will. Source: `addGENominatedPods`."""

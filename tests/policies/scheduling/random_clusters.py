@@ -37,10 +37,10 @@ KINDS = {
 }
 
 
-def random_case(seed: int | str) -> dict[str, Any]:
-    """The case of this seed."""
+def random_case(seed: int | str, *features: str) -> dict[str, Any]:
+    """The case of this seed; `features`: those that it has in any case."""
     rng = random.Random(f"case {seed}")
-    dice = Dice(rng, frozenset(rng.sample(FEATURES, k=rng.choice((0, 2, 3, 4, 5, 6, 8)))))
+    dice = Dice(rng, frozenset((*features, *rng.sample(FEATURES, k=rng.choice((0, 2, 3, 4, 5, 6, 8))))))
     case: dict[str, Any] = {"id": f"{'ties' if 'ties' in dice.features else 'random'}-{seed}"}
     case["nodes"] = [node_object(dice, f"n{i + 1}") for i in range(rng.choice((1, 2, 3, 4, 5, 6, 7, 8)))]
     case["namespaces"] = [namespace_object(name) for name in NAMESPACES]

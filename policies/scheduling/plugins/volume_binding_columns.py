@@ -1,0 +1,240 @@
+"""Where a pod's claims can be mounted, bound or provided, for all nodes at once. Source: upstream `volumebinding`.
+
+All of it looks at the labels of nodes, and at which of them have a CSINode that says so; nothing at the pods on them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.cow_table import derived
+from policies.metering import charge, each
+from policies.objects.csi_migration import translated_topology
+from policies.objects.storage import NO_PROVISIONER
+from policies.scheduling.plugins.storage_score import bytes_of
+from policies.scheduling.vectorized.node_labels import Selectors, reached, selected
+from policies.scheduling.vectorized.problem import NotValid
+from policies.scheduling.vectorized.storage import storage_of
+from policies.selectors import Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+    from policies.scheduling.vectorized.problem import NodeFitProblem
+
+_MOST_TRIED: Final = 64
+"""Volumes of one class that are tried one after the other where several different claims ask for one."""
+
+
+class _OfClass(NamedTuple):
+    """The volumes of a class: nobody's, and those that are meant for a claim, by (namespace, name)."""
+
+    free: list[PersistentVolume]
+    meant: dict[tuple[str, str], list[PersistentVolume]]
+
+
+class Suits(NamedTuple):
+    """What VolumeBinding asks of a volume, beside where it is. `could_hold`: nothing about the volume itself speaks
+    against the claim; `available`: one that is nobody's fits the selector and access modes."""
+
+    could_hold: Callable[[PersistentVolume, PersistentVolumeClaim], bool]
+    available: Callable[[PersistentVolume, PersistentVolumeClaim], bool]
+
+
+def mountable(problem: NodeFitProblem, claims: Iterable[PersistentVolumeClaim]) -> NDArray[np.bool_]:
+    """[node]: whether the volumes of all bound claims are there and can be mounted. Source: `checkBoundClaims`."""
+    nodes, volumes = problem.matrix.nodes, problem.snapshot.objects.volumes
+    found = np.ones(len(nodes.nodes), np.bool_)
+    for claim in each(tuple(claims), 2):
+        volume = volumes.get(("", claim.volume_name))
+        if volume is None:
+            return np.zeros(len(nodes.nodes), np.bool_)
+        here = reached(nodes, volume.node_affinity)
+        if volume.migrated:
+            migrated = storage_of(problem.matrix, problem.snapshot).migrated(volume.migrated.plugin)
+            if migrated.any():
+                there = reached(nodes, translated_topology(volume.node_affinity, volume.labels, volume.migrated))
+                here = np.where(migrated, there, here)
+        found &= here
+    return found
+
+
+def bindable(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits) -> NDArray[np.bool_]:
+    """[node]: whether there is a volume for each claim that waits for its node, or one can be provided.
+
+    Source: `FindPodVolumes`. Raises NotValid: different claims choose among many volumes, or upstream ends in an error.
+    """
+    found = np.ones(len(problem.possible), np.bool_)
+    by_class: dict[str, list[PersistentVolumeClaim]] = {}
+    for claim in each(claims, 2):
+        if claim.selected_node is not None:
+            found &= _only(problem, claim.selected_node) & _providable(problem, claim)
+        elif claim.selector_error:
+            raise NotValid("as a selector of its claims cannot be read")
+        else:
+            by_class.setdefault(claim.storage_class, []).append(claim)
+    for alike in by_class.values():
+        # Upstream goes by size, of all classes together: no volume is of two classes.
+        found &= _of_class(problem, sorted(alike, key=lambda claim: claim.request or 0), suits)
+    return found
+
+
+def _only(problem: NodeFitProblem, name: str) -> NDArray[np.bool_]:
+    found = np.zeros(len(problem.possible), np.bool_)
+    row = problem.snapshot.rows.get(name)
+    if row is not None:
+        found[row] = True
+    return found
+
+
+def _of_class(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits) -> NDArray[np.bool_]:
+    """[node]: whether all of these claims of one class find a volume of their own, or one can be provided."""
+    parts = _volumes(problem.snapshot.objects.volumes, claims[0].storage_class)
+    first = claims[0]
+    meant = [_meant(parts, claim, suits) for claim in claims]
+    alike = all(_asks(claim) == _asks(first) for claim in claims[1:])
+    if not any(meant) and alike:
+        counts = _free(problem, parts, first, suits).counts(problem.matrix.nodes)
+        return (counts >= len(claims)) | _providable(problem, first)
+    if len(claims) == 1:
+        # One that is meant for the claim is taken, or nothing is.
+        return reached(problem.matrix.nodes, meant[0][0].node_affinity) | _providable(problem, first)
+    return _one_after_the_other(problem, claims, parts, meant, suits)
+
+
+def _one_after_the_other(
+    problem: NodeFitProblem,
+    claims: Sequence[PersistentVolumeClaim],
+    parts: Sequence[_OfClass],
+    meant: Sequence[Sequence[PersistentVolume]],
+    suits: Suits,
+) -> NDArray[np.bool_]:
+    """As upstream goes through the claims, smallest first: each takes from those after it."""
+    nodes = problem.matrix.nodes
+    found = np.ones(len(nodes.nodes), np.bool_)
+    taken: dict[str, NDArray[np.bool_]] = {}
+    """Volume -> [node]: whether a claim before this one would have it there."""
+    free = [volume for part in parts for volume in part.free]
+    if len(free) > _MOST_TRIED:
+        raise NotValid("as different claims of the pod choose among many volumes")
+    nowhere = np.zeros(len(nodes.nodes), np.bool_)
+    for claim, own in zip(claims, meant, strict=True):
+        has, asked = nowhere.copy(), ~nowhere
+        charge((len(own) + len(free)) * (1 + 4 * problem.row))
+        for volume in own:
+            # The first that nobody has yet is taken, or nothing is: where all are, it is one among others.
+            here = asked & ~taken.get(volume.name, nowhere)
+            gets = here & reached(nodes, volume.node_affinity)
+            taken[volume.name] = taken.get(volume.name, nowhere) | gets
+            has |= gets
+            asked &= ~here
+        fitting = (v for v in free if suits.could_hold(v, claim) and suits.available(v, claim))
+        for volume in sorted(fitting, key=lambda v: (v.capacity, v.name)):
+            gets = asked & ~has & ~taken.get(volume.name, nowhere) & reached(nodes, volume.node_affinity)
+            taken[volume.name] = taken.get(volume.name, nowhere) | gets
+            has |= gets
+        found &= has | _providable(problem, claim)
+    return found
+
+
+def _meant(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> list[PersistentVolume]:
+    """The volumes that are meant for a claim and could hold it, by name."""
+    found = [volume for part in parts for volume in part.meant.get((claim.namespace, claim.name), ())]
+    charge(len(found))
+    fitting = [volume for volume in found if volume.bound_to(claim) and suits.could_hold(volume, claim)]
+    return sorted(fitting, key=lambda volume: volume.name)
+
+
+def _free(problem: NodeFitProblem, parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> Selectors:
+    """Where there are volumes that are nobody's and fit a claim; kept as long as the volumes are the same."""
+
+    def made() -> Selectors:
+        found = Selectors()
+        for part in parts:
+            for volume in each(part.free, 1):
+                if suits.could_hold(volume, claim) and suits.available(volume, claim):
+                    found.add_affinity(volume.node_affinity)
+        return found
+
+    if not any(part.free for part in parts):
+        return Selectors()
+    storage = storage_of(problem.matrix, problem.snapshot)
+    return storage.kept(problem.snapshot.objects.volumes, _asks(claim), made)
+
+
+def _asks(claim: PersistentVolumeClaim) -> tuple[object, ...]:
+    """All that is asked of a volume that is nobody's."""
+    amounts = claim.request, claim.volume_mode, claim.attributes_class
+    return claim.storage_class, *amounts, frozenset(claim.access_modes), claim.selector
+
+
+def _providable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> NDArray[np.bool_]:
+    """[node]: whether the claim's class can make it a volume there. Source: `checkVolumeProvisions`.
+
+    Raises NotValid: upstream ends in an error where it asks.
+    """
+    objects, nodes = problem.snapshot.objects, problem.matrix.nodes
+    storage_class = objects.storage_classes.get(("", claim.storage_class))
+    if not claim.storage_class or storage_class is None:
+        raise NotValid("as the class of one of its claims is not there")
+    if storage_class.provisioner in ("", NO_PROVISIONER):
+        return np.zeros(len(nodes.nodes), np.bool_)
+    found = _allowed(problem, storage_class)
+    driver = objects.csi_drivers.get(("", storage_class.provisioner))
+    if claim.request is None or driver is None or not driver.storage_capacity:
+        return found
+    return found & (_roomy(problem, storage_class.name, bytes_of(claim.request)).counts(nodes) > 0)
+
+
+def _allowed(problem: NodeFitProblem, storage_class: StorageClass) -> NDArray[np.bool_]:
+    """[node]: whether its labels are among the allowed topologies. See `StorageClass.allows`."""
+    nodes, terms = problem.matrix.nodes, storage_class.allowed_topologies
+    if not terms:
+        return np.ones(len(nodes.nodes), np.bool_)
+    found = np.zeros(len(nodes.nodes), np.bool_)
+    for term in each(terms, 1):
+        if term:
+            found |= selected(nodes, (Requirement(key, "In", values) for key, values in term))
+    return found
+
+
+def _roomy(problem: NodeFitProblem, storage_class: str, request: int) -> Selectors:
+    """Where a CSIStorageCapacity of the class has room for so many bytes. Source: `hasEnoughCapacity`."""
+    capacities = problem.snapshot.objects.storage_capacities
+
+    def made() -> Selectors:
+        found = Selectors()
+        for capacity in each(tuple(capacities.values())):
+            if (
+                capacity.storage_class == storage_class
+                and capacity.limit is not None
+                and bytes_of(capacity.limit) >= request
+                and capacity.nodes is not None
+            ):
+                found.add(capacity.nodes.requirements)
+        return found
+
+    return storage_of(problem.matrix, problem.snapshot).kept(capacities, (storage_class, request), made)
+
+
+def _volumes(volumes: Mapping[tuple[str, str], PersistentVolume], storage_class: str) -> list[_OfClass]:
+    """The volumes of a class, as the parts of the table have them."""
+    charge(50)
+    return [part[storage_class] for part in derived(volumes, _by_class) if storage_class in part]
+
+
+def _by_class(volumes: Mapping[tuple[str, str], PersistentVolume]) -> dict[str, _OfClass]:
+    found: dict[str, _OfClass] = {}
+    charge(len(volumes))
+    for volume in volumes.values():
+        of_class = found.setdefault(volume.storage_class, _OfClass([], {}))
+        if volume.claim is None:
+            of_class.free.append(volume)
+        else:
+            of_class.meant.setdefault(volume.claim[:2], []).append(volume)
+    return found

@@ -1,0 +1,105 @@
+"""Which nodes selectors of labels select, worked out of the columns of the labels.
+
+What looks at labels alone is asked once for each value of a label, not once for each node; many selectors of one value
+each, as local volumes have them, are counted together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from policies.metering import VECTOR, charge, each
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from policies.objects.node_selector import NodeSelector
+    from policies.scheduling.vectorized.nodes import NodeTables
+    from policies.selectors import Requirement
+
+
+def with_label(nodes: NodeTables, requirement: Requirement) -> NDArray[np.bool_]:
+    """[node]: whether one requirement holds. See `Requirement.matches`."""
+    key, operator, values = requirement
+    charge(1 + 2 * len(nodes.nodes) // VECTOR)
+    if key not in nodes.keys:
+        return np.full(len(nodes.nodes), operator in ("NotIn", "DoesNotExist"))
+    topology = nodes.topology(key)
+    if operator == "In":
+        return topology.one_of(values)
+    if operator == "NotIn":
+        return ~topology.one_of(values)
+    if operator == "Exists":
+        return topology.present
+    if operator == "DoesNotExist":
+        return ~topology.present
+    return topology.where(lambda value: requirement.matches({key: value}))
+
+
+def selected(nodes: NodeTables, requirements: Iterable[Requirement]) -> NDArray[np.bool_]:
+    """[node]: whether all requirements hold."""
+    found = np.ones(len(nodes.nodes), np.bool_)
+    for requirement in requirements:
+        found &= with_label(nodes, requirement)
+    return found
+
+
+def reached(nodes: NodeTables, affinity: NodeSelector | None) -> NDArray[np.bool_]:
+    """[node]: whether a volume with this affinity can be mounted there; fields of nodes are not looked at.
+
+    See `NodeSelector.matches` without a name.
+    """
+    if affinity is None:
+        return np.ones(len(nodes.nodes), np.bool_)
+    found = np.zeros(len(nodes.nodes), np.bool_)
+    for term in each(affinity.terms, 1):
+        if (term.expressions or term.fields) and not term.error:
+            found |= selected(nodes, term.expressions)
+    return found
+
+
+class Selectors:
+    """Many selectors of nodes, those of one value of one label together."""
+
+    def __init__(self) -> None:
+        self._everywhere = 0
+        self._by_key: dict[str, Counter[str]] = {}
+        self._others: list[tuple[tuple[Requirement, ...], ...]] = []
+        """Of each the terms, of which one must hold."""
+
+    def add(self, *terms: tuple[Requirement, ...]) -> None:
+        """One more: the requirements of each of its terms, of which one must hold."""
+        if len(terms) == 1 and len(terms[0]) <= 1:
+            if not terms[0]:
+                self._everywhere += 1
+                return
+            ((key, operator, values),) = terms[0]
+            if operator == "In":
+                charge(len(values) // 8)
+                self._by_key.setdefault(key, Counter()).update(values)
+                return
+        if terms:
+            self._others.append(terms)
+
+    def add_affinity(self, affinity: NodeSelector | None) -> None:
+        """One more: that of a volume."""
+        if affinity is None:
+            self.add(())
+            return
+        self.add(*(t.expressions for t in affinity.terms if (t.expressions or t.fields) and not t.error))
+
+    def counts(self, nodes: NodeTables) -> NDArray[np.int64]:
+        """[node]: how many of them select it."""
+        found = np.full(len(nodes.nodes), self._everywhere, np.int64)
+        for key, weights in self._by_key.items():
+            charge(len(weights) // 4 + len(nodes.nodes) // VECTOR)
+            if key in nodes.keys:
+                found += nodes.topology(key).weights(weights)
+        for terms in self._others:
+            found += np.logical_or.reduce([selected(nodes, requirements) for requirements in terms])
+        return found

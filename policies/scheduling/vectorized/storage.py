@@ -1,0 +1,215 @@
+"""What matters of storage, as columns: CSINodes, what is attached, and which kinds of pods use which claims and disks.
+
+What is made of a table of objects is kept as long as that is the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+
+from policies.metering import VECTOR, charge, each, meter
+from policies.scheduling.vectorized.problem import NotValid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.objects.pod_volumes import Disk, Volume
+    from policies.objects.storage import CSINode
+    from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses
+    from policies.scheduling.vectorized.pod_matrix import PodMatrix
+
+T = TypeVar("T")
+_KEPT: Final = 64
+"""Columns kept at most, and answers of each table."""
+_TABLES: Final = 4
+"""Tables of which answers are kept."""
+NO_LIMIT: Final = 2**62
+MANY: Final = 10_000
+"""Volumes of one pod of which there is no exact number: two bytes are added up for each pod."""
+
+
+class Users:
+    """Which kinds of pods have which claims and disks."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, list[int]] = {}
+        """Name of a claim -> the kinds that have it, once for each of their volumes."""
+        self._disks: dict[tuple[str, tuple[str, ...]], list[tuple[int, Disk]]] = {}
+        """What makes disks the same one -> (kind, its disk)."""
+        self.volumes: list[tuple[int, int]] = []
+        """(kind, how many volumes it has that could be attached), where there are any."""
+        self.ephemeral: list[int] = []
+        """Kinds with claims that are named after each pod."""
+        self.faulty: list[int] = []
+        """Kinds with a volume on which NodeVolumeLimits may end in an error."""
+        self._known = 1
+
+    def learn(self, kinds: EquivalenceClasses) -> None:
+        """Look at the kinds that have come since. Raises CutShort: those up to there are known."""
+        members, work = kinds.members, meter()
+        while self._known < len(members):
+            pod = members[self._known]
+            volumes = () if pod is None else pod.spec.volumes
+            work.charge(1 + len(volumes))
+            if volumes:
+                self._learn(self._known, volumes)
+            self._known += 1
+
+    def _learn(self, kind: int, volumes: Sequence[Volume]) -> None:
+        attached, ephemeral, faulty = 0, False, False
+        for volume in volumes:
+            if volume.claim_name is not None:
+                self._claims.setdefault(volume.claim_name, []).append(kind)
+            if volume.disk:
+                self._disks.setdefault((volume.disk.kind, volume.disk.id), []).append((kind, volume.disk))
+            attached += volume.claim_name is not None or volume.ephemeral or volume.migrated is not None
+            ephemeral = ephemeral or volume.ephemeral
+            faulty = faulty or volume.claim_name == "" or bool(volume.migrated and not volume.migrated.handle)
+        if attached:
+            self.volumes.append((kind, attached))
+        if ephemeral:
+            self.ephemeral.append(kind)
+        if faulty:
+            self.faulty.append(kind)
+
+    def of_claims(self, matrix: PodMatrix, names: Iterable[str]) -> NDArray[np.int64]:
+        """[kind]: how many volumes a pod of it has of claims of these names, in whatever namespace.
+
+        Raises NotValid: too many to add up.
+        """
+        found = np.zeros(len(matrix.kinds), np.int64)
+        for name in each(tuple(names), 1):
+            kinds = self._claims.get(name, ())
+            charge(len(kinds) // 4)
+            for kind in kinds:
+                found[kind] += 1
+        if found.max() > MANY:
+            raise NotValid
+        return found
+
+    def in_use(self, matrix: PodMatrix, namespace: str, names: Iterable[str]) -> int:
+        """How many claims of a namespace, of these names, a pod on a node has."""
+        members = matrix.kinds.members
+        asked, of_claim = np.zeros(len(members), np.bool_), []
+        for name in each(tuple(names), 1):
+            kinds = self._claims.get(name, ())
+            charge(len(kinds) // 4)
+            own = [kind for kind in kinds if (pod := members[kind]) is not None and pod.namespace == namespace]
+            asked[own] = True
+            of_claim.append(own)
+        if not asked.any():
+            return 0
+        charge(matrix.kind.size // VECTOR)
+        there = set(matrix.kind[asked[matrix.kind]].tolist())
+        return sum(not there.isdisjoint(own) for own in of_claim)
+
+    def with_disks(self, matrix: PodMatrix, disks: Iterable[Disk]) -> NDArray[np.int64]:
+        """[kind]: 1 where a pod of it has a disk that cannot be on a node beside one of these."""
+        found = np.zeros(len(matrix.kinds), np.int64)
+        for disk in each(tuple(disks), 1):
+            same = self._disks.get((disk.kind, disk.id), ())
+            charge(len(same) // 2)
+            for kind, other in same:
+                if disk.conflicts(other):
+                    found[kind] = 1
+        return found
+
+
+class StorageColumns:
+    """Of one set of nodes."""
+
+    def __init__(self) -> None:
+        self._table: object = None
+        self.csi_nodes: list[CSINode | None] = []
+        """[node]: its CSINode."""
+        self.has_csi_node: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """[node]: whether it has one."""
+        self.limited: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """[node]: whether that has a limit, of any driver."""
+        self._columns: dict[tuple[str, str], NDArray[np.int64]] = {}
+        self._users = Users()
+        self._kept: dict[int, tuple[object, dict[Hashable, object]]] = {}
+        """id of a table -> (the table, what was made of it)."""
+
+    def sync(self, snapshot: Snapshot) -> None:
+        """Become that of the CSINodes of a snapshot. Raises CutShort."""
+        table = snapshot.objects.csi_nodes
+        if table is self._table:
+            return
+        charge(len(snapshot.rows) // 2)
+        self._table = None
+        self.csi_nodes = [table.get(("", name)) for name in snapshot.rows] if table else [None] * len(snapshot.rows)
+        self._columns = {}
+        self.has_csi_node = self._of_csi_nodes(lambda _: 1, 0) > 0
+        self.limited = self._of_csi_nodes(lambda node: bool(node.limits), 0) > 0
+        self._table = table
+
+    def migrated(self, plugin: str) -> NDArray[np.bool_]:
+        """[node]: whether its CSINode says that the volumes of an in-tree plugin are a CSI driver's."""
+        return self._column(("migrated", plugin), lambda node: plugin in node.migrated_plugins, 0) > 0
+
+    def installed(self, driver: str) -> NDArray[np.bool_]:
+        """[node]: whether its CSINode names a driver."""
+        return self._column(("installed", driver), lambda node: driver in node.drivers, 0) > 0
+
+    def limit(self, driver: str) -> NDArray[np.int64]:
+        """[node]: how many volumes a driver can attach; NO_LIMIT where its CSINode does not say."""
+        return self._column(("limit", driver), lambda node: node.limits.get(driver, NO_LIMIT), NO_LIMIT)
+
+    def _column(self, key: tuple[str, str], of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
+        found = self._columns.get(key)
+        if found is None:
+            if len(self._columns) >= _KEPT:
+                self._columns.clear()
+            found = self._columns[key] = self._of_csi_nodes(of, without)
+        return found
+
+    def _of_csi_nodes(self, of: Callable[[CSINode], int], without: int) -> NDArray[np.int64]:
+        said = (without if node is None else of(node) for node in each(self.csi_nodes, 0.2))
+        return np.fromiter(said, np.int64, len(self.csi_nodes))
+
+    def attached(self, snapshot: Snapshot, driver: str) -> NDArray[np.int64]:
+        """[node]: how many VolumeAttachments there are of a driver."""
+        table = snapshot.objects.attachments
+
+        def made() -> NDArray[np.int64]:
+            found = np.zeros(len(snapshot.rows), np.int64)
+            for attachment in each(tuple(table.values()), 0.2):
+                row = snapshot.rows.get(attachment.node_name) if attachment.attacher == driver else None
+                if row is not None:
+                    found[row] += 1
+            return found
+
+        return self.kept(table, driver, made)
+
+    def users(self, matrix: PodMatrix) -> Users:
+        """Of which kinds of pods claims and disks are, up to date. Raises CutShort."""
+        self._users.learn(matrix.kinds)
+        return self._users
+
+    def kept(self, table: object, key: Hashable, made: Callable[[], T]) -> T:
+        """What is made of a table, and depends on nothing but it and the key."""
+        if id(table) not in self._kept and len(self._kept) >= _TABLES:
+            self._kept.clear()
+        _, answers = self._kept.setdefault(id(table), (table, {}))
+        if key not in answers:
+            answer = made()
+            if len(answers) >= _KEPT:
+                answers.clear()
+            answers[key] = answer
+        found: T = answers[key]  # type: ignore[assignment]
+        return found
+
+
+def storage_of(matrix: PodMatrix, snapshot: Snapshot) -> StorageColumns:
+    """The columns of a snapshot's storage, up to date. Raises CutShort."""
+    if matrix.storage is None:
+        matrix.storage = StorageColumns()
+    found: StorageColumns = matrix.storage
+    found.sync(snapshot)
+    return found

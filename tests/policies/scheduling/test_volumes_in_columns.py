@@ -1,0 +1,247 @@
+"""Pods with claims and disks in columns: the same answers as plugin by plugin."""
+
+import os
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import policies
+from policies.semantics import DEFAULT, Semantics
+from tests.builders import (
+    Made,
+    MadePod,
+    make_claim,
+    make_node,
+    make_pod,
+    make_storage_class,
+    make_volume,
+)
+from tests.policies.scheduling import test_fast_cycle, test_vectorized
+from tests.policies.scheduling.profiles import args, config, point, random_config, semantics
+from tests.policies.scheduling.random_changes import objects_of
+from tests.policies.scheduling.random_clusters import random_case
+
+SEED = os.environ.get("FOREWARN_SEED", "1")
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+DRIVER, TELLS = "csi.example.com", "capacity.example.com"
+CLAIMS = [f"c{number}" for number in range(7)]
+LEAST = {"minCandidateNodesPercentage": 40, "minCandidateNodesAbsolute": 1}
+FILTERS = (
+    "NodeAffinity",
+    "TaintToleration",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+)
+MODES = ("ReadWriteOnce", "ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod")
+SIZES = ("1Gi", "3Gi", "5Gi")
+
+
+def terms(*requirements: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": found} for found in requirements]}}
+
+
+def one(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+class Storage:
+    """A random cluster whose pods have volumes of every sort."""
+
+    def __init__(self, seed: str) -> None:
+        self.rng = rng = random.Random(f"{SEED} {seed}")
+        self.nodes = [f"n{number}" for number in range(rng.randint(2, 8))]
+        self.made: list[Made] = [*map(self.node, self.nodes), *self.classes()]
+        for number in range(rng.randint(0, 8)):
+            self.made.append(self.volume(f"free{number}", rng.choice(("late", "local", "local", "tells"))))
+        for name in CLAIMS:
+            self.made += [*self.claim(name), *(self.claim(name, "other") if rng.random() < 0.3 else ())]
+        for node in self.nodes:
+            self.made += [self.pod(f"{node}-{n}").on(node, started=n) for n in range(rng.randint(1, 5))]
+            if rng.random() < 0.6:
+                self.made.append(self.csi_node(node))
+        if rng.random() < 0.3:
+            self.made.append(self.pod("nominated").priority(rng.randint(0, 9)).nominated(rng.choice(self.nodes)))
+        held = rng.choices([one for one in self.made if one.obj["kind"] == "PersistentVolume"], k=3)
+        for number, volume in enumerate(held if rng.random() < 0.5 else ()):
+            source = {"persistentVolumeName": volume.obj["metadata"]["name"]}
+            self.made.append(
+                Made("storage.k8s.io/v1", "VolumeAttachment", f"a{number}").spec(
+                    attacher=DRIVER, nodeName=rng.choice(self.nodes), source=source
+                )
+            )
+        cpu = rng.choice(("1", "3", "4"))
+        self.asked = self.pod("asked", 0.9).priority(rng.choice((4, 6, 9))).request(cpu=cpu)
+        if rng.random() < 0.04:
+            self.asked.status(nominatedNodeName=rng.choice(self.nodes))
+
+    def node(self, name: str) -> Made:
+        made = make_node(name).label("rank", self.rng.choice(("1", "2", "x")))
+        key = self.rng.choices((ZONE, BETA_ZONE, ""), (80, 10, 10))[0]
+        return made.label(key, self.rng.choice("abc")) if key else made
+
+    def classes(self) -> list[Made]:
+        late, tells = make_storage_class("late"), make_storage_class("tells", provisioner=TELLS)
+        if self.rng.random() < 0.4:
+            zones = [{"key": ZONE, "values": self.rng.sample("abc", 2)}]
+            hosts = [{"key": HOST, "values": self.nodes[:2]}, {"key": "rank", "values": ["1", "2"]}]
+            late.obj["allowedTopologies"] = [
+                {"matchLabelExpressions": found} for found in self.rng.choice(([zones], [hosts], [zones, hosts]))
+            ]
+        found: list[Made] = [late, tells, make_storage_class("local", provisioner="kubernetes.io/no-provisioner")]
+        found.append(Made("storage.k8s.io/v1", "CSIDriver", TELLS).spec(storageCapacity=True))
+        if self.rng.random() < 0.3:
+            found.append(Made("storage.k8s.io/v1", "CSIDriver", DRIVER).spec(preventPodSchedulingIfMissing=True))
+        for number in range(self.rng.randint(0, 4)):
+            made = Made("storage.k8s.io/v1", "CSIStorageCapacity", f"s{number}", "default")
+            made.obj.update(storageClassName="tells", capacity=self.rng.choice(("2Gi", "8Gi")))
+            selector = {"matchLabels": {ZONE: self.rng.choice("abc")}}
+            if self.rng.random() < 0.3:
+                selector = {"matchExpressions": [one("rank", "NotIn", "1"), one(HOST, "In", *self.nodes[:2])]}  # type: ignore[dict-item]
+            made.obj["nodeTopology"] = selector if self.rng.random() < 0.9 else {}
+            found.append(made)
+        return found
+
+    def affinity(self) -> dict[str, Any]:
+        rng = self.rng
+        zone = one(ZONE, "In", *rng.sample("abc", rng.randint(1, 2)))
+        host = one(HOST, "In", rng.choice(self.nodes))
+        rank = one("rank", *rng.choice((("Gt", "1"), ("Lt", "2"), ("NotIn", "x"), ("Exists",), ("DoesNotExist",))))
+        absent = one("absent", *rng.choice((("NotIn", "x"), ("In", "x"), ("DoesNotExist",))))
+        return rng.choice((terms([zone]), terms([host]), terms([host]), terms([zone, rank]), terms([host], [absent])))
+
+    def volume(self, name: str, storage_class: str, **spec: Any) -> Made:
+        rng = self.rng
+        made = make_volume(name, storageClassName=storage_class, accessModes=list(MODES), **spec)
+        made.spec(capacity={"storage": rng.choice(SIZES)})
+        if rng.random() < (0.9 if storage_class == "local" else 0.6):
+            made.spec(nodeAffinity=self.affinity())
+        if rng.random() < 0.3:
+            made.label(rng.choice((ZONE, BETA_ZONE)), rng.choice(("a", "b", "a__c")))
+        return made
+
+    def claim(self, name: str, namespace: str = "default") -> list[Made]:
+        rng = self.rng
+        requests = {"requests": {"storage": rng.choice(SIZES)}}
+        made = make_claim(name, "", namespace, resources=requests).spec(accessModes=[rng.choice(MODES)])
+        made.spec(storageClassName=rng.choice(("late", "late", "local", "tells")))
+        if rng.random() < 0.5:
+            if rng.random() < 0.1:
+                made.metadata(annotations={"volume.kubernetes.io/selected-node": rng.choice(self.nodes)})
+            meant = {"namespace": namespace, "name": name}
+            storage_class = made.obj["spec"]["storageClassName"]
+            some = [self.volume(f"meant-{name}-{namespace}", storage_class, claimRef=meant)]
+            return [made, *(some if rng.random() < 0.2 else ())]
+        volume = f"pv-{name}-{namespace}"
+        made.spec(volumeName=volume).metadata(annotations={"pv.kubernetes.io/bind-completed": "yes"})
+        sources: tuple[dict[str, Any], ...] = (
+            {"csi": {"driver": DRIVER, "volumeHandle": name}},
+            {"csi": {"driver": DRIVER, "volumeHandle": name}},
+            {"awsElasticBlockStore": {"volumeID": f"vol-{name}"}},
+            {"portworxVolume": {"volumeID": name}},
+        )
+        source = sources[rng.choices(range(4), (50, 20, 28, 2))[0]]
+        return [made, *([self.volume(volume, "late", **source)] if rng.random() < 0.97 else ())]
+
+    def csi_node(self, name: str) -> Made:
+        rng = self.rng
+        drivers: list[dict[str, Any]] = []
+        for driver in (DRIVER, "ebs.csi.aws.com", TELLS):
+            if rng.random() < 0.8:
+                drivers.append({"name": driver})
+                if rng.random() < 0.7:
+                    drivers[-1]["allocatable"] = {"count": rng.choice((0, 1, 2, 3, 8, 25))}
+        annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
+        made = Made("storage.k8s.io/v1", "CSINode", name).spec(drivers=drivers)
+        return made.metadata(annotations=annotations) if rng.random() < 0.5 else made
+
+    def pod(self, name: str, share: float = 0.5) -> MadePod:
+        rng = self.rng
+        made = make_pod(name, "default" if share > 0.5 or rng.random() < 0.9 else "other")
+        made.priority(rng.randint(0, 6)).request(cpu=rng.choice(("500m", "1", "2")))
+        if rng.random() < share:
+            for claim in rng.sample(CLAIMS, rng.choice((1, 1, 2, 3))):
+                made.claim(claim)
+        if rng.random() < 0.08:
+            made.volume(gcePersistentDisk={"pdName": rng.choice("de"), "readOnly": rng.random() < 0.5})
+        return made
+
+    def snapshot(self, meant: Semantics = DEFAULT) -> policies.ClusterSnapshot:
+        cache = policies.Cache(semantics=meant)
+        for made in self.made:
+            cache.add(made.obj)
+        return cache.snapshot()
+
+
+@pytest.mark.parametrize("minor", [34, 36, 37])
+def test_random_clusters_get_the_answer_of_the_walk(minor: int) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(250):
+        storage = Storage(f"{minor}.{number}")
+        snapshot = storage.snapshot(Semantics(minor))
+        outcomes[test_vectorized.compare(snapshot, storage.asked.obj, number)] += 1
+        if number % 20 == 0:
+            snapshot.scheduling.check()
+    assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > 20, outcomes
+    assert outcomes["walked"] < 80, outcomes
+
+
+def in_order(rng: random.Random) -> dict[str, Any]:
+    """Filters in another order, and a search for victims that ends early."""
+    filters = point(*rng.sample(FILTERS, 4))
+    return config({"plugins": {"filter": filters}, "pluginConfig": args(DefaultPreemption=LEAST)})
+
+
+@pytest.mark.parametrize("made", [random_config, in_order], ids=["random", "order"])
+def test_random_profiles_get_the_answer_of_the_walk(made: Any) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(200):
+        storage = Storage(f"profile {number}")
+        snapshot = storage.snapshot(semantics(made(random.Random(f"{SEED} {number}"))))
+        outcomes[test_vectorized.compare(snapshot, storage.asked.obj, number)] += 1
+    assert min(outcomes["fits"], outcomes["preempts"], outcomes["pending"]) > 8, outcomes
+
+
+def test_the_search_for_victims_ends_as_early_as_in_the_walk() -> None:
+    """By how many nodes preemption looks at: those too that are full, and out of the question for their volumes."""
+    few = semantics(config({"pluginConfig": args(DefaultPreemption=LEAST)}))
+    sampled: Counter[bool] = Counter()
+    for number in range(200):
+        storage = Storage(f"search {number}")
+        meant = few if number % 2 else semantics(in_order(random.Random(f"{SEED} {number}")))
+        snapshot, asked = storage.snapshot(meant), storage.asked.obj
+        prediction = policies.predict(snapshot, asked)
+        if prediction.outcome == "preempts" and not prediction.without_columns:
+            walked = test_vectorized.walked(snapshot, asked)
+            assert prediction._is_sampled == walked._is_sampled, number
+            sampled[walked._is_sampled] += 1
+    assert min(sampled[True], sampled[False]) > 10, sampled
+
+
+@pytest.mark.parametrize("feature", ["storage", "disks"])
+def test_random_clusters_of_all_sorts(feature: str) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(200):
+        case = random_case(f"{feature} {SEED}.{number}", feature)
+        cache = policies.Cache()
+        for obj in objects_of(case):
+            cache.add(obj)
+        outcomes[test_vectorized.compare(cache.snapshot(), case["pod"], case["id"])] += 1
+    assert outcomes["preempts"] > 40, outcomes
+    assert outcomes["walked"] < 80, outcomes
+
+
+@pytest.mark.parametrize("minor", [36, 37])
+def test_cycles_score_and_reject_as_plugin_by_plugin(minor: int) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(200):
+        storage = Storage(f"cycle {minor}.{number}")
+        snapshot = storage.snapshot(Semantics(minor))
+        outcomes[test_fast_cycle.compare(snapshot, storage.asked.obj, number)] += 1
+    assert outcomes["scored"] > 5 or minor == 37, outcomes
+    assert outcomes["rejected"] > 5, outcomes
