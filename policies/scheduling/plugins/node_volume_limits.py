@@ -21,7 +21,7 @@ from policies.scheduling.framework import (
     unschedulable,
 )
 from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
-from policies.scheduling.vectorized.storage import MANY, StorageColumns, storage_of
+from policies.scheduling.vectorized.storage import MANY, StorageColumns, storage_of, volumes_of_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -141,12 +141,9 @@ class NodeVolumeLimits(Plugin):
         """[node]: False where it is full and would be without lower pods. A node that is full for these alone is
         counted as such, and left undecided."""
         matrix, infos = problem.matrix, problem.snapshot.node_infos
-        per_kind = np.zeros(len(matrix.kinds), np.int64)
-        for kind, count in storage.users(matrix).volumes:
-            per_kind[kind] = min(count, MANY)
-        nominated = problem.of_nominated(per_kind)
-        used = matrix.present(per_kind) + nominated
-        near = used >= MANY
+        nominated = problem.of_nominated(volumes_of_kinds(matrix))
+        used = storage.used(matrix) + nominated
+        near = np.zeros(len(used), np.bool_)
         for driver, count in Counter(new.values()).items():
             near |= used + storage.attached(self.snapshot, driver) + count > storage.limit(driver)
         passing, full = np.ones(len(used), np.bool_), np.zeros(len(used), np.int64)
@@ -164,8 +161,8 @@ class NodeVolumeLimits(Plugin):
         problem.undecided = undecided
         if full.any():
             nobody, everywhere = np.zeros(0, np.intp), np.ones(len(used), np.bool_)
-            none = np.zeros_like(per_kind), np.zeros(len(used), np.int64)
-            problem.add(Constraint(none[0], everywhere, nobody, full, none[1]))
+            per_kind, none = np.zeros(len(matrix.kinds), np.int64), np.zeros(len(used), np.int64)
+            problem.add(Constraint(per_kind, everywhere, nobody, full, none))
         return passing
 
     def _looked_at(self, pod: Pod, new: Attached, node_info: NodeInfo, csi_node: CSINode) -> tuple[bool, bool, bool]:

@@ -14,12 +14,12 @@ import numpy as np
 from policies.metering import VECTOR, charge, each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from policies.objects.node_selector import NodeSelector
-    from policies.scheduling.vectorized.nodes import NodeTables
+    from policies.scheduling.vectorized.nodes import NodeTables, Topology
     from policies.selectors import Requirement
 
 
@@ -69,6 +69,8 @@ class Selectors:
     def __init__(self) -> None:
         self._everywhere = 0
         self._by_key: dict[str, Counter[str]] = {}
+        self._numbered: dict[str, tuple[Topology, NDArray[np.int64]]] = {}
+        """Key -> (the topology that it was asked of last, [number of a value]: how many select it)."""
         self._others: list[tuple[tuple[Requirement, ...], ...]] = []
         """Of each the terms, of which one must hold."""
 
@@ -97,9 +99,17 @@ class Selectors:
         """[node]: how many of them select it."""
         found = np.full(len(nodes.nodes), self._everywhere, np.int64)
         for key, weights in self._by_key.items():
-            charge(len(weights) // 4 + len(nodes.nodes) // VECTOR)
             if key in nodes.keys:
-                found += nodes.topology(key).weights(weights)
+                found += self._of_values(nodes.topology(key), key, weights)
         for terms in self._others:
             found += np.logical_or.reduce([selected(nodes, requirements) for requirements in terms])
         return found
+
+    def _of_values(self, topology: Topology, key: str, weights: Mapping[str, int]) -> NDArray[np.int64]:
+        """[node]: how many select its value."""
+        charge(1 + len(topology.values) // VECTOR)
+        known = self._numbered.get(key)
+        if known is None or known[0] is not topology or len(known[1]) != len(topology) + 1:
+            charge(len(weights) // 4)
+            known = self._numbered[key] = topology, topology.numbered(weights)
+        return known[1][topology.values]

@@ -118,21 +118,21 @@ class Topology:
         if len(values) == 1:
             number = self._numbers.get(next(iter(values)))
             return np.zeros(len(self.values), np.bool_) if number is None else self.values == number
-        return self.weights(dict.fromkeys(values, 1)) > 0
+        return self.numbered(dict.fromkeys(values, 1))[self.values] > 0
 
     def where(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
         """[node]: whether something holds for its value; not where it has none."""
         known = np.fromiter(map(holds, each(list(self._numbers), 0.3)), np.bool_, len(self))
         return np.append(known, False)[self.values]
 
-    def weights(self, weights: Mapping[str, int]) -> NDArray[np.int64]:
-        """[node]: the number that its value has among these, 0 where it has none."""
+    def numbered(self, weights: Mapping[str, int]) -> NDArray[np.int64]:
+        """[number of a value]: the number that the value has among these; 0 for others, and last for none."""
         by_number = np.zeros(len(self) + 1, np.int64)
         for value, weight in weights.items():
             number = self._numbers.get(value)
             if number is not None:
                 by_number[number] = weight
-        return by_number[self.values]
+        return by_number
 
     @property
     def present(self) -> NDArray[np.bool_]:

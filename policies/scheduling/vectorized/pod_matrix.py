@@ -297,6 +297,8 @@ class PodMatrix:
             lower.check(self, snapshot)
         for counts in self._counts.values():
             counts.check(snapshot.node_infos)
+        if self.storage is not None:
+            self.storage.check(self, snapshot)
 
 
 def _attracts(pod: Pod) -> bool:

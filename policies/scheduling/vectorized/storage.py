@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from policies.metering import VECTOR, charge, each, meter
+from policies.metering import FEW, VECTOR, charge, each, meter
 from policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from policies.objects.pod import Pod
     from policies.objects.pod_volumes import Disk, Volume
     from policies.objects.storage import CSINode
     from policies.scheduling.snapshot import Snapshot
@@ -41,8 +42,6 @@ class Users:
         """Name of a claim -> the kinds that have it, once for each of their volumes."""
         self._disks: dict[tuple[str, tuple[str, ...]], list[tuple[int, Disk]]] = {}
         """What makes disks the same one -> (kind, its disk)."""
-        self.volumes: list[tuple[int, int]] = []
-        """(kind, how many volumes it has that could be attached), where there are any."""
         self.ephemeral: list[int] = []
         """Kinds with claims that are named after each pod."""
         self.faulty: list[int] = []
@@ -61,17 +60,14 @@ class Users:
             self._known += 1
 
     def _learn(self, kind: int, volumes: Sequence[Volume]) -> None:
-        attached, ephemeral, faulty = 0, False, False
+        ephemeral, faulty = False, False
         for volume in volumes:
             if volume.claim_name is not None:
                 self._claims.setdefault(volume.claim_name, []).append(kind)
             if volume.disk:
                 self._disks.setdefault((volume.disk.kind, volume.disk.id), []).append((kind, volume.disk))
-            attached += volume.claim_name is not None or volume.ephemeral or volume.migrated is not None
             ephemeral = ephemeral or volume.ephemeral
             faulty = faulty or volume.claim_name == "" or bool(volume.migrated and not volume.migrated.handle)
-        if attached:
-            self.volumes.append((kind, attached))
         if ephemeral:
             self.ephemeral.append(kind)
         if faulty:
@@ -95,17 +91,21 @@ class Users:
     def in_use(self, matrix: PodMatrix, namespace: str, names: Iterable[str]) -> int:
         """How many claims of a namespace, of these names, a pod on a node has."""
         members = matrix.kinds.members
-        asked, of_claim = np.zeros(len(members), np.bool_), []
+        asked, of_claim = set[int](), []
         for name in each(tuple(names), 1):
             kinds = self._claims.get(name, ())
             charge(len(kinds) // 4)
             own = [kind for kind in kinds if (pod := members[kind]) is not None and pod.namespace == namespace]
-            asked[own] = True
+            asked.update(own)
             of_claim.append(own)
-        if not asked.any():
-            return 0
-        charge(matrix.kind.size // VECTOR)
-        there = set(matrix.kind[asked[matrix.kind]].tolist())
+        if len(asked) <= FEW:
+            charge(len(asked) * (matrix.kind.size // VECTOR))
+            there = {kind for kind in asked if (matrix.kind == kind).any()}
+        else:
+            charge(2 * matrix.kind.size // VECTOR)
+            mask = np.zeros(len(members), np.bool_)
+            mask[list(asked)] = True
+            there = set(matrix.kind[mask[matrix.kind]].tolist())
         return sum(not there.isdisjoint(own) for own in of_claim)
 
     def with_disks(self, matrix: PodMatrix, disks: Iterable[Disk]) -> NDArray[np.int64]:
@@ -133,6 +133,8 @@ class StorageColumns:
         """[node]: whether that has a limit, of any driver."""
         self._columns: dict[tuple[str, str], NDArray[np.int64]] = {}
         self._users = Users()
+        self._serials: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._used: NDArray[np.int64] = np.zeros(0, np.int64)
         self._kept: dict[int, tuple[object, dict[Hashable, object]]] = {}
         """id of a table -> (the table, what was made of it)."""
 
@@ -192,6 +194,22 @@ class StorageColumns:
         self._users.learn(matrix.kinds)
         return self._users
 
+    def used(self, matrix: PodMatrix) -> NDArray[np.int64]:
+        """[node]: how many volumes its pods have that may be attached. Not to be changed."""
+        if len(self._serials) != len(matrix.serials):
+            self._serials, self._used = np.full(len(matrix.serials), -1), np.zeros(len(matrix.serials), np.int64)
+        rows, per_kind = np.flatnonzero(self._serials != matrix.serials), volumes_of_kinds(matrix)
+        if len(rows):
+            charge(len(matrix.kind) * len(rows) // VECTOR)
+            self._used[rows] = per_kind[matrix.kind[:, rows]].sum(axis=0)
+            self._serials[rows] = matrix.serials[rows]
+        return self._used
+
+    def check(self, matrix: PodMatrix, snapshot: Snapshot) -> None:
+        """Raises AssertionError where what is kept up differs from what a rebuild gives."""
+        anew = [sum(map(_volumes_of, info.pods)) for info in snapshot.node_infos]
+        assert self.used(matrix).tolist() == anew, "volumes of pods"
+
     def kept(self, table: object, key: Hashable, made: Callable[[], T]) -> T:
         """What is made of a table, and depends on nothing but it and the key."""
         if id(table) not in self._kept and len(self._kept) >= _TABLES:
@@ -204,6 +222,15 @@ class StorageColumns:
             answers[key] = answer
         found: T = answers[key]  # type: ignore[assignment]
         return found
+
+
+def volumes_of_kinds(matrix: PodMatrix) -> NDArray[np.int64]:
+    """[kind]: how many volumes a pod of it has that may be attached."""
+    return matrix.kept("volumes", None, _volumes_of)
+
+
+def _volumes_of(pod: Pod) -> int:
+    return sum(v.claim_name is not None or v.ephemeral or v.migrated is not None for v in pod.spec.volumes)
 
 
 def storage_of(matrix: PodMatrix, snapshot: Snapshot) -> StorageColumns:

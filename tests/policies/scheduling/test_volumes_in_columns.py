@@ -191,6 +191,37 @@ def test_random_clusters_get_the_answer_of_the_walk(minor: int) -> None:
     assert outcomes["walked"] < 80, outcomes
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_kept_follows_changes(seed: int) -> None:
+    storage = Storage(f"changes {seed}")
+    rng, cache = storage.rng, policies.Cache()
+    for made in storage.made:
+        cache.add(made.obj)
+    outcomes: Counter[str] = Counter()
+    for number in range(80):
+        node = rng.choice(storage.nodes)
+        changed = rng.choice(
+            (
+                [storage.pod(f"{node}-{rng.randrange(6)}").on(node)],
+                [storage.pod(f"{node}-{rng.randrange(6)}").on(node)],
+                storage.claim(rng.choice(CLAIMS)),
+                [storage.volume(f"free{rng.randrange(9)}", rng.choice(("late", "local")))],
+                storage.classes(),
+                [storage.csi_node(node)],
+                [storage.node(node)],
+            )
+        )
+        for made in changed:
+            if rng.random() < 0.2 and made.obj["kind"] not in ("Node", "StorageClass"):
+                cache.remove(made.obj)
+            else:
+                cache.add(made.obj)
+        snapshot, asked = cache.snapshot(), storage.pod("asked", 0.9).priority(6).request(cpu="3")
+        outcomes[test_vectorized.compare(snapshot, asked.obj, number)] += 1
+        snapshot.scheduling.check()
+    assert outcomes["walked"] < 50, outcomes
+
+
 def in_order(rng: random.Random) -> dict[str, Any]:
     """Filters in another order, and a search for victims that ends early."""
     filters = point(*rng.sample(FILTERS, 4))
