@@ -22,13 +22,21 @@ from policies.scheduling.vectorized.problem import NotValid
 from policies.simulation.dump import world_of
 from policies.simulation.simulation import Simulation
 from tests.benchmarks.bench_owners import filled, prefers_others
-from tests.benchmarks.clusters import container
+from tests.benchmarks.clusters import ZONES, Obj, container
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from policies.scheduling.snapshot import Snapshot
+    from policies.simulation.dump import DumpCache
 
+
+def claim(name: str) -> Obj:
+    """A volume of a pod."""
+    return {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+
+
+NAMESPACE: Final = "team-0"
 LABELS: Final = {"app": "app-0"}
 """Those of a workload that is there."""
 TOPOLOGIES: Final = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
@@ -69,9 +77,89 @@ ROWS: Final[dict[str, dict[str, Any]]] = {
     },
 }
 
+ZONE: Final = TOPOLOGIES[0]
+DRIVER: Final = "csi.example.com"
+STORAGE_ROWS: Final[dict[str, dict[str, Any]]] = {
+    "fits, a bound claim": {"containers": [SMALL], "volumes": [claim("bound")]},
+    "preempts, a bound claim": {"containers": [LARGE], "volumes": [claim("bound")]},
+    "fits, a claim that waits for its node": {"containers": [SMALL], "volumes": [claim("late")]},
+    "preempts, a claim that waits for its node": {"containers": [LARGE], "volumes": [claim("late")]},
+    "fits, a claim on a local volume": {"containers": [SMALL], "volumes": [claim("local")]},
+    "preempts, a claim of one pod": {"containers": [LARGE], "volumes": [claim("alone")]},
+}
+"""On nodes with limits, beside two pods each that have a claim of their own."""
+
+
+def stored(nodes: int) -> Iterator[Obj]:
+    """What there is of storage: claims in zones, two on each node, one volume of each node that nobody has."""
+    for name, provisioner in (("late", DRIVER), ("local", "kubernetes.io/no-provisioner")):
+        kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+        yield {**kind, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+    yield from volume_and_claim("bound", "a", "ReadWriteOnce")
+    yield from volume_and_claim("alone", "a", "ReadWriteOncePod")
+    for name in ("late", "local"):
+        spec: Obj = {"storageClassName": name, "accessModes": ["ReadWriteOnce"]}
+        spec["resources"] = {"requests": {"storage": "1Gi"}}
+        metadata = {"name": name, "namespace": NAMESPACE}
+        yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    for number in range(nodes):
+        node = f"n{number:05}"
+        driver = {"name": DRIVER, "nodeID": node, "allocatable": {"count": 25}}
+        metadata = {"name": node}
+        kind = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode"}
+        yield {**kind, "metadata": metadata, "spec": {"drivers": [driver]}}
+        local = {"storageClassName": "local", "nodeAffinity": only("kubernetes.io/hostname", node)}
+        yield volume(f"local-{number}", **local, accessModes=["ReadWriteOnce"], status="Available")
+        for place in range(2):
+            name = f"db-{number}-{place}"
+            yield from volume_and_claim(name, ZONES[number % len(ZONES)], "ReadWriteOnce")
+            running = {"priority": 100, "containers": [container("c", "10m", "16Mi")], "volumes": [claim(name)]}
+            metadata = {"name": name, "namespace": NAMESPACE, "uid": name}
+            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**running, "nodeName": node}}
+            spec = {"attacher": DRIVER, "nodeName": node, "source": {"persistentVolumeName": name}}
+            kind = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment"}
+            yield {**kind, "metadata": {"name": name}, "spec": spec}
+    running = {"priority": 100, "containers": [container("c", "10m", "16Mi")], "volumes": [claim("alone")]}
+    metadata = {"name": "holder", "namespace": NAMESPACE, "uid": "holder"}
+    yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**running, "nodeName": "n00000"}}
+
+
+def only(key: str, value: str) -> Obj:
+    expression = {"key": key, "operator": "In", "values": [value]}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+
+def volume(name: str, *, status: str = "Bound", **spec: Any) -> Obj:
+    filled_in: Obj = {"capacity": {"storage": "1Gi"}, **spec}
+    state = {"phase": status}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": filled_in,
+        "status": state,
+    }
+
+
+def volume_and_claim(name: str, zone: str, mode: str) -> Iterator[Obj]:
+    """A claim that is bound, and its volume."""
+    csi = {"driver": DRIVER, "volumeHandle": name}
+    meant = {"namespace": NAMESPACE, "name": name}
+    yield volume(name, storageClassName="late", csi=csi, nodeAffinity=only(ZONE, zone), claimRef=meant)
+    spec = {"volumeName": name, "storageClassName": "late", "accessModes": [mode]}
+    metadata: Obj = {"name": name, "namespace": NAMESPACE}
+    metadata["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    yield {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"phase": "Bound"},
+    }
+
 
 def pod_of(spec: dict[str, Any], number: int) -> Pod:
-    metadata = {"name": f"new-{number}", "namespace": "team-0", "labels": LABELS}
+    metadata = {"name": f"new-{number}", "namespace": NAMESPACE, "labels": LABELS}
     return Pod.from_api({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"priority": 5000, **spec}})
 
 
@@ -113,11 +201,20 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=5)
     parser.add_argument("--apart", action="store_true", help="all pods prefer to be apart from their like")
     options = parser.parse_args()
-    snapshot = Simulation(world_of(filled(options.nodes, apart=options.apart), [], until=1.0)).cache.snapshot()
+    cache = filled(options.nodes, apart=options.apart)
     print(f"{options.nodes} nodes; outcome, scores of every node, whole answer")
-    for name, spec in ROWS.items():
-        told = (milliseconds(ask, snapshot, spec, options.questions) for ask in (outcome, scores, whole))
-        print(f"{name}: {', '.join(told)}")
+    measure(cache, ROWS, options.questions)
+    for obj in stored(options.nodes):
+        cache.add(obj)
+    measure(cache, STORAGE_ROWS, options.questions)
+
+
+def measure(cache: DumpCache, rows: dict[str, dict[str, Any]], questions: int) -> None:
+    """Print a line for each."""
+    snapshot = Simulation(world_of(cache, [], until=1.0)).cache.snapshot()
+    for name, spec in rows.items():
+        told = (milliseconds(ask, snapshot, spec, questions) for ask in (outcome, scores, whole))
+        print(f"{name}: {', '.join(told)}", flush=True)
 
 
 if __name__ == "__main__":
