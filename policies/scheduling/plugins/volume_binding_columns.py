@@ -145,7 +145,7 @@ def _one_after_the_other(
 def _meant(parts: Sequence[_OfClass], claim: PersistentVolumeClaim, suits: Suits) -> list[PersistentVolume]:
     """The volumes that are meant for a claim and could hold it, by name."""
     found = [volume for part in parts for volume in part.meant.get((claim.namespace, claim.name), ())]
-    charge(len(found))
+    charge(len(found) + len(parts) // 8)
     fitting = [volume for volume in found if volume.bound_to(claim) and suits.could_hold(volume, claim)]
     return sorted(fitting, key=lambda volume: volume.name)
 

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 import policies
+from policies.scheduling.bulk import on_each_node, outcome_in_columns, room_for
 from policies.semantics import DEFAULT, Semantics
 from tests.builders import (
     Made,
     MadePod,
+    cluster,
     make_claim,
     make_node,
     make_pod,
@@ -67,18 +69,18 @@ class Storage:
                 self.made.append(self.csi_node(node))
         if rng.random() < 0.3:
             self.made.append(self.pod("nominated").priority(rng.randint(0, 9)).nominated(rng.choice(self.nodes)))
-        held = rng.choices([one for one in self.made if one.obj["kind"] == "PersistentVolume"], k=3)
-        for number, volume in enumerate(held if rng.random() < 0.5 else ()):
-            source = {"persistentVolumeName": volume.obj["metadata"]["name"]}
-            self.made.append(
-                Made("storage.k8s.io/v1", "VolumeAttachment", f"a{number}").spec(
-                    attacher=DRIVER, nodeName=rng.choice(self.nodes), source=source
-                )
-            )
+        if rng.random() < 0.5:
+            self.made += [self.attachment(number) for number in range(3)]
         cpu = rng.choice(("1", "3", "4"))
         self.asked = self.pod("asked", 0.9).priority(rng.choice((4, 6, 9))).request(cpu=cpu)
         if rng.random() < 0.04:
             self.asked.status(nominatedNodeName=rng.choice(self.nodes))
+
+    def attachment(self, number: int) -> Made:
+        volumes = [made.obj["metadata"]["name"] for made in self.made if made.obj["kind"] == "PersistentVolume"]
+        source = {"persistentVolumeName": self.rng.choice(volumes)}
+        made = Made("storage.k8s.io/v1", "VolumeAttachment", f"a{number}")
+        return made.spec(attacher=DRIVER, nodeName=self.rng.choice(self.nodes), source=source)
 
     def node(self, name: str) -> Made:
         made = make_node(name).label("rank", self.rng.choice(("1", "2", "x")))
@@ -191,6 +193,20 @@ def test_random_clusters_get_the_answer_of_the_walk(minor: int) -> None:
     assert outcomes["walked"] < 80, outcomes
 
 
+def test_storage_is_scored_as_in_the_walk() -> None:
+    """Since 1.37, by what Filter has found for each node."""
+    scored: Counter[bool] = Counter()
+    for number in range(250):
+        storage = Storage(f"scores {number}")
+        snapshot, asked = storage.snapshot(Semantics(37)), storage.asked.request(cpu="100m").obj
+        prediction = policies.predict(snapshot, asked)
+        if prediction.fits and not prediction.without_columns:
+            walked = test_vectorized.walked(snapshot, asked)
+            assert prediction.scores == walked.scores, number
+            scored[any(row.get("VolumeBinding") for row in walked.scores.values())] += 1
+    assert scored[True] > 10, scored
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_kept_follows_changes(seed: int) -> None:
     storage = Storage(f"changes {seed}")
@@ -208,6 +224,7 @@ def test_what_is_kept_follows_changes(seed: int) -> None:
                 [storage.volume(f"free{rng.randrange(9)}", rng.choice(("late", "local")))],
                 storage.classes(),
                 [storage.csi_node(node)],
+                [storage.attachment(rng.randrange(3))],
                 [storage.node(node)],
             )
         )
@@ -276,3 +293,64 @@ def test_cycles_score_and_reject_as_plugin_by_plugin(minor: int) -> None:
         outcomes[test_fast_cycle.compare(snapshot, storage.asked.obj, number)] += 1
     assert outcomes["scored"] > 5 or minor == 37, outcomes
     assert outcomes["rejected"] > 5, outcomes
+
+
+def owned(name: str, uid: str) -> Made:
+    """The claim of an ephemeral volume, made for the pod of this uid."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
+    return make_claim(name, storageClassName="late").metadata(ownerReferences=[owner])
+
+
+WITH_LIMIT = Made("storage.k8s.io/v1", "CSINode", "n1").spec(drivers=[{"name": DRIVER, "allocatable": {"count": 9}}])
+EPHEMERAL: dict[str, Any] = {"volumeClaimTemplate": {"spec": {}}}
+
+
+@pytest.mark.parametrize(
+    ("beside", "told"),
+    [
+        ([make_pod("p").metadata(uid="u").volume(ephemeral=EPHEMERAL).on("n1"), owned("p-v0", "u")], True),
+        ([make_pod("p").metadata(uid="u").volume(ephemeral=EPHEMERAL).on("n1")], True),
+        ([make_pod("p").metadata(uid="u").volume(ephemeral=EPHEMERAL).on("n1"), owned("p-v0", "other")], False),
+        ([make_pod("p").metadata(uid="u").volume(ephemeral=EPHEMERAL).on("n2"), owned("p-v0", "other")], True),
+        ([make_pod("p").priority(9).volume(ephemeral=EPHEMERAL).nominated("n1"), owned("p-v0", "other")], False),
+        ([make_pod("p").volume(awsElasticBlockStore={"volumeID": "aws://zone/x"}).on("n1")], False),
+        ([make_pod("p").volume(persistentVolumeClaim={"claimName": ""}).on("n1")], False),
+        ([make_pod("p").volume(persistentVolumeClaim={"claimName": "gone"}).on("n1")], True),
+    ],
+)
+def test_errors_about_volumes_of_other_pods_are_left_to_the_walk(beside: list[Made], told: bool) -> None:
+    claim = make_claim("c", storageClassName="late")
+    nodes = (make_node("n1"), make_node("n2"), WITH_LIMIT, make_storage_class("late"), claim)
+    found = cluster(*nodes, *beside)
+    asked = make_pod("asked").claim("c").priority(5).obj
+    prediction = policies.predict(found, asked)
+    assert (outcome_in_columns(found.scheduling, prediction.pod) is not None) == told
+    walked = test_vectorized.walked(found, asked)
+    assert test_vectorized.said(prediction) == test_vectorized.said(walked)
+    assert walked.rejection.error == "" or not told
+
+
+def test_who_must_go_for_room_on_a_driver_is_left_to_the_walk() -> None:
+    """Where something is attached no longer than its pod. Where a node fits nobody asks."""
+    full = Made("storage.k8s.io/v1", "CSINode", "n1").spec(drivers=[{"name": DRIVER, "allocatable": {"count": 1}}])
+    csi = {"driver": DRIVER, "volumeHandle": "held"}
+    there = (make_node("n1"), full, make_storage_class("late"), make_claim("c", storageClassName="late"))
+    held = make_pod("p").claim("held").on("n1"), make_claim("held", "v"), make_volume("v", csi=csi)
+    asked = make_pod("asked").claim("c").priority(5).obj
+    for other, told in ((), False), ((make_node("n2"),), True):
+        found = cluster(*there, *held, *other)
+        prediction = policies.predict(found, asked)
+        assert (outcome_in_columns(found.scheduling, prediction.pod) is not None) == told
+        assert prediction.outcome == ("fits" if told else "preempts")
+        assert test_vectorized.said(prediction) == test_vectorized.said(test_vectorized.walked(found, asked))
+
+
+def test_room_for_many_pods_with_a_claim_is_left_to_one_after_the_other() -> None:
+    """The first takes the only volume."""
+    local = make_storage_class("local", provisioner="kubernetes.io/no-provisioner")
+    made = make_claim("c", storageClassName="local"), make_volume("v", storageClassName="local"), local
+    found = cluster(make_node("n1"), *made)
+    pod = policies.predict(found, make_pod("asked").claim("c").obj).pod
+    assert outcome_in_columns(found.scheduling, pod) is not None
+    assert room_for(found.scheduling, pod) is None
+    assert on_each_node(found.scheduling, pod, ["n1"]) is None
