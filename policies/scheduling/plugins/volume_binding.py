@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from policies.metering import each, meter
 from policies.objects.storage import NO_PROVISIONER
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from policies.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
     from policies.scheduling.arguments import VolumeBindingArgs
     from policies.scheduling.node_info import NodeInfo
+    from policies.scheduling.plugin import PluginHandle
 
 _SCALE: Final = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
 BIND_CONFLICT: Final = "node(s) didn't find available persistent volumes to bind"
@@ -66,6 +67,11 @@ class VolumeBinding(Plugin):
     name: ClassVar[str] = "VolumeBinding"
     needs_pre_filter: ClassVar[str] = NOT_FOUND
     args: VolumeBindingArgs
+
+    def __init__(self, handle: PluginHandle, args: Any = None) -> None:
+        super().__init__(handle, args)
+        self._fitting: dict[tuple[str, str], tuple[Sequence[PersistentVolume], Sequence[PersistentVolume]]] = {}
+        """Claim -> the volumes that fit it, wherever they are."""
 
     @property
     def _shape(self) -> tuple[tuple[int, int], ...]:
@@ -251,18 +257,28 @@ class VolumeBinding(Plugin):
         """Source: component-helpers `FindMatchingVolume`: one bound to the claim, else the smallest that does."""
         if claim.selector_error:
             raise _Failed(f"error creating internal label selector for claim: {claim.namespace}/{claim.name}")
-        smallest: PersistentVolume | None = None
-        for volume in each(self.snapshot.volumes_of_class.get(claim.storage_class, ()), 0.5):
-            if volume.name in chosen or not _could_hold(volume, claim):
-                continue
-            reachable = volume.reachable_from(node_info.node.labels)
-            if volume.bound_to(claim):
-                return volume if reachable else None
-            if not reachable or not _available(volume, claim):
-                continue
-            if smallest is None or smallest.capacity > volume.capacity:
-                smallest = volume
-        return smallest
+        meant, free = self._candidates(claim)
+        for volume in meant:
+            if volume.name not in chosen:
+                return volume if volume.reachable_from(node_info.node.labels) else None
+        for volume in each(free, 0.5):
+            if volume.name not in chosen and volume.reachable_from(node_info.node.labels):
+                return volume
+        return None
+
+    def _candidates(
+        self, claim: PersistentVolumeClaim
+    ) -> tuple[Sequence[PersistentVolume], Sequence[PersistentVolume]]:
+        """The volumes that fit a claim, wherever they are: those that are meant for it, by name, and those that are
+        nobody's, smallest first."""
+        key = claim.namespace, claim.name
+        if key not in self._fitting:
+            every = each(self.snapshot.volumes_of_class.get(claim.storage_class, ()), 0.5)
+            fitting = [volume for volume in every if _could_hold(volume, claim)]
+            free = [volume for volume in fitting if volume.claim is None and _available(volume, claim)]
+            meant = [volume for volume in fitting if volume.claim is not None]
+            self._fitting[key] = meant, sorted(free, key=lambda volume: volume.capacity)
+        return self._fitting[key]
 
 
 def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, ephemeral: bool) -> str:
