@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -520,10 +521,16 @@ class ControllerManager:
 
     def _name(self, action: CreatePod) -> str:
         if action.owner[0] == DAEMON_SET:
-            return f"{action.owner[2]}-{target_node(action.pod)}"
+            return self._free_name(action.owner[1], f"{action.owner[2]}-{target_node(action.pod)}")
         number = self._numbers[action.owner] = self._numbers.get(action.owner, 0) + 1
         stem = action.generate_name.removesuffix("-")
         return f"{stem}-{number}"
+
+    def _free_name(self, namespace: str, name: str) -> str:
+        """The name, or where it is taken one like it: of a set that surges the old pod of the node is still there."""
+        if (namespace, name) not in self._api.pods:
+            return name
+        return next(free for n in count(2) if (namespace, free := f"{name}-{n}") not in self._api.pods)
 
     def _count_pods(self, key: Key) -> None:
         self._numbers[key] = len(self._api.by_controller.get(key, {}))

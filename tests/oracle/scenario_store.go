@@ -348,7 +348,8 @@ func (s *store) Watch(gvr schema.GroupVersionResource, ns string, opts ...metav1
 
 // Pods
 
-// nameFor is the name of a controller's new pod: numbered, where the API server would have drawn it.
+// nameFor is the name of a controller's new pod: numbered, where the API server would have drawn it. That of a
+// DaemonSet is its node's, and a number where the old pod is still there.
 func (s *store) nameFor(pod *v1.Pod) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -357,11 +358,21 @@ func (s *store) nameFor(pod *v1.Pod) string {
 		return pod.GenerateName
 	}
 	if owner.Kind == "DaemonSet" {
-		return owner.Name + "-" + nodeOfDaemon(pod)
+		return s.freeName(pod.Namespace, owner.Name+"-"+nodeOfDaemon(pod))
 	}
 	group := pod.Namespace + "/" + owner.Kind + "/" + owner.Name
 	s.names[group]++
 	return fmt.Sprintf("%s-%d", strings.TrimSuffix(pod.GenerateName, "-"), s.names[group])
+}
+
+func (s *store) freeName(ns, name string) string {
+	free := name
+	for number := 2; ; number++ {
+		if _, err := s.get(podsGVR, ns, free); err != nil {
+			return free
+		}
+		free = fmt.Sprintf("%s-%d", name, number)
+	}
 }
 
 func nodeOfDaemon(pod *v1.Pod) string {

@@ -56,6 +56,25 @@ def daemons(label: str) -> dict[str, Any]:
     )
 
 
+def test_daemons_that_surge_come_beside_the_old_ones() -> None:
+    """Old and new pod of a node have names of their own: the API server draws them."""
+    surging = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    old, new = daemons("old"), daemons("new")
+    for obj in (old, new):
+        obj["spec"]["updateStrategy"] = surging
+    cache = DumpCache()
+    for name in ("n1", "n2"):
+        cache.add(make_node(name).obj)
+    arrivals = [Arrival(1.0, "create", old), Arrival(60.0, "update", new)]
+    simulation = Simulation(world_of(cache, arrivals, until=300.0), None)
+    simulation.run()
+    assert {pod: entry["node"] for pod, entry in simulation.final().items()} == {
+        "default/d-n1-2": "n1",
+        "default/d-n2-2": "n2",
+    }
+    assert {state.pod.labels["version"] for state in simulation.api.pods.values()} == {"new"}
+
+
 def rolling_daemons(runs: int) -> dict[str, Any]:
     """Four nodes, each with a daemon that does not name its revision, and a template that changes."""
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}
