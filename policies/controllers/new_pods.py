@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.cluster import admitted
-from policies.controllers.daemon_set import nodes_that_should_run, with_daemon_fields
+from policies.controllers.daemon_set import node_of, nodes_that_should_run, with_daemon_fields
 from policies.controllers.deployment import find_new_replica_set
 from policies.controllers.job import wanted_active
 from policies.controllers.own_pods import controlled, pods_of
@@ -93,7 +93,7 @@ def _new_daemons(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, 
         return NewPods(0, ())
     pod = daemon(cluster, obj, template)
     nodes = _daemon_nodes(cluster, obj, template, pod)
-    present = {pod.node_name for pod in (pods_of(cluster, obj) if own is None else own)}
+    present = {node_of(pod) for pod in (pods_of(cluster, obj) if own is None else own)}
     whole = without_missing_claims(pod, cluster)
     return NewPods(len(nodes), DaemonPods(whole, [name for name in nodes if name not in present]), whole is not pod)
 

@@ -66,7 +66,7 @@ _BY_THE_CLOCK: Final = ("batch/CronJob",)
 class Rehearsal(NamedTuple):
     """What a rollout came to. `made`: how many of the workload's pods were made and are there. `preempting`,
     `by_waiting`: pods of the workload and others that waited, each with all whom it pushed out of those that run now;
-    `pending`: of the workload's pods those without a node in the end.
+    `pending`: of the pods that were made those without a node in the end.
     `let_in`: identities of pods that waited and got a node; `aftermath`: None where a victim's workload is not known,
     so that nothing is known of its replacement. `snapshot`: the cluster in the end."""
 
@@ -251,9 +251,10 @@ class _Run(Simulation):
                 elif pod.identity in waited:
                     others.setdefault(pod.uid, []).append(number)
         ours = [state.pod for state in self.api.pods.values() if self._is_own(state.pod.key)]
-        pending = [Prediction(self.cache.snapshot(), pod) for pod in ours if not pod.node_name]
+        made = [pod for pod in ours if not self.timeline.origins[pod.key].before]
+        pending = [Prediction(self.cache.snapshot(), pod) for pod in made if not pod.node_name]
         return Rehearsal(
-            sum(not self.timeline.origins[pod.key].before for pod in ours),
+            len(made),
             tuple(map(self._together, own.values())),
             tuple(map(self._together, others.values())),
             tuple(pending),
