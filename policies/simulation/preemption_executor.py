@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 PARALLELISM: Final = 16
 
 
+@dataclass(slots=True)
+class _Attempt:
+    """Evictions for one pod. `left`: how many victims are not told to end yet; `last`: the one who goes last."""
+
+    preemptor: Pod
+    left: int
+    last: PodKey
+
+
 class PreemptionExecutor:
     """Which pods are having others evicted, and the writes that it takes. It is DefaultPreemption's PreEnqueue too."""
 
@@ -27,9 +37,9 @@ class PreemptionExecutor:
         """`nominated`: the pods that are nominated to a node, as they are stored."""
         self._clock, self._api, self._latencies, self._nominated = clock, api, latencies, nominated
         self._preempting: set[str] = set()
-        self._left: dict[str, int] = {}
-        """How many of a pod's victims are not told to end yet, once it is at that."""
         self._last_victim: dict[str, PodKey] = {}
+        """Of a pod whose other victims are told to end. A pod that is tried again before its first attempt is through
+        may have two attempts: the first to end clears what both have noted, as upstream's does."""
 
     def pre_enqueue(self, pod: Pod) -> bool:
         """Not while its own evictions are under way; they are over when all but the last victim are told to end, and
@@ -39,9 +49,10 @@ class PreemptionExecutor:
         """
         if pod.uid not in self._preempting:
             return True
-        if self._left.get(pod.uid, 2) > 1:
+        last = self._last_victim.get(pod.uid)
+        if last is None:
             return False
-        victim = self._api.pod(*self._last_victim[pod.uid])
+        victim = self._api.pod(*last)
         return victim is None or victim.terminating
 
     def prepare_candidate(self, candidate: Candidate, preemptor: Pod) -> None:
@@ -58,35 +69,43 @@ class PreemptionExecutor:
                 yield self._latencies.write("patch", pod.key)
                 self._api.patch_pod_status((pod.namespace, pod.name), None, "")
         *first, last = victims
-        self._left[preemptor.uid] = len(victims)
-        self._last_victim[preemptor.uid] = last.namespace, last.name
+        attempt = _Attempt(preemptor, len(victims), (last.namespace, last.name))
+        self._note(attempt)
         if first:
-            yield from self._in_parallel(first, preemptor)
-        yield from self._preempt_pod(last, preemptor)
+            yield from self._in_parallel(first, attempt)
+        yield from self._preempt_pod(last, attempt)
         self._preempting.discard(preemptor.uid)
-        del self._left[preemptor.uid], self._last_victim[preemptor.uid]
+        self._last_victim.pop(preemptor.uid, None)
 
-    def _in_parallel(self, victims: list[Pod], preemptor: Pod) -> Generator[float | None, None, None]:
+    def _note(self, attempt: _Attempt) -> None:
+        if attempt.left == 1:
+            self._last_victim[attempt.preemptor.uid] = attempt.last
+
+    def _in_parallel(self, victims: list[Pod], attempt: _Attempt) -> Generator[float | None, None, None]:
         """By as many workers as upstream has; goes on when all are through."""
         waiting = victims[::-1]
-        workers = [self._clock.spawn(self._worker(waiting, preemptor)) for _ in victims[:PARALLELISM]]
+        workers = [self._clock.spawn(self._worker(waiting, attempt)) for _ in victims[:PARALLELISM]]
         for worker in workers:
             while not worker.done:
                 worker.then_wake = self._clock.running
                 yield None
 
-    def _worker(self, waiting: list[Pod], preemptor: Pod) -> Generator[float | None, None, None]:
+    def _worker(self, waiting: list[Pod], attempt: _Attempt) -> Generator[float | None, None, None]:
         while waiting:
-            yield from self._preempt_pod(waiting.pop(), preemptor)
+            yield from self._preempt_pod(waiting.pop(), attempt)
 
-    def _preempt_pod(self, victim: Pod, preemptor: Pod) -> Generator[float | None, None, None]:
+    def _preempt_pod(self, victim: Pod, attempt: _Attempt) -> Generator[float | None, None, None]:
         """Upstream `PreemptPod`: say why, then DELETE; by name, so it may be a successor of that name."""
         key = victim.namespace, victim.name
         if not victim.preempted:
             yield self._latencies.write("patch", victim.key)
             if not self._api.patch_disruption_target(key):
-                self._left[preemptor.uid] -= 1
+                self._told(attempt)
                 return
         yield self._latencies.write("delete", victim.key)
-        self._left[preemptor.uid] -= 1  # who asks for the DELETE hears of it no later than who watches
-        self._api.delete_pod(key, "preempted", by=preemptor.key)
+        self._told(attempt)  # who asks for the DELETE hears of it no later than who watches
+        self._api.delete_pod(key, "preempted", by=attempt.preemptor.key)
+
+    def _told(self, attempt: _Attempt) -> None:
+        attempt.left -= 1
+        self._note(attempt)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from policies.commands.simulate import answer_case
+from policies.objects.pod import Pod
+from policies.scheduling.preemption import Candidate
+from policies.simulation.clock import Clock
+from policies.simulation.preemption_executor import PreemptionExecutor
 from tests.builders import make_node, make_pod
 
 
@@ -22,3 +29,44 @@ def test_a_pod_is_tried_again_when_its_last_victim_ends_for_another_already() ->
     after = told[told.index(("gone", "quick")) :]
     assert ("unschedulable", "second") in after
     assert [pod for what, pod in after if what == "scheduled"] == ["first", "second"]
+
+
+class SlowServer:
+    """An API server of pods, and how long writes take there, in seconds."""
+
+    def __init__(self, *names: str) -> None:
+        self.pods = {("default", name): Pod.from_api(make_pod(name).on("n1").obj) for name in names}
+        self.took: list[str] = []
+
+    def write(self, verb: str, what: str) -> float:
+        return 5.0 if what == "default/slow" else 1.0
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        return self.pods.get((namespace, name))
+
+    def patch_disruption_target(self, key: tuple[str, str]) -> bool:
+        return key in self.pods
+
+    def delete_pod(self, key: tuple[str, str], _event: str, *, by: str) -> None:
+        self.took.append(key[1])
+        self.pods.pop(key, None)
+
+
+def test_a_pod_is_tried_again_while_its_first_evictions_are_under_way() -> None:
+    """Its last victim is ending for somebody else already: it need not wait for its own DELETE to be answered. What
+    that one notes in the end is of no matter to the evictions that the pod has asked for meanwhile."""
+    clock, server = Clock(0.0), SlowServer("slow", "b", "c")
+    api: Any = server
+    executor = PreemptionExecutor(clock, api, api, lambda _: ())
+    pod = Pod.from_api(make_pod("p").priority(9).obj)
+    executor.prepare_candidate(Candidate("n1", (server.pods["default", "slow"],), 0), pod)
+    clock.advance()
+    assert not executor.pre_enqueue(pod)
+    server.pods["default", "slow"] = replace(server.pods["default", "slow"], terminating=True)
+    assert executor.pre_enqueue(pod)
+    others = Candidate("n2", (server.pods["default", "b"], server.pods["default", "c"]), 0)
+    clock.at(8.5, lambda: executor.prepare_candidate(others, pod))
+    while clock.next_time is not None:
+        clock.advance()
+    assert server.took == ["slow", "b", "c"]
+    assert executor.pre_enqueue(pod)
