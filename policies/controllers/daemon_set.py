@@ -78,7 +78,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     template = template_of(state.object)
     pods = view.pods_of(key)
     revision = _revision(state, template, pods)
-    anywhere = view.admit(template, lambda: made_of(key[1], state.object, with_daemon_fields(template)))
+    anywhere = _anywhere_of(view, state, template)
     on: dict[str, list[PodState]] = {}
     for pod in pods:
         on.setdefault(node_of(pod.pod), []).append(pod)
@@ -96,6 +96,30 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     if min_ready_seconds(state) and any(p.ready is not None and not this.available(p) for p in pods):
         actions.append(Requeue(key, now + min_ready_seconds(state)))
     return actions
+
+
+def is_concerned(view: View, key: Key, old: Node | None, new: Node) -> bool:
+    """Whether a node that came or changed is a reason to look at a DaemonSet; one that goes is none, so that pods which
+    wait for it stay until another change. Source: `addNode`, `updateNode`, `syncNodeUpdate`. Raises InvalidObject."""
+    state = view.workload(key)
+    if state is None or (old is not None and (old.labels, old.taints) == (new.labels, new.taints)):
+        return False
+    template = template_of(state.object)
+    anywhere = _anywhere_of(view, state, template)
+    is_there = any(_is_of(pod.pod, key) for pod in view.pods_on(new.name))
+    if nodes_that_should_run(template, anywhere, {new.name: new}):
+        return not is_there
+    return is_there and not may_stay(template, anywhere, new)
+
+
+def _is_of(pod: Pod, key: Key) -> bool:
+    owner = pod.owner
+    return owner is not None and (owner.kind, pod.namespace, owner.name) == ("DaemonSet", *key[1:])
+
+
+def _anywhere_of(view: View, state: WorkloadState, template: ApiObject) -> Pod:
+    """Its pod, less the node."""
+    return view.admit(template, lambda: made_of(state.key[1], state.object, with_daemon_fields(template)))
 
 
 def _revision(state: WorkloadState, template: ApiObject, pods: Sequence[PodState]) -> str:

@@ -26,7 +26,7 @@ from policies.controllers.actions import (
     SetStatus,
     UpdateWorkload,
 )
-from policies.controllers.daemon_set import target_node
+from policies.controllers.daemon_set import is_concerned, target_node
 from policies.controllers.deployment import settled, settled_sync
 from policies.controllers.pod_gc import CHECK_PERIOD, collect
 from policies.controllers.view import WorkloadState
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from policies.controllers.actions import Action
     from policies.controllers.deployment import Settled
     from policies.controllers.view import Key, PodState
+    from policies.objects.node import Node
     from policies.objects.pod import Pod
     from policies.simulation.api_server import ApiServer
     from policies.simulation.clock import Clock
@@ -248,7 +249,7 @@ class ControllerManager:
         elif due.kind == "Pod":
             yield from self._pod_changed(due.old, due.new)
         elif due.kind == "Node":
-            yield from self._node_changed(due.new is None)
+            yield from self._node_changed(due.old, due.new)
         else:
             yield from self._workload_changed(due.old, due.new)
 
@@ -286,15 +287,23 @@ class ControllerManager:
         self.terminations.pop(uid, None)
         self._api.remove_pod(key, uid)
 
-    def _node_changed(self, removed: bool) -> Generator[float | None, None, None]:
-        if removed and not self._collects:
+    def _node_changed(self, old: Node | None, new: Node | None) -> Generator[float | None, None, None]:
+        """In the world of the recordings every DaemonSet is looked at, also for a node that goes."""
+        if new is None and not self._collects:
             self._collects = True
             self._arrange_collection()
         keys = self._api.keys_of(DAEMON_SET)
-        if not self._grows_only:  # upstream `addNode` lists them in the order of a Go map
+        if not self._grows_only:  # upstream `syncNodeUpdate` lists them in the order of a Go map
             keys.sort(key=lambda key: self._view.lot(key[2]))
+            keys = [key for key in keys if new is not None and self._is_concerned(key, old, new)]
         for key in keys:
             yield from self._sync(key)
+
+    def _is_concerned(self, key: Key, old: Node | None, new: Node) -> bool:
+        try:
+            return is_concerned(self._view, key, old, new)
+        except InvalidObject:
+            return True  # its sync notes why
 
     def _workload_changed(
         self, old: WorkloadState | None, new: WorkloadState | None

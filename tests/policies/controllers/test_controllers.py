@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from policies.controllers.actions import CreatePod, DeletePod, Report, Requeue
+from policies.controllers.daemon_set import is_concerned
 from policies.controllers.disruption import BudgetStatus, budget_status
 from policies.controllers.pod_gc import collect
 from policies.controllers.replica_set import ReplicaSetStatus
@@ -138,6 +139,29 @@ def test_a_daemon_set_deletes_waiting_pods_of_nodes_that_are_gone() -> None:
     del world.node_table["a"]
     world.step(key)
     assert world.names() == []
+
+
+def test_a_daemon_set_is_looked_at_for_a_node_where_a_pod_lacks_or_may_not_stay() -> None:
+    """Source: `shouldIgnoreNodeUpdate`, `syncNodeUpdate`."""
+    world = World()
+    world.add_node("a")
+    key, free = world.add(workload("DaemonSet")), world.node_table["a"]
+    tainted = {}
+    for effect in ("NoSchedule", "NoExecute"):
+        world.add_node("a", taints=[{"key": "k", "effect": effect}])
+        tainted[effect] = world.node_table["a"]
+    labelled, grown = replace(free, labels={"x": "y"}), replace(free, unschedulable=True)
+    assert is_concerned(world, key, None, free)
+    assert is_concerned(world, key, free, labelled)
+    assert not is_concerned(world, key, free, grown)
+    assert not is_concerned(world, key, free, tainted["NoExecute"])
+    world.node_table["a"] = free
+    world.step(key)
+    assert is_concerned(world, key, free, labelled), "it waits, and is not on the node"
+    world.run(node="a")
+    assert not is_concerned(world, key, free, labelled)
+    assert not is_concerned(world, key, free, tainted["NoSchedule"])
+    assert is_concerned(world, key, free, tainted["NoExecute"])
 
 
 def test_a_daemon_set_updates_one_node_at_a_time_by_default() -> None:

@@ -178,3 +178,15 @@ def test_any_node_may_get_the_first_pod_of_a_daemon_set() -> None:
         simulation.run()
         first.add(next(event.pod for event in simulation.timeline.events if event.event == "created"))
     assert first == {f"default/d-n{number}" for number in range(4)}
+
+
+def test_a_daemon_that_waits_for_a_node_that_goes_stays_until_its_controller_has_another_reason_to_look() -> None:
+    """Upstream's hears of nodes that come and change, not of those that go. A node without the pod is a reason."""
+    nodes = [make_node(name).has(cpu=cpu).obj for name, cpu in (("n1", "4"), ("full", "1"), ("n2", "4"))]
+    arrivals = [
+        Arrival(0.0, "create", daemon_set("d")),
+        Arrival(30.0, "lost", nodes[1]),
+        Arrival(50.0, "create", nodes[2]),
+    ]
+    told = events(nodes[:2], arrivals, 90.0)
+    assert [round(time) for time, what, pod in told if (what, pod) == ("deleted", "default/d-full")] == [50]
