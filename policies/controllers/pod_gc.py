@@ -15,6 +15,8 @@ CHECK_PERIOD: Final = 20.0
 """Seconds between two rounds."""
 QUARANTINE: Final = 40.0
 """Seconds that a node must be missing."""
+_SAME_TIME: Final = 1e-5
+"""Seconds within which two times are one: of a calendar's times the last digits are lost."""
 
 
 def collect(
@@ -24,13 +26,13 @@ def collect(
 
     `pods`: all that there are, in order of creation, or those of them without a node or on one that is not there.
     `quarantine`: missing node -> when it may be taken for gone: the round must come later than that, so that it is the
-    third one after the one that first missed the node.
+    third one after the one that first missed the node, or the second where a round between them took its time.
     Source: `gcOrphaned`, `discoverDeletedNodes`, `gcUnscheduledTerminating`.
     """
     every = list(pods)
     missing = {name for pod in every if (name := pod.pod.node_name) and name not in nodes}
     due = {**dict.fromkeys(sorted(missing), now + QUARANTINE), **quarantine}
-    ripe = frozenset(name for name, at in due.items() if at < now)
+    ripe = frozenset(name for name, at in due.items() if at + _SAME_TIME < now)
     lost = {name for name in ripe if name not in nodes}
     doomed = [pod for pod in every if pod.pod.node_name in lost]
     doomed += [pod for pod in every if pod.terminating and not pod.pod.node_name]

@@ -121,6 +121,8 @@ class ControllerManager:
         self._collected: set[Key] = set()
         """Workloads whose garbage is being collected, with all that is theirs."""
         self._collects = False
+        self._collected_for = 0.0
+        """Seconds that its rounds have taken so far: each begins a period after the end of the one before."""
         self._quiet: dict[Key, Quiet] = {}
         self._settled: dict[Key, Settled] = {}
         self._idle: set[Key] = set()
@@ -553,14 +555,15 @@ class ControllerManager:
     # Lost pods
 
     def _arrange_collection(self) -> None:
-        rounds = max(-(-(self._clock.now - FIRST_COLLECTION) // CHECK_PERIOD), 0)
-        time = FIRST_COLLECTION + CHECK_PERIOD * rounds
+        first = FIRST_COLLECTION + self._collected_for
+        rounds = max(-(-(self._clock.now - first) // CHECK_PERIOD), 0)
+        time = first + CHECK_PERIOD * rounds
         if time <= self._clock.now:
             time += CHECK_PERIOD
         self._clock.at(time, partial(self._put_timer, Collect()))
 
     def _collect_lost_pods(self) -> Generator[float | None, None, None]:
-        pods = self._api.strays()
+        pods, begun = self._api.strays(), self._clock.now
         deletes, self._quarantine = collect(pods, self._api.nodes, self._quarantine, self._api.seconds)
         for action in sorted(deletes, key=lambda action: self._view.lot(action.name)):
             if not self._grows_only:  # its phase comes first. Source: `markFailedAndDeletePod`
@@ -569,6 +572,8 @@ class ControllerManager:
             bound = pod is not None and bool(pod.node_name)
             who = "pod garbage collector"
             yield from self._delete(action.namespace, action.name, force=True, message=who, disrupted=bound)
+        if not self._grows_only:  # Source: `wait.UntilWithContext`, which waits when it is through
+            self._collected_for += self._clock.now - begun
         if self._quarantine or any(state.pod.node_name for state in pods):
             self._arrange_collection()
         else:

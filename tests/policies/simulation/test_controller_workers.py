@@ -190,3 +190,15 @@ def test_a_daemon_that_waits_for_a_node_that_goes_stays_until_its_controller_has
     ]
     told = events(nodes[:2], arrivals, 90.0)
     assert [round(time) for time, what, pod in told if (what, pod) == ("deleted", "default/d-full")] == [50]
+
+
+def test_the_collectors_rounds_begin_a_period_after_the_end_of_the_one_before() -> None:
+    """One that has deleted something is late, and so is the next: a node that was missed by the one is gone for 40 s by
+    the second after it, not only by the third. Source: `wait.UntilWithContext`."""
+    nodes = [make_node(name).obj for name in ("n1", "n2", "n3")]
+    there = [replica_set("web", 2), running("web", 1, "n1"), running("web", 2, "n2")]
+    lost = [Arrival(1.0, "lost", nodes[0]), Arrival(50.0, "lost", nodes[1])]
+    gone = {pod: time for time, what, pod in events([*nodes, *there], lost) if what == "gone"}
+    alone = {pod: time for time, what, pod in events([*nodes, *there], lost[1:]) if what == "gone"}
+    assert {pod: round(time, 1) for pod, time in gone.items()} == {"default/web-1": 65.7, "default/web-2": 105.7}
+    assert {pod: round(time, 1) for pod, time in alone.items()} == {"default/web-2": 125.7}
