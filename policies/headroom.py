@@ -16,7 +16,7 @@ from policies.metering import CutShort, metered
 from policies.objects.fields import InvalidObject, group_kind, ref_of
 from policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
 from policies.objects.workload import pod_template_of
-from policies.scheduling.bulk import on_each_node, room_for
+from policies.scheduling.bulk import room_for
 from policies.scheduling.framework import PluginFault
 from policies.scheduling.responsible import not_predicted
 from policies.scheduling.schedule_one import Prediction
@@ -114,7 +114,9 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
     if why:
         raise InvalidObject(f"no prediction: {why}", ref=ref_of(obj, "default"))
     without, full = _fill(snapshot, pod)
-    prediction = Prediction(full, pod, reasons=True) if full is not None else None
+    # Why not is asked of the filters alone: whom the next one could push out takes as long as all else together.
+    last = replace(pod, preemption_policy=PREEMPT_NEVER)
+    prediction = Prediction(full, last, reasons=True) if full is not None else None
     notes = notes if full is not None else [*notes, _NOT_FILLED]
     groups = None
     if autoscaling is not None and autoscaling.groups:
@@ -154,30 +156,23 @@ def _one_more(cluster: ClusterSnapshot, obj: ApiObject) -> tuple[Pod, list[str]]
 def _fill(snapshot: Snapshot, pod: Pod) -> tuple[Count, Snapshot | None]:
     """How many fit one after the other, and the cluster with them; None where they are too many to put there."""
     room = room_for(snapshot, pod)
-    if room is None or room.by_node is None:
+    if room is None:
         count, full = _one_by_one(snapshot, pod, preempting=False)
         return count, full if count.whole else None
+    by_node = room.in_one_order()
     if room.total > MOST_PLACED:
-        return Count(room.total, by_node=room.by_node), None
+        return Count(room.total, by_node=by_node), None
     every = _numbered(pod)
-    bound = [snapshot.bound(next(every), node) for node, count in room.by_node.items() for _ in range(count)]
-    return Count(room.total, by_node=room.by_node), snapshot.with_pods(bound, ())
+    bound = [snapshot.bound(next(every), node) for node, count in by_node.items() for _ in range(count)]
+    return Count(room.total, by_node=by_node), snapshot.with_pods(bound, ())
 
 
 def _with_preemption(snapshot: Snapshot, pod: Pod, without: Count) -> Count:
-    """How many fit where each may push out what ranks below it.
-
-    Where only what is on a node decides about it, preemption goes on there until none fits though everybody of lower
-    priority is gone: so as many fit as if they had never been there. Else one pod after the other tells.
-    """
+    """How many fit where each may push out what ranks below it."""
     if pod.preemption_policy == PREEMPT_NEVER:
         return without
-    if on_each_node(snapshot, pod, ()) is None:
-        return _one_by_one(snapshot, pod, preempting=True)[0]
-    room = room_for(_without_lower(snapshot, pod.effective_priority), pod)
-    if room is None or room.by_node is None:
-        return _one_by_one(snapshot, pod, preempting=True)[0]
-    return Count(room.total, by_node=room.by_node)
+    room = room_for(snapshot, pod, preempting=True)
+    return _one_by_one(snapshot, pod, preempting=True)[0] if room is None else Count(room.total, by_node=room.by_node)
 
 
 def _by_group(cluster: ClusterSnapshot, pod: Pod, full: Snapshot | None, groups: Sequence[NodeGroup]) -> list[OfGroup]:
@@ -214,11 +209,6 @@ def _of_group(estimate: Estimate, pod: Pod, nodes: int, is_full: bool) -> tuple[
     larger = estimate.with_all()
     room = room_for(larger, pod)
     return (Count(room.total) if room is not None else _one_by_one(larger, pod, preempting=False)[0]), ""
-
-
-def _without_lower(snapshot: Snapshot, priority: int) -> Snapshot:
-    lower = [pod for info in snapshot.node_infos for pod in info.pods if pod.effective_priority < priority]
-    return snapshot.with_pods((), lower) if lower else snapshot
 
 
 def _one_by_one(snapshot: Snapshot, pod: Pod, *, preempting: bool) -> tuple[Count, Snapshot]:

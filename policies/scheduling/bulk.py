@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from policies.objects.pod import Pod
     from policies.scheduling.snapshot import Snapshot
+    from policies.scheduling.vectorized.domains import Capacity
     from policies.scheduling.vectorized.pod_matrix import PodMatrix
 
 _MOST_TRIED: Final = 16
@@ -35,9 +36,12 @@ def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> VectorizedAnswer | None:
     return None if not_predicted(pod, snapshot) else vectorized_answer(framework_of(snapshot, pod), pod)
 
 
-def room_for(snapshot: Snapshot, pod: Pod) -> capacity.Capacity | None:
-    """Room for pods like this one. None where this cannot tell (see `capacity_for`)."""
-    return None if not_predicted(pod, snapshot) else capacity.capacity_for(framework_of(snapshot, pod), pod)
+def room_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> Capacity | None:
+    """Room for pods like this one; `preempting`: which may push others out. None where this cannot tell (see
+    `capacity_for`)."""
+    if not_predicted(pod, snapshot):
+        return None
+    return capacity.capacity_for(framework_of(snapshot, pod), pod, preempting=preempting)
 
 
 def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> capacity.OnEachNode | None:

@@ -4,8 +4,10 @@ What allows that is said where it is used, and held by a test in `tests/policies
 
 - *order* (`capacity_for`): pods that are alike shut no place for each other elsewhere, so as many fit in any order;
   `test_as_many_fit_as_find_a_place_one_after_the_other_in_whatever_order`.
-- *spread* (`_room_where_spread`): the domain that is full first, at the lowest count, says how far the others go;
+- *domains* (`vectorized/domains.py`): where domains have bounds of their own; the same test, and
   `test_the_smallest_zone_says_how_many_fit_in_the_others`.
+- *preempting* (`without_lower`): as many fit as if nobody of lower rank had been there;
+  `test_as_many_preempt_as_fit_without_those_that_they_may_push_out`.
 - *ahead* (`_one_by_one`): evictions on one node change nothing for those on another but what budgets have left;
   `test_candidates_that_are_worked_out_ahead_are_those_of_one_node_after_the_other`.
 """
@@ -21,6 +23,8 @@ from policies.metering import VECTOR, charge
 from policies.objects.pod import TOPOLOGY_LABELS
 from policies.scheduling.evictions import charged_budgets, may_be_violated
 from policies.scheduling.preemption import potential_victims
+from policies.scheduling.vectorized.domains import Spread, are_nodes, room_in_domains
+from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of
 from policies.scheduling.vectorized.node_fit import NodeFit
 from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from policies.scheduling.vectorized.problem import NotValid
@@ -35,22 +39,11 @@ if TYPE_CHECKING:
     from policies.scheduling.framework import Framework
     from policies.scheduling.preemption import Candidate
     from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.problem import CapacityConstraint, Skew
+    from policies.scheduling.vectorized.domains import Capacity
+    from policies.scheduling.vectorized.problem import CapacityConstraint
     from policies.selectors import LabelSelector
 
 _PLENTY: Final = 2**31
-
-
-class Capacity(NamedTuple):
-    """How many pods fit one after the other, whichever of the nodes that fit each of them is put on.
-
-    `by_node`: how many there are then on each node, by name; None where that depends on the order.
-    """
-
-    total: int
-    by_node: dict[str, int] | None
-
-
 _AHEAD: Final = 32
 """Nodes whose candidates are worked out together, at first; then twice as many each time."""
 
@@ -72,11 +65,13 @@ class OnEachNode(NamedTuple):
     others: Iterator[OnNode]
 
 
-def capacity_for(framework: Framework, pod: Pod) -> Capacity | None:
+def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) -> Capacity | None:
     """Room for pods like this one. None where this cannot tell.
 
     Every pod takes the same from whatever node or domain it is put on, and nothing from others: where one is put never
-    shuts a place for those after it elsewhere, so that the order does not matter.
+    shuts a place for those after it elsewhere, so that the order does not matter. `preempting`: each may push out what
+    ranks below it, which goes on until none fits though all of that is gone: as many fit as if it had never been there.
+    That holds where pods of lower rank decide about their own node alone.
     """
     snapshot = framework.snapshot
     if framework.without_columns or pod.spec.has_storage:  # what the first binds or attaches, the next finds
@@ -88,17 +83,43 @@ def capacity_for(framework: Framework, pod: Pod) -> Capacity | None:
             node_fit = NodeFit(snapshot, pod, matrix, framework)
             if pod.nominated_node_name or _changes_when_bound(pod):
                 return None
-            return _room(node_fit, own)
+            if node_fit.affinity is not None:
+                return None  # a pod may open places for those after it
+            demands = without_lower(node_fit) if preempting and framework.preempts else node_fit.demands
+            return _room(node_fit, demands, own)
         except NotValid:
             return None
 
 
-def _room(node_fit: NodeFit, own: int) -> Capacity:
-    """Raises NotValid."""
-    if node_fit.affinity is not None:
-        raise NotValid  # a pod may open places for those after it
-    by_node, shared = np.where(node_fit.open, _PLENTY, 0), None
+def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
+    """What takes up room when all pods that rank below the pod are gone. Raises NotValid: one of them counts elsewhere
+    than on its node."""
+    matrix, snapshot, priority = node_fit.matrix, node_fit.snapshot, node_fit.pod.effective_priority
+    lower = lower_priority_pods_of(matrix, snapshot, priority)
+    kinds = len(matrix.kinds)
+    is_lower = matrix.kinds.priority.values()[:kinds] < priority
+    left = []
     for demand in node_fit.demands:
+        charge(2 * node_fit.row)
+        constraint = demand.constraint
+        if constraint is None:
+            left.append(demand._replace(present=demand.present - lower.total(demand.resource, matrix)))
+            continue
+        of_lower = np.where(is_lower, constraint.per_kind[:kinds], 0)
+        gone = np.where(constraint.concerned, matrix.present(of_lower), 0)
+        if gone.any():
+            if constraint.domains is None or not are_nodes(constraint.domains):
+                raise NotValid
+            demand = demand._replace(present=demand.present - gone)
+        left.append(demand)
+    return left
+
+
+def _room(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int) -> Capacity:
+    """Raises NotValid."""
+    by_node, spread = np.where(node_fit.open, _PLENTY, 0), []
+    apart: list[NDArray[np.int64]] = []
+    for demand in demands:
         charge(4 * len(by_node) // VECTOR)
         constraint = demand.constraint
         counts = constraint is not None and bool(constraint.per_kind[own])
@@ -106,56 +127,18 @@ def _room(node_fit: NodeFit, own: int) -> Capacity:
             by_node = np.minimum(by_node, _fitting(demand, node_fit, own))
         if constraint is None or not counts:
             continue
-        domains = constraint.domains
-        if domains is not None and _are_nodes(domains):
-            by_node = np.where(domains >= 0, np.minimum(by_node, 1), by_node)
-        elif shared is None and (domains is not None or constraint.skew is not None):
-            shared = demand
-        else:
+        if constraint.skew is not None:
+            if (demand.present != constraint.present).any():
+                raise NotValid  # nominated pods count on their node alone
+            spread.append(Spread(constraint.concerned, constraint.present, constraint.skew))
+        elif constraint.domains is None:
             raise NotValid
-    if shared is None or shared.constraint is None:
-        return Capacity(int(by_node.sum()), _named(node_fit, by_node))
-    if shared.constraint.skew is not None:
-        return _room_where_spread(node_fit, by_node, shared, shared.constraint.skew)
-    domains = shared.constraint.domains
-    assert domains is not None
-    alone = domains < 0
-    return Capacity(int(by_node[alone].sum()) + len(np.unique(domains[~alone & (by_node > 0)])), None)
-
-
-def _room_where_spread(
-    node_fit: NodeFit, by_node: NDArray[np.int64], demand: CapacityConstraint, skew: Skew
-) -> Capacity:
-    """A pod makes room in no domain but may raise the least count: what fits in the end is the same in any order.
-
-    The domain that is full first, at the lowest count, says how far the others go. Raises NotValid.
-    """
-    constraint = demand.constraint
-    assert constraint is not None
-    inside = constraint.concerned & (skew.domains >= 0)
-    if (demand.present != constraint.present).any() or by_node[~inside].any():
-        raise NotValid  # nominated pods count on their node alone; a node that is left out counts nowhere
-    size = int(skew.domains.max(initial=-1)) + 2  # the last one is for nodes without a domain
-    count, free = np.full(size, -1, np.int64), np.zeros(size, np.int64)
-    count[skew.domains[inside]] = constraint.present[inside]
-    np.add.at(free, skew.domains[inside], by_node[inside])
-    there = count >= 0
-    full = count + free
-    least = 0 if skew.few or not there.any() else int(full[there].min())
-    more = np.where(there, np.minimum(full, np.maximum(count, least + skew.most)) - count, 0)
-    if not _are_nodes(np.where(inside, skew.domains, -1)):
-        return Capacity(int(more.sum()), None)
-    return Capacity(int(more.sum()), _named(node_fit, np.where(inside, more[skew.domains], 0)))
-
-
-def _are_nodes(domains: NDArray[np.int64]) -> bool:
-    """Whether no two nodes are in one domain."""
-    return bool(np.bincount(domains[domains >= 0], minlength=1).max() <= 1)
-
-
-def _named(node_fit: NodeFit, by_node: NDArray[np.int64]) -> dict[str, int]:
+        elif are_nodes(constraint.domains):
+            by_node = np.where(constraint.domains >= 0, np.minimum(by_node, 1), by_node)
+        else:
+            apart.append(constraint.domains)
     infos = node_fit.snapshot.node_infos
-    return {infos[row].name: int(by_node[row]) for row in np.flatnonzero(by_node).tolist()}
+    return room_in_domains([info.name for info in infos], by_node, apart, spread)
 
 
 def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray[np.int64]:

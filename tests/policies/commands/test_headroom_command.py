@@ -141,7 +141,7 @@ def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: tuple[str, .
 
 def test_what_is_placed_one_after_the_other_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("policies.headroom.MOST_IN_TURN", 3)
-    monkeypatch.setattr("policies.headroom.room_for", lambda *_: None)
+    monkeypatch.setattr("policies.headroom.room_for", lambda *_, **__: None)
     cache = Cache()
     cache.add(make_node("n1").obj)
     found = headroom(cache.snapshot(), make_pod("new").request(cpu="100m").obj)

@@ -133,6 +133,15 @@ SPECS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
         nodeTaintsPolicy=rng.choice(("Honor", "Ignore")),
         labelSelector=rng.choice((SELF, SELF, SELF, {})),
     ),
+    "spread over zones and hosts": lambda rng: spread_over(
+        ("zone", rng.randint(1, 2)), ("host", rng.choice((1, 1, 1, 2, 3)))
+    ),
+    "spread over regions, zones and hosts": lambda rng: spread_over(
+        ("region", rng.randint(1, 3)), ("zone", rng.randint(1, 3)), ("host", rng.randint(1, 2))
+    ),
+    "apart by zone, spread over hosts": lambda _: apart("zone") | spread_over(("host", 1)),
+    "apart by zone, spread over regions": lambda rng: apart("zone") | spread_over(("region", rng.randint(1, 2))),
+    "apart by host, spread over zones": lambda rng: apart("host") | spread_over(("zone", rng.randint(1, 2))),
 }
 
 
@@ -140,25 +149,37 @@ SPECS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
 def test_as_many_fit_as_find_a_place_one_after_the_other_in_whatever_order(kind: str) -> None:
     """What counting at once rests on: a pod shuts no place elsewhere, or, where they are spread, only for a while.
 
-    Each time any of the nodes that fit takes the next pod, not the best.
+    Each time any of the nodes that fit takes the next pod, not the best. The order that is named is one of them.
     """
     seen: Counter[object] = Counter()
     for number in range(75):
         rng = random.Random(f"room {SEED}.{kind}.{number}")
-        nodes = [random_node(rng, place) for place in range(rng.randint(1, 6))]
-        there = [
-            make_pod(f"old{place}").labels(app=rng.choice("wx")).on(rng.choice(nodes).obj["metadata"]["name"])
-            for place in range(rng.randint(0, 5))
-        ]
-        pod = make_pod("p").labels(app="w").request(cpu="1").spec(**SPECS[kind](rng)).obj
-        state = cluster(*nodes, *there)
+        state, pod = random_world(rng, SPECS[kind](rng))
         found = room_for(state.scheduling, policies.predict(state, pod).pod)
         if found is not None:
             by_node = placed(state, pod, rng)
             assert found.total == sum(by_node.values()), (number, pod["spec"])
             assert found.by_node is None or found.by_node == by_node, (number, pod["spec"])
+            assert placed(state, pod, rng, found.in_one_order()) == found.in_one_order(), (number, pod["spec"])
         seen["unknown" if found is None else bool(found.total)] += 1
-    assert seen[True] > 15, seen
+    assert seen[True] > 8, seen
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_as_many_preempt_as_fit_without_those_that_they_may_push_out(kind: str) -> None:
+    """Each time any node takes the next pod where it fits, or else, where preemption helps, in the place of others."""
+    seen: Counter[object] = Counter()
+    for number in range(75):
+        rng = random.Random(f"pushed {SEED}.{kind}.{number}")
+        state, pod = random_world(rng, SPECS[kind](rng), full=True)
+        pod["spec"]["priority"] = 5
+        found = room_for(state.scheduling, policies.predict(state, pod).pod, preempting=True)
+        if found is not None:
+            by_node = placed(state, pod, rng, preempting=True)
+            assert found.total == sum(by_node.values()), (number, pod["spec"])
+            assert found.by_node is None or found.by_node == by_node, (number, pod["spec"])
+        seen["unknown" if found is None else "more" if found.total > sum(placed(state, pod, rng).values()) else ""] += 1
+    assert seen["more"] > 3, seen
 
 
 def test_candidates_that_are_worked_out_ahead_are_those_of_one_node_after_the_other() -> None:
@@ -192,28 +213,67 @@ def test_candidates_that_are_worked_out_ahead_are_those_of_one_node_after_the_ot
     assert min(seen[0], seen[1]) > 20, seen
 
 
+def random_world(
+    rng: random.Random, spec: dict[str, Any], *, full: bool = False
+) -> tuple[ClusterSnapshot, dict[str, Any]]:
+    """Up to six nodes with pods, some like the one that is asked about. `full`: nodes are, mostly of priority 0."""
+    nodes = [random_node(rng, place) for place in range(rng.randint(1, 6))]
+    there = [
+        make_pod(f"old{place}")
+        .labels(app=rng.choice("wxxxxxxxx" if full else "wx"))
+        .priority(rng.choice((0, 0, 0, 5)) if full else 0)
+        .request(cpu=str(int(full)))
+        .on(rng.choice(nodes).obj["metadata"]["name"])
+        for place in range(rng.randint(0, 18 if full else 5))
+    ]
+    return cluster(*nodes, *there), make_pod("p").labels(app="w").request(cpu="1").spec(**spec).obj
+
+
 def random_node(rng: random.Random, place: int) -> Made:
     node = make_node(f"n{place}").has(cpu=str(rng.randint(0, 4)), pods="9").label("host", f"n{place}")
     if rng.random() < 0.9:
-        node.label("zone", rng.choice("abc"))
+        zone = rng.choice("abc")
+        node.label("zone", zone)
+        if rng.random() < 0.9:
+            node.label("region", "east" if zone == "a" else "west")
     return node.taint("no") if rng.random() < 0.1 else node
 
 
-def placed(state: ClusterSnapshot, pod: Any, rng: random.Random) -> dict[str, int]:
-    """How many like it each node has when they are bound one after the other until one does not fit."""
+def placed(
+    state: ClusterSnapshot,
+    pod: Any,
+    rng: random.Random,
+    most: dict[str, int] | None = None,
+    *,
+    preempting: bool = False,
+) -> dict[str, int]:
+    """How many like it each node has when they are bound one after the other until one does not fit.
+
+    `most`: how many each node may get; `preempting`: where none fits, pods of lower rank leave one that has enough of
+    them.
+    """
     one, count = policies.predict(state, pod), Counter[str]()
-    while one.fits:
-        name = rng.choice(one.feasible)
+    while True:
+        names = [name for name in one.feasible if most is None or count[name] < most.get(name, 0)]
+        gone = {} if names or not preempting else {c.node_name: c.victims for c in one.candidates}
+        if not names and not gone:
+            return dict(count)
+        name = rng.choice(names or list(gone))
         count[name] += 1
         where = one.snapshot.node_infos[one.snapshot.rows[name]].node
         identity = f"p{count.total()}"
         bound = replace(one.pod, name=identity, uid=identity).bound_to(where.name, where.labels)
-        one = Prediction(one.snapshot.with_pods([bound], ()), one.pod)
-    return dict(count)
+        one = Prediction(one.snapshot.with_pods([bound], gone.get(name, ())), one.pod)
 
 
 def spread(**more: Any) -> dict[str, Any]:
     return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "labelSelector": SELF, **more}]}
+
+
+def spread_over(*keys: tuple[str, int]) -> dict[str, Any]:
+    """`keys`: each with its skew."""
+    made = [spread(whenUnsatisfiable="DoNotSchedule", topologyKey=key, maxSkew=skew) for key, skew in keys]
+    return {"topologySpreadConstraints": [each["topologySpreadConstraints"][0] for each in made]}
 
 
 def apart(*keys: str) -> dict[str, Any]:
@@ -236,6 +296,10 @@ def apart(*keys: str) -> dict[str, Any]:
         (spread(whenUnsatisfiable="DoNotSchedule", minDomains=4), 3),
         (spread(whenUnsatisfiable="DoNotSchedule", topologyKey="kubernetes.io/hostname"), 48),
         (apart("rack") | spread(whenUnsatisfiable="DoNotSchedule"), None),
+        (spread_over(("zone", 1), ("kubernetes.io/hostname", 1)), 48),
+        (spread_over(("zone", 1), ("kubernetes.io/hostname", 2)), None),
+        (spread_over(("zone", 1), ("rack", 1)), None),
+        (apart("zone") | spread_over(("kubernetes.io/hostname", 1)), None),
         (apart("kubernetes.io/hostname") | spread(whenUnsatisfiable="DoNotSchedule"), 12),
         (spread(whenUnsatisfiable="DoNotSchedule", labelSelector={"matchLabels": {"app": "other"}}), 48),
     ],

@@ -1,0 +1,250 @@
+"""How many pods that are alike fit where zones, or other domains, have bounds of their own.
+
+A bound is one of two. Anti-affinity lets one pod into a domain. Spreading lets a domain have so many more than the
+least one: until that is full, so that its count stays as it is, the bound moves. A bound that does not move and holds
+for whole domains of a finer one (a zone for its nodes) leaves as many places whatever order they are taken in: what
+fits below is added up, and cut at the bound.
+
+Of bounds that move there may be one, for the coarsest domains: the domain that is full first, at the lowest count,
+says how far the others go. Or two, for zones and their nodes, where nodes may differ by one pod: then all nodes get
+one more before any gets a second, and how many a zone takes of each such round does not depend on their order either.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from policies.metering import VECTOR, charge
+from policies.scheduling.vectorized.problem import NotValid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from policies.scheduling.vectorized.problem import Skew
+
+_MOST_BOUNDS: Final = 16
+_MOST_ROUNDS: Final = 1000
+"""How many pods may lie on each node where both zones and nodes are spread."""
+
+
+class Capacity:
+    """How many pods fit one after the other, whichever of the nodes that fit each of them is put on.
+
+    `by_node`: how many there are then on each node, by name; None where that depends on the order.
+    """
+
+    __slots__ = ("_added", "_names", "by_node", "total")
+
+    def __init__(self, names: Sequence[str], added: NDArray[np.int64], tiers: Sequence[_Tier], total: int) -> None:
+        """`added`: how many of each domain of the last tier, or of each node where there is none. `tiers`: from nodes
+        to larger domains."""
+        self._names, self._added, self.total = names, (added, tiers), total
+        self.by_node: dict[str, int] | None = None if tiers else self.in_one_order()
+
+    def in_one_order(self) -> dict[str, int]:
+        """How many there may be on each node: in every domain as many as there will be in any order, over its parts as
+        evenly as these allow."""
+        added, tiers = self._added
+        for tier in reversed(tiers):
+            added = tier.dealt(added)
+        return {self._names[row]: int(added[row]) for row in np.flatnonzero(added).tolist()}
+
+
+class Spread(NamedTuple):
+    """A constraint that spreads pods. `present`: how many there are in the domain of each node that is `concerned`."""
+
+    concerned: NDArray[np.bool_]
+    present: NDArray[np.int64]
+    skew: Skew
+
+
+class _Tier(NamedTuple):
+    """`parent`: the domain of each part (a node, or a domain of the tier below); `room`: what fits into each part."""
+
+    parent: NDArray[np.int64]
+    room: NDArray[np.int64]
+
+    def sums(self, size: int) -> NDArray[np.int64]:
+        """[domain]: what fits into all its parts. Domains are numbered from 0 to `size`."""
+        return np.bincount(self.parent, self.room, size).astype(np.int64)
+
+    def dealt(self, added: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[part]: how many it gets of those of its domain."""
+        found = np.zeros(len(self.room), np.int64)
+        order = np.argsort(self.parent, kind="stable")
+        ends = np.searchsorted(self.parent[order], np.arange(len(added) + 1))
+        for domain in np.flatnonzero(added).tolist():
+            charge(1)
+            parts = order[ends[domain] : ends[domain + 1]]
+            found[parts] = _evenly(int(added[domain]), self.room[parts])
+        return found
+
+
+class _Domains:
+    """Those of one bound: `of`: the domain of each node, -1 where it is in none."""
+
+    def __init__(self, of: NDArray[np.int64]) -> None:
+        self.of = of
+        self.size = int(of.max(initial=-1)) + 2  # the last one stays empty: where nodes without a domain look
+
+    def free(self, by_node: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[domain]: what fits into its nodes."""
+        inside = self.of >= 0
+        return np.bincount(self.of[inside], by_node[inside], self.size).astype(np.int64)
+
+
+class _Moving(_Domains):
+    """Those that pods are spread over. `count`: how many there are in each; -1: no such domain."""
+
+    def __init__(self, spread: Spread, by_node: NDArray[np.int64]) -> None:
+        domains = spread.skew.domains
+        inside = spread.concerned & (domains >= 0)
+        if by_node[~inside].any():
+            raise NotValid  # a node that is left out counts nowhere
+        super().__init__(np.where(inside, domains, -1))
+        self.few, self.most = spread.skew.few, spread.skew.most
+        self.count = np.full(self.size, -1, np.int64)
+        self.count[self.of[inside]] = spread.present[inside]
+        self.there = self.count >= 0
+        self.least = 0 if self.few or not self.there.any() else int(self.count[self.there].min())
+
+    def stays(self, free: NDArray[np.int64]) -> bool:
+        """Whether the least count will never be another."""
+        return self.few or not self.there.any() or bool((free[self.there & (self.count == self.least)] == 0).any())
+
+    def added(self, free: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[domain]: how many come to it in the end. The domain that is full first says how far the others go."""
+        full = self.count + free
+        least = 0 if self.few or not self.there.any() else int(full[self.there].min())
+        return np.where(self.there, np.minimum(full, np.maximum(self.count, least + self.most)) - self.count, 0)
+
+
+class _Fixed(NamedTuple):
+    """A bound that does not move: `room` of each domain."""
+
+    domains: _Domains
+    room: NDArray[np.int64]
+
+
+def room_in_domains(
+    names: Sequence[str],
+    by_node: NDArray[np.int64],
+    apart: Sequence[NDArray[np.int64]],
+    spread: Sequence[Spread],
+) -> Capacity:
+    """`by_node`: what fits as far as each node alone is concerned. `apart`: domains of nodes, of which each holds one.
+
+    Raises NotValid: it depends on the order, or may do so; or there are too many bounds to look at.
+    """
+    if len(apart) + len(spread) > _MOST_BOUNDS:
+        raise NotValid
+    moving = [_Moving(each, by_node) for each in spread]
+    fixed = []
+    for of in apart:
+        alone = np.cumsum(of < 0) + int(of.max(initial=-1))  # a node without the label is bound by nothing
+        domains = _Domains(np.where(of < 0, alone, of))
+        fixed.append(
+            _Fixed(domains, np.where(np.arange(domains.size) <= of.max(initial=-1), 1, np.iinfo(np.int64).max))
+        )
+    found = True
+    while found:
+        found = False
+        for domains in moving:
+            charge(8 * len(by_node) // VECTOR)
+            if domains.stays(domains.free(by_node)):
+                room = np.where(domains.there, np.maximum(domains.least + domains.most - domains.count, 0), 0)
+                by_node = np.where(domains.of >= 0, np.minimum(by_node, room[domains.of]), 0)
+                moving, found = [each for each in moving if each is not domains], True
+                if not are_nodes(domains.of):
+                    fixed.append(_Fixed(domains, room))
+                break
+    tiers, room = _nested(by_node, fixed)
+    if not moving:
+        return Capacity(names, room, tiers, int(room.sum()))
+    first, *others = sorted(moving, key=lambda each: each.size)
+    if not others:
+        tiers, free = _within(tiers, room, by_node, first)
+        added = first.added(free)
+    elif len(others) == 1 and others[0].most == 1 and not tiers:
+        tiers, added = _in_rounds(by_node, first, others[0])
+    else:
+        raise NotValid
+    if len(tiers) == 1 and are_nodes(first.of):
+        return Capacity(names, tiers[0].dealt(added), (), int(added.sum()))
+    return Capacity(names, added, tiers, int(added.sum()))
+
+
+def are_nodes(domains: NDArray[np.int64]) -> bool:
+    """Whether no two nodes are in one domain."""
+    return bool(np.bincount(domains[domains >= 0], minlength=1).max() <= 1)
+
+
+def _nested(by_node: NDArray[np.int64], fixed: Sequence[_Fixed]) -> tuple[list[_Tier], NDArray[np.int64]]:
+    """(the tiers of bounds that do not move, what fits into each domain of the last one, or into each node)."""
+    tiers: list[_Tier] = []
+    room = by_node
+    for bound in sorted(fixed, key=lambda bound: -bound.domains.size):
+        tiers, free = _within(tiers, room, by_node, bound.domains)
+        room = np.minimum(free, bound.room)
+    return tiers, room
+
+
+def _within(
+    tiers: list[_Tier], room: NDArray[np.int64], by_node: NDArray[np.int64], domains: _Domains
+) -> tuple[list[_Tier], NDArray[np.int64]]:
+    """One tier more, and what fits into each of its domains. Raises NotValid: a part of these tiers lies in two."""
+    charge(8 * len(by_node) // VECTOR)
+    some = np.flatnonzero(by_node)
+    part = some
+    for tier in tiers:
+        part = tier.parent[part]
+    parent = np.zeros(len(room), np.int64)
+    parent[part] = domains.of[some]
+    if (parent[part] != domains.of[some]).any():
+        raise NotValid
+    tier = _Tier(parent, room)
+    return [*tiers, tier], tier.sums(domains.size)
+
+
+def _in_rounds(by_node: NDArray[np.int64], zones: _Moving, nodes: _Moving) -> tuple[list[_Tier], NDArray[np.int64]]:
+    """(the tiers, what comes to each zone) where both least counts move, and no node may have two more than another.
+
+    In a round each node that has the least gets one, if its zone may have it. When all have got theirs there is another
+    round.
+    """
+    tiers, _ = _within([], by_node, by_node, nodes)
+    free = nodes.free(by_node)
+    (_, above), _ = _within(tiers, free, by_node, zones)
+    came, more = np.zeros(zones.size, np.int64), np.zeros(nodes.size, np.int64)
+    count = zones.count.copy()
+    for _ in range(_MOST_ROUNDS):
+        charge(8 * len(by_node) // VECTOR)
+        at_least = nodes.there & (nodes.count + more == (nodes.count + more)[nodes.there].min())
+        places = np.where(at_least & (free > more), 1, 0)
+        wanted = _Tier(above.parent, places).sums(zones.size)
+        zones.count = count + np.where(zones.there, came, 0)
+        added = zones.added(wanted)
+        came += added
+        if (added < wanted).any() or not places[at_least].all():
+            last = _Tier(above.parent, places).dealt(added)
+            return [tiers[0], _Tier(above.parent, more + last)], came
+        more += places
+    raise NotValid
+
+
+def _evenly(total: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[part]: `total` over parts with this much room, which is enough, so that none has two more than one with room."""
+    sizes = np.sort(room)
+    others = len(sizes) - np.arange(len(sizes))
+    before = np.cumsum(sizes) - sizes
+    filled = int(np.searchsorted(before + sizes * others, total, side="right"))
+    if filled == len(sizes):
+        return room
+    level, rest = divmod(total - int(before[filled]), int(others[filled]))
+    found = np.minimum(room, level)
+    found[np.flatnonzero(room > level)[:rest]] += 1
+    return found
