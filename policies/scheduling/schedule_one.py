@@ -5,12 +5,17 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from policies.scheduling.caveats import Facts, of_placement, of_preemption, victims_tie
 from policies.scheduling.filtering import num_feasible_nodes_to_find
+from policies.scheduling.large_cycle import Cycle
 from policies.scheduling.nomination_probabilities import nomination_probabilities
 from policies.scheduling.plugins.dynamic_resources import allocated_on
 from policies.scheduling.scheduling_cycle import NO_PREEMPTION, SchedulingCycle
 from policies.scheduling.vectorized.node_fit import VectorizedAnswer
+from policies.scheduling.vectorized.problem import NotValid
+from policies.scheduling.whole_answer import LEAST_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,11 +39,27 @@ class Prediction(SchedulingCycle):
             if self._columns is not None:
                 return self._columns.best_nodes
             return [candidate.node_name for candidate in self.preemption.best_candidates]
+        if self._best_in_columns:
+            return self._best_in_columns
         scores = self.scores
         if not scores:
             return self.feasible
         best = max(row["total"] for row in scores.values())
         return sorted(name for name, row in scores.items() if row["total"] == best)
+
+    @cached_property
+    def _best_in_columns(self) -> list[str]:
+        """The nodes of the best score; empty where these are few, or columns cannot tell."""
+        feasible = self.feasible
+        if len(feasible) < LEAST_NODES or "_scored" in self.__dict__:
+            return []
+        rows = np.array([self.snapshot.rows[name] for name in feasible])
+        with self.snapshot.derived.taken():
+            try:
+                totals = Cycle(self.snapshot, self.pod).scores(rows)
+            except NotValid:
+                return []
+        return sorted(feasible[place] for place in np.flatnonzero(totals == totals.max()).tolist())
 
     @property
     def _nominated(self) -> Candidate | None:
@@ -78,7 +99,7 @@ class Prediction(SchedulingCycle):
     @property
     def not_scored(self) -> str:
         """Why it is not known which of several feasible nodes is the best; empty if it is."""
-        return self._scored[1]
+        return "" if self._best_in_columns else self._scored[1]
 
     @property
     def node(self) -> str:
