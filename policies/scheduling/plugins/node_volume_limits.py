@@ -21,10 +21,11 @@ from policies.scheduling.framework import (
     unschedulable,
 )
 from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 from policies.scheduling.vectorized.storage import MANY, StorageColumns, storage_of, volumes_of_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -85,16 +86,24 @@ class NodeVolumeLimits(Plugin):
         storage = storage_of(problem.matrix, problem.snapshot)
         with_csi, without = self._new_on_any_node(problem.pod)
         there = storage.has_csi_node
-        passing = np.ones(len(problem.possible), np.bool_)
+        codes = np.full(len(problem.possible), PASSES, np.int64)
+        statuses = [REASON]
         if self.semantics.missing_drivers_reject:
-            for driver in filter(self._asks, with_csi.values()):
-                passing &= storage.installed(driver) | ~there
-            if any(map(self._asks, without.values())):
-                passing &= there
+            for new, here in (with_csi, there), (without, ~there):
+                for driver in filter(self._asks, dict.fromkeys(new.values())):
+                    codes[here & ~storage.installed(driver) & (codes < 0)] = len(statuses)
+                    statuses.append(_missing(driver))
         if with_csi and storage.limited.any():
             self._check_others(problem, storage)
-            passing &= self._within_limits(problem, storage, with_csi)
-        problem.narrow(passing, unresolvable=False)
+            codes[self._full_for_good(problem, storage, with_csi) & (codes < 0)] = 0
+        problem.narrow(self.name, Rejections(codes, statuses))
+
+    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
+        """What was found. Raises NotValid: a node is full, or not, for the sake of lower pods."""
+        if problem.undecided.any():
+            raise NotValid
+        if self.name in problem.rejections:
+            yield problem.rejections[self.name]
 
     def _new_on_any_node(self, pod: Pod) -> tuple[Attached, Attached]:
         """What the pod needs attached on a node with a CSINode, and on one without. Raises NotValid: that differs."""
@@ -137,16 +146,16 @@ class NodeVolumeLimits(Plugin):
     def _claim(self, pod: Pod, volume: Volume) -> PersistentVolumeClaim | None:
         return self.snapshot.objects.claims.get((pod.namespace, volume.claim_of(pod.name) or ""))
 
-    def _within_limits(self, problem: NodeFitProblem, storage: StorageColumns, new: Attached) -> NDArray[np.bool_]:
-        """[node]: False where it is full and would be without lower pods. A node that is full for these alone is
-        counted as such, and left undecided."""
+    def _full_for_good(self, problem: NodeFitProblem, storage: StorageColumns, new: Attached) -> NDArray[np.bool_]:
+        """[node]: whether it is full, and would be without lower pods. A node that is full for these alone is counted
+        as such, and left undecided."""
         matrix, infos = problem.matrix, problem.snapshot.node_infos
         nominated = problem.of_nominated(volumes_of_kinds(matrix))
         used = storage.used(matrix) + nominated
         near = np.zeros(len(used), np.bool_)
         for driver, count in Counter(new.values()).items():
             near |= used + storage.attached(self.snapshot, driver) + count > storage.limit(driver)
-        passing, full = np.ones(len(used), np.bool_), np.zeros(len(used), np.int64)
+        for_good, full = np.zeros(len(used), np.bool_), np.zeros(len(used), np.int64)
         near &= problem.open & storage.limited
         undecided, work = problem.undecided.copy(), meter()
         for row in np.flatnonzero(near).tolist():
@@ -155,7 +164,7 @@ class NodeVolumeLimits(Plugin):
             if nominated[row] or csi_node is None:
                 raise NotValid("as volumes of nominated pods count on a node that is near its limit")
             now, emptied, upset = self._looked_at(problem.pod, new, infos[row], csi_node)
-            passing[row] = not (now and emptied)
+            for_good[row] = now and emptied
             full[row] = now and not emptied
             undecided[row] = upset or full[row]
         problem.undecided = undecided
@@ -163,7 +172,7 @@ class NodeVolumeLimits(Plugin):
             nobody, everywhere = np.zeros(0, np.intp), np.ones(len(used), np.bool_)
             per_kind, none = np.zeros(len(matrix.kinds), np.int64), np.zeros(len(used), np.int64)
             problem.add(Constraint(per_kind, everywhere, nobody, full, none))
-        return passing
+        return for_good
 
     def _looked_at(self, pod: Pod, new: Attached, node_info: NodeInfo, csi_node: CSINode) -> tuple[bool, bool, bool]:
         """(the node is full, it is without all lower pods, it is not but may be without some of them: those that have a
@@ -194,7 +203,7 @@ class NodeVolumeLimits(Plugin):
         """Upstream `checkCSIDriverOnNode`; of several missing ones upstream names any."""
         for name in dict.fromkeys(new.values()):
             if self._asks(name) and (csi_node is None or name not in csi_node.drivers):
-                raise _Rejected(unschedulable(f"{name} CSI driver is not installed on the node"))
+                raise _Rejected(_missing(name))
 
     def _attachable(self, pod: Pod, csi_node: CSINode | None, *, new_pod: bool) -> Attached:
         """Upstream `filterAttachableVolumes`."""
@@ -260,6 +269,10 @@ class NodeVolumeLimits(Plugin):
 def not_created_for(claim: PersistentVolumeClaim, pod: Pod) -> str:
     """Source: component-helpers `VolumeIsForPod`."""
     return f"PVC {claim.namespace}/{claim.name} was not created for pod {pod.key} (pod is not owner)"
+
+
+def _missing(driver: str) -> Status:
+    return unschedulable(f"{driver} CSI driver is not installed on the node")
 
 
 def _full(limits: Mapping[str, int], new: Attached, attached: Attached, attachments: Attached) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import numpy as np
+
 from policies.metering import each, meter
 from policies.objects.storage import NO_PROVISIONER
 from policies.scheduling.arguments import MAX_CUSTOM_PRIORITY_SCORE
@@ -27,12 +29,13 @@ from policies.scheduling.plugins.storage_score import (
     bytes_of,
     storage_score,
 )
-from policies.scheduling.plugins.volume_binding_columns import Suits, bindable, mountable
+from policies.scheduling.plugins.volume_binding_columns import Suits, unbindable, unmountable
 from policies.scheduling.status import NOT_FOUND
 from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from policies.scheduling.vectorized.rejections import PASSES, Present, Rejections
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.objects.pod import Pod
     from policies.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -46,6 +49,17 @@ NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
 NOT_ENOUGH_SPACE: Final = "node(s) did not have enough free storage"
 VOLUME_NOT_EXIST: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 UNBOUND_IMMEDIATE: Final = unresolvable("pod has unbound immediate PersistentVolumeClaims")
+
+
+_DELAYED, _MISSING = 2, 6
+"""What a node's code counts, beside 1 where a volume is there and cannot be mounted."""
+_STATUSES: Final = tuple(
+    unresolvable(*(reason for reason in (bound, delayed, missing) if reason))
+    for missing in ("", VOLUME_NOT_EXIST)
+    for delayed in ("", BIND_CONFLICT, NOT_ENOUGH_SPACE)
+    for bound in ("", NODE_CONFLICT)
+)
+"""By code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +170,16 @@ class VolumeBinding(Plugin):
                 return
             raise NotValid("whose PreFilter rejects the pod")
         claims: _State = state.data[self.name]
-        passing = mountable(problem, claims.bound)
+        conflict, missing = unmountable(problem, claims.bound)
+        codes = conflict + _MISSING * missing
         if claims.delayed:
-            passing &= bindable(problem, claims.delayed, Suits(_could_hold, _available))
-        problem.narrow(passing, unresolvable=True)
+            codes += _DELAYED * unbindable(problem, claims.delayed, Suits(_could_hold, _available))
+        problem.narrow(self.name, Rejections(np.where(codes > 0, codes, PASSES), _STATUSES))
+
+    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
+        """What was found, whoever is on the nodes."""
+        if self.name in problem.rejections:
+            yield problem.rejections[self.name]
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:  # noqa: ARG002
         """Upstream `Reserve`: the filter has found volumes for the node, or will have them made there."""

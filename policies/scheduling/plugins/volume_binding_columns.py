@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
     from policies.scheduling.vectorized.problem import NodeFitProblem
 
+REFUSED, TIGHT = 1, 2
+_MOST_CLAIMS: Final = 64
 _MOST_TRIED: Final = 64
 """Volumes of one class that are tried one after the other where several different claims ask for one."""
 
@@ -46,41 +48,60 @@ class Suits(NamedTuple):
     available: Callable[[PersistentVolume, PersistentVolumeClaim], bool]
 
 
-def mountable(problem: NodeFitProblem, claims: Iterable[PersistentVolumeClaim]) -> NDArray[np.bool_]:
-    """[node]: whether the volumes of all bound claims are there and can be mounted. Source: `checkBoundClaims`."""
+def unmountable(
+    problem: NodeFitProblem, claims: Iterable[PersistentVolumeClaim]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """[node]: whether the first volume of a bound claim that will not do is there, and whether it is not.
+
+    Source: `checkBoundClaims`.
+    """
     nodes, volumes = problem.matrix.nodes, problem.snapshot.objects.volumes
-    found = np.ones(len(nodes.nodes), np.bool_)
+    left = np.ones(len(nodes.nodes), np.bool_)
+    conflict, missing = ~left, ~left
     for claim in each(tuple(claims), 2):
         volume = volumes.get(("", claim.volume_name))
         if volume is None:
-            return np.zeros(len(nodes.nodes), np.bool_)
+            return conflict, left
         here = reached(nodes, volume.node_affinity)
         if volume.migrated:
             migrated = storage_of(problem.matrix, problem.snapshot).migrated(volume.migrated.plugin)
             if migrated.any():
                 there = reached(nodes, translated_topology(volume.node_affinity, volume.labels, volume.migrated))
                 here = np.where(migrated, there, here)
-        found &= here
-    return found
+        conflict |= left & ~here
+        left &= here
+    return conflict, missing
 
 
-def bindable(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits) -> NDArray[np.bool_]:
-    """[node]: whether there is a volume for each claim that waits for its node, or one can be provided.
+def unbindable(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits) -> NDArray[np.int64]:
+    """[node]: REFUSED or TIGHT, what speaks first against binding claims that wait for their node, or providing for
+    them there; else 0. Source: `FindPodVolumes`.
 
-    Source: `FindPodVolumes`. Raises NotValid: different claims choose among many volumes, or upstream ends in an error.
+    Raises NotValid: there are many, different ones choose among many volumes, or upstream ends in an error.
     """
-    found = np.ones(len(problem.possible), np.bool_)
-    by_class: dict[str, list[PersistentVolumeClaim]] = {}
-    for claim in each(claims, 2):
+    if len(claims) > _MOST_CLAIMS:
+        raise NotValid("as many claims of the pod wait for its node")
+    found = np.zeros(len(problem.possible), np.int64)
+    to_provide, to_match = [], []
+    for claim in claims:
         if claim.selected_node is not None:
-            found &= _only(problem, claim.selected_node) & _providable(problem, claim)
+            found[~_only(problem, claim.selected_node)] = REFUSED
+            to_provide.append((claim, np.ones(len(found), np.bool_)))
         elif claim.selector_error:
             raise NotValid("as a selector of its claims cannot be read")
         else:
-            by_class.setdefault(claim.storage_class, []).append(claim)
-    for alike in by_class.values():
-        # Upstream goes by size, of all classes together: no volume is of two classes.
-        found &= _of_class(problem, sorted(alike, key=lambda claim: claim.request or 0), suits)
+            to_match.append(claim)
+    to_match.sort(key=lambda claim: claim.request or 0)
+    lacking = [np.zeros(0, np.bool_)] * len(to_match)
+    for storage_class in dict.fromkeys(claim.storage_class for claim in to_match):
+        places = [place for place, claim in enumerate(to_match) if claim.storage_class == storage_class]
+        for place, where in zip(places, _lacking(problem, [to_match[p] for p in places], suits), strict=True):
+            lacking[place] = where
+    for claim, where in (*to_provide, *zip(to_match, lacking, strict=True)):
+        charge(problem.row)
+        refused, tight = _unprovidable(problem, claim)
+        found[where & (found == 0) & refused] = REFUSED
+        found[where & (found == 0) & tight] = TIGHT
     return found
 
 
@@ -92,18 +113,19 @@ def _only(problem: NodeFitProblem, name: str) -> NDArray[np.bool_]:
     return found
 
 
-def _of_class(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits) -> NDArray[np.bool_]:
-    """[node]: whether all of these claims of one class find a volume of their own, or one can be provided."""
+def _lacking(
+    problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim], suits: Suits
+) -> Sequence[NDArray[np.bool_]]:
+    """Of each of these claims of one class, the smallest first, [node]: whether it finds no volume."""
     parts = _volumes(problem.snapshot.objects.volumes, claims[0].storage_class)
     first = claims[0]
     meant = [_meant(parts, claim, suits) for claim in claims]
-    alike = all(_asks(claim) == _asks(first) for claim in claims[1:])
-    if not any(meant) and alike:
+    if not any(meant) and all(_asks(claim) == _asks(first) for claim in claims[1:]):
         counts = _free(problem, parts, first, suits).counts(problem.matrix.nodes)
-        return (counts >= len(claims)) | _providable(problem, first)
+        return [counts <= before for before in range(len(claims))]
     if len(claims) == 1:
         # One that is meant for the claim is taken, or nothing is.
-        return reached(problem.matrix.nodes, meant[0][0].node_affinity) | _providable(problem, first)
+        return [~reached(problem.matrix.nodes, meant[0][0].node_affinity)]
     return _one_after_the_other(problem, claims, parts, meant, suits)
 
 
@@ -113,10 +135,10 @@ def _one_after_the_other(
     parts: Sequence[_OfClass],
     meant: Sequence[Sequence[PersistentVolume]],
     suits: Suits,
-) -> NDArray[np.bool_]:
+) -> list[NDArray[np.bool_]]:
     """As upstream goes through the claims, smallest first: each takes from those after it."""
     nodes = problem.matrix.nodes
-    found = np.ones(len(nodes.nodes), np.bool_)
+    found: list[NDArray[np.bool_]] = []
     taken: dict[str, NDArray[np.bool_]] = {}
     """Volume -> [node]: whether a claim before this one would have it there."""
     free = [volume for part in parts for volume in part.free]
@@ -138,7 +160,7 @@ def _one_after_the_other(
             gets = asked & ~has & ~taken.get(volume.name, nowhere) & reached(nodes, volume.node_affinity)
             taken[volume.name] = taken.get(volume.name, nowhere) | gets
             has |= gets
-        found &= has | _providable(problem, claim)
+        found.append(~has)
     return found
 
 
@@ -173,8 +195,9 @@ def _asks(claim: PersistentVolumeClaim) -> tuple[object, ...]:
     return claim.storage_class, *amounts, frozenset(claim.access_modes), claim.selector
 
 
-def _providable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> NDArray[np.bool_]:
-    """[node]: whether the claim's class can make it a volume there. Source: `checkVolumeProvisions`.
+def _unprovidable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """[node]: whether the claim's class makes no volume there, and whether there is no room. Source:
+    `checkVolumeProvisions`.
 
     Raises NotValid: upstream ends in an error where it asks.
     """
@@ -182,13 +205,14 @@ def _providable(problem: NodeFitProblem, claim: PersistentVolumeClaim) -> NDArra
     storage_class = objects.storage_classes.get(("", claim.storage_class))
     if not claim.storage_class or storage_class is None:
         raise NotValid("as the class of one of its claims is not there")
+    nowhere = np.zeros(len(nodes.nodes), np.bool_)
     if storage_class.provisioner in ("", NO_PROVISIONER):
-        return np.zeros(len(nodes.nodes), np.bool_)
-    found = _allowed(problem, storage_class)
+        return ~nowhere, nowhere
+    refused = ~_allowed(problem, storage_class)
     driver = objects.csi_drivers.get(("", storage_class.provisioner))
     if claim.request is None or driver is None or not driver.storage_capacity:
-        return found
-    return found & (_roomy(problem, storage_class.name, bytes_of(claim.request)).counts(nodes) > 0)
+        return refused, nowhere
+    return refused, _roomy(problem, storage_class.name, bytes_of(claim.request)).counts(nodes) == 0
 
 
 def _allowed(problem: NodeFitProblem, storage_class: StorageClass) -> NDArray[np.bool_]:

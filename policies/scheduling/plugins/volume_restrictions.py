@@ -19,10 +19,11 @@ from policies.scheduling.framework import (
     unschedulable,
 )
 from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid
+from policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 from policies.scheduling.vectorized.storage import storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.objects.pod import Pod
     from policies.scheduling.node_info import NodeInfo
@@ -112,13 +113,16 @@ class VolumeRestrictions(Plugin):
         if not conflicts and not disks:
             return
         everywhere, none = np.ones(len(problem.possible), np.bool_), np.zeros(len(problem.possible), np.int64)
-        if disks:
-            per_kind = users.with_disks(matrix, disks)
-            if per_kind.any():
-                present = matrix.present(per_kind)
-                problem.add(Constraint(per_kind, everywhere, np.flatnonzero(present), present, none))
+        with_disks, with_claims = users.with_disks(matrix, disks), users.of_claims(matrix, exclusive)
+        if not with_disks.any() and not with_claims.any():
+            return
+        present = matrix.present(with_disks)
+        problem.add(Constraint(with_disks, everywhere, np.flatnonzero(present), present, none))
         # The uses of the claims in the whole cluster; of them go those by pods of the node.
-        per_kind = users.of_claims(matrix, exclusive)
-        if per_kind.any():
-            counts = np.flatnonzero(matrix.present(per_kind))
-            problem.add(Constraint(per_kind, everywhere, counts, none + conflicts, none))
+        counts = np.flatnonzero(matrix.present(with_claims))
+        problem.add(Constraint(with_claims, everywhere, counts, none + conflicts, none))
+
+    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
+        """Disks, then claims."""
+        for demand, status in zip(problem.added[self.name], (DISK_CONFLICT, CLAIM_CONFLICT), strict=False):
+            yield rejected(amounts.exceeded(demand), status)

@@ -9,6 +9,7 @@ import numpy as np
 from policies.scheduling.framework import SKIP, CycleState, Plugin, PreFilterResult, Status, unresolvable
 from policies.scheduling.vectorized.node_labels import with_label
 from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from policies.scheduling.vectorized.rejections import Present, Rejections, rejected
 from policies.selectors import Requirement
 
 if TYPE_CHECKING:
@@ -67,7 +68,12 @@ class VolumeZone(Plugin):
                 there |= ~_labelled(nodes, key) & with_label(nodes, Requirement(today, "In", values))
             passing &= there
         anywhere = np.logical_or.reduce([_labelled(nodes, key) for key in GA_LABELS])
-        problem.narrow(passing | ~anywhere, unresolvable=True)
+        problem.narrow(self.name, rejected(anywhere & ~passing, REASON))
+
+    def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
+        """What was found, whoever is on the nodes."""
+        if self.name in problem.rejections:
+            yield problem.rejections[self.name]
 
     def _of_pod(self, pod: Pod) -> tuple[tuple[_Topology, ...], str]:
         """(the topologies of the pod's volumes, why they cannot be told). Source: upstream `getPVbyPod`."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from policies.metering import VECTOR, charge
+from policies.scheduling.status import Code
 from policies.scheduling.vectorized.nodes import StaticFilter, said_of_nodes
 from policies.scheduling.vectorized.nominations import nominations_of
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from policies.scheduling.framework import Framework
     from policies.scheduling.snapshot import Snapshot
     from policies.scheduling.vectorized.pod_matrix import PodMatrix
+    from policies.scheduling.vectorized.rejections import Rejections
 
 MOST: Final = 2**60
 """Amounts above this are left to Python's integers."""
@@ -134,6 +136,8 @@ class NodeFitProblem:
         """[node]: out of the question, but preemption looks at it all the same."""
         self.undecided: NDArray[np.bool_] = np.zeros(len(self.possible), np.bool_)
         """[node]: where columns cannot tell who would have to go."""
+        self.rejections: dict[str, Rejections] = {}
+        """What plugins say of nodes whoever is on them, of those that `narrow`."""
         self.narrowed = False
         """Whether a node that would do otherwise is out of the question for the sake of more than its spec."""
         for plugin in framework.column_plugins:
@@ -179,14 +183,16 @@ class NodeFitProblem:
         nominated = np.where(constraint.concerned, self.of_nominated(constraint.per_kind), 0)
         return CapacityConstraint(constraint.present + nominated, constraint.limit, constraint=constraint)
 
-    def narrow(self, passing: NDArray[np.bool_], *, unresolvable: bool) -> None:
-        """Only these nodes are left, whoever is on them. `unresolvable`: upstream's status says so of the others.
+    def narrow(self, plugin: str, found: Rejections) -> None:
+        """Leave out the nodes that a plugin rejects, whoever is on them.
 
         Preemption looks at a node that the first plugin to reject it does not call unresolvable, though it cannot help.
-        Raises NotValid: the pod is nominated to one of the others.
+        Raises NotValid: the pod is nominated to one of these nodes.
         """
         charge(self.row)
-        closed = self.open & ~passing
+        rejected = found.codes >= 0
+        closed = self.open & rejected
+        self.rejections[plugin] = found
         if not closed.any():
             return
         own = self.snapshot.rows.get(self.pod.nominated_node_name)
@@ -196,9 +202,10 @@ class NodeFitProblem:
         for demand in self.demands:
             charge(self.row)
             full |= demand.present > demand.limit
-        self.tried_in_vain = self.tried_in_vain | (closed & full if unresolvable else closed)
+        tried = np.array([*(status.code is Code.UNSCHEDULABLE for status in found.statuses), False])[found.codes]
+        self.tried_in_vain = self.tried_in_vain | (closed & (full | tried))
         self.narrowed = self.narrowed or bool((closed & ~full).any())
-        self.possible = self.possible & passing
+        self.possible = self.possible & ~rejected
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
         """[node]: what is requested of a resource, with what nominated pods will. Source: `addGENominatedPods`."""

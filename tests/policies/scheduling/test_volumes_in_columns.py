@@ -20,7 +20,7 @@ from tests.builders import (
     make_storage_class,
     make_volume,
 )
-from tests.policies.scheduling import test_fast_cycle, test_vectorized
+from tests.policies.scheduling import test_fast_cycle, test_vectorized, test_whole_answer
 from tests.policies.scheduling.profiles import args, config, point, random_config, semantics
 from tests.policies.scheduling.random_changes import objects_of
 from tests.policies.scheduling.random_clusters import random_case
@@ -237,6 +237,15 @@ def test_what_is_kept_follows_changes(seed: int) -> None:
         outcomes[test_vectorized.compare(snapshot, asked.obj, number)] += 1
         snapshot.scheduling.check()
     assert outcomes["walked"] < 50, outcomes
+
+
+@pytest.mark.parametrize("minor", [34, 36, 37])
+def test_random_clusters_get_the_whole_answer_of_the_walk(minor: int) -> None:
+    told: Counter[bool] = Counter()
+    for number in range(150):
+        storage = Storage(f"whole {minor}.{number}")
+        told[test_whole_answer.same(storage.snapshot(Semantics(minor)), storage.asked.obj, number)] += 1
+    assert told[True] > 90, told
 
 
 def in_order(rng: random.Random) -> dict[str, Any]:
