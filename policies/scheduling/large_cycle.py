@@ -23,12 +23,13 @@ from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Framework
 from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
 from policies.scheduling.plugins.default_selector import controller_of
 from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
-from policies.scheduling.plugins.inter_pod_affinity import merge_namespaces
+from policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity, merge_namespaces
 from policies.scheduling.plugins.inter_pod_affinity_columns import affinity_scores
 from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes, preference
+from policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT, NodeUnschedulable
-from policies.scheduling.plugins.pod_topology_spread import default_constraints, schedule_anyway
+from policies.scheduling.plugins.pod_topology_spread import PodTopologySpread, default_constraints, schedule_anyway
 from policies.scheduling.plugins.pod_topology_spread_columns import (
     HOSTNAME,
     included_nodes,
@@ -179,6 +180,10 @@ class Cycle:
             if amount and resource not in known:
                 yield f"Insufficient {resource}", int(np.count_nonzero(left))
 
+    def scores_by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
+        """Plugin -> [place in `rows`]: its weighted score; without those that give nothing. Raises NotValid."""
+        return Scores(self.snapshot, self.pod, self.matrix).by_plugin(rows)
+
     def scores(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """What the nodes are worth, less what all have in common. Raises NotValid."""
         return Scores(self.snapshot, self.pod, self.matrix).of(rows)
@@ -200,19 +205,38 @@ class Scores:
 
     def of(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """What the nodes are worth, less what all have in common. Raises NotValid."""
-        charge(len(rows) // 8)
-        if self.pod.spec.has_storage and self.snapshot.semantics.storage_capacity_is_scored:
-            raise NotValid
-        spec, wanted = self.pod.spec, self._wanted()
-        scores = wanted.resources.of(rows, self.snapshot) + self._images(rows, wanted)
-        scores += 2 * (self._own_spread(rows) if spec.topology_spread else self._spread(rows))
-        if spec.pod_affinity.has_preferred or self.matrix.attracting_kinds:
-            scores += 2 * affinity_scores(self.pod, rows, self.matrix, self.snapshot, merge_namespaces)
-        if spec.node_affinity.preferred is not None:
-            scores += 2 * self._preferred(rows, spec.node_affinity.preferred)
-        if self.matrix.nodes.anywhere(_is_to_be_avoided):
-            scores -= 3 * self._avoided(rows)
+        wanted = self._wanted()
+        scores = wanted.resources.of(rows, self.snapshot)
+        for _, worth in self._of_others(rows, wanted):
+            scores += worth
         return scores
+
+    def by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
+        """Plugin -> [place in `rows`]: its weighted score; without those that give nothing. Raises NotValid."""
+        wanted = self._wanted()
+        least, balance = wanted.resources.parts_of(rows, self.snapshot)
+        found = {NodeResourcesFit.name: least, NodeResourcesBalancedAllocation.name: balance}
+        for name, worth in self._of_others(rows, wanted):
+            found[name] = np.broadcast_to(np.asarray(worth, np.int64), len(rows))
+        avoided = found.get(TaintToleration.name, np.zeros(len(rows), np.int64))
+        found[TaintToleration.name] = avoided + 3 * MAX_NODE_SCORE
+        return {name: worth for name, worth in found.items() if worth.any()}
+
+    def _of_others(self, rows: NDArray[np.intp], wanted: _Wanted) -> Iterator[tuple[str, NDArray[np.int64] | int]]:
+        """What plugins give that do not look at resources; TaintToleration what it takes away. Raises NotValid."""
+        charge(len(rows) // 8)
+        spec = self.pod.spec
+        if spec.has_storage and self.snapshot.semantics.storage_capacity_is_scored:
+            raise NotValid
+        yield ImageLocality.name, self._images(rows, wanted)
+        yield PodTopologySpread.name, 2 * (self._own_spread(rows) if spec.topology_spread else self._spread(rows))
+        if spec.pod_affinity.has_preferred or self.matrix.attracting_kinds:
+            worth = affinity_scores(self.pod, rows, self.matrix, self.snapshot, merge_namespaces)
+            yield InterPodAffinity.name, 2 * worth
+        if spec.node_affinity.preferred is not None:
+            yield NodeAffinity.name, 2 * self._preferred(rows, spec.node_affinity.preferred)
+        if self.matrix.nodes.anywhere(_is_to_be_avoided):
+            yield TaintToleration.name, -3 * self._avoided(rows)
 
     def _preferred(
         self, rows: NDArray[np.intp], preferred: Sequence[PreferredSchedulingTerm]

@@ -15,7 +15,7 @@ from policies.scheduling.plugins.dynamic_resources import allocated_on
 from policies.scheduling.scheduling_cycle import NO_PREEMPTION, SchedulingCycle
 from policies.scheduling.vectorized.node_fit import VectorizedAnswer
 from policies.scheduling.vectorized.problem import NotValid
-from policies.scheduling.whole_answer import LEAST_NODES
+from policies.scheduling.whole_answer import pays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ class Prediction(SchedulingCycle):
     def _best_in_columns(self) -> list[str]:
         """The nodes of the best score; empty where these are few, or columns cannot tell."""
         feasible = self.feasible
-        if len(feasible) < LEAST_NODES or "_scored" in self.__dict__:
+        if not pays(len(feasible)) or "_scored" in self.__dict__:
             return []
         rows = np.array([self.snapshot.rows[name] for name in feasible])
         with self.snapshot.derived.taken():

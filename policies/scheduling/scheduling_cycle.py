@@ -8,11 +8,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from policies.metering import charge
 from policies.scheduling.caveats import named
 from policies.scheduling.configuration import configuration_of
 from policies.scheduling.filtering import Filtered, Rejection, find_nodes_that_fit_pod
 from policies.scheduling.framework import Code, CycleState, Framework, NodeToStatus, PluginFault, Status
+from policies.scheduling.large_cycle import Cycle
 from policies.scheduling.plugin import foreign_at
 from policies.scheduling.plugins.node_affinity import named_nodes
 from policies.scheduling.preemption import (
@@ -23,7 +26,7 @@ from policies.scheduling.preemption import (
 from policies.scheduling.responsible import asked_of_extenders, framework_of, not_predicted
 from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer, why_not_in_columns
 from policies.scheduling.vectorized.problem import NotValid
-from policies.scheduling.whole_answer import WholeAnswer
+from policies.scheduling.whole_answer import WholeAnswer, pays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -229,12 +232,32 @@ class SchedulingCycle:
         nodes = [self.snapshot.node_infos[rows[name]] for name in feasible]
         state = self._state if self._columns is None and self.in_columns is None else CycleState()
         try:
+            if pays(len(feasible)):
+                return self._scores_in_columns(feasible), ""
+        except NotValid:
+            pass
+        try:
             scores = self.framework.prioritize_nodes(state, self.pod, nodes)
         except PluginFault as fault:
             return {}, str(fault)
         if isinstance(scores, Status):
             return {}, f"the cycle ends in an error: {', '.join(scores.reasons)}"
         return scores, ""
+
+    def _scores_in_columns(self, feasible: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Weighted scores by node and plugin, and `total`; plugins that give no node anything are left out.
+
+        Raises NotValid.
+        """
+        rows = np.array([self.snapshot.rows[name] for name in feasible])
+        with self.snapshot.derived.taken():
+            found = Cycle(self.snapshot, self.pod).scores_by_plugin(rows)
+        names = [plugin.name for plugin in self.framework.scores if plugin.name in found]
+        columns = [found[name] for name in names]
+        keys = [*names, "total"]
+        charge(len(feasible))
+        values = zip(*(column.tolist() for column in (*columns, np.sum(columns, axis=0))), strict=True)
+        return {name: dict(zip(keys, row, strict=True)) for name, row in zip(feasible, values, strict=True)}
 
     @cached_property
     def preemption(self) -> Preemption:

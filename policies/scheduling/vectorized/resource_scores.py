@@ -81,6 +81,11 @@ class ResourceScores:
         return _HALF + int((_HALF + after - before) / 2)
 
     def _of_many(self, rows: NDArray[np.intp], snapshot: Snapshot) -> NDArray[np.int64]:
+        least, balance = self.parts_of(rows, snapshot)
+        return least + balance
+
+    def parts_of(self, rows: NDArray[np.intp], snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """[place in `rows`]: what NodeResourcesFit gives, and NodeResourcesBalancedAllocation."""
         columns = snapshot.columns
         least = np.zeros(len(rows), np.int64)
         counted = np.zeros(len(rows), np.int64)
@@ -92,10 +97,10 @@ class ResourceScores:
             counted += has > 0
         scores: NDArray[np.int64] = least // np.maximum(counted, 1)
         if self._wanted is None:
-            return scores
+            return scores, np.zeros(len(rows), np.int64)
         has, used = columns.allocatable[:2, rows], columns.requested[:2, rows]
         difference = _evenness(used + self._wanted, has) - _evenness(used, has)
-        return scores + _HALF + np.trunc((_HALF + difference) / 2).astype(np.int64)
+        return scores, _HALF + np.trunc((_HALF + difference) / 2).astype(np.int64)
 
 
 def _evenness_of_one(cpu: float, memory: float) -> int:

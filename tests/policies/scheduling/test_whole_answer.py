@@ -28,7 +28,9 @@ def said(prediction: Prediction) -> dict[str, Any]:
     answer = prediction.to_dict()
     orders = {key: list(answer.get(key) or ()) for key in ("statuses", "candidates", "dryRunStatuses")}
     odds = list(prediction.nomination_probabilities.items())
-    return {**answer, "orders": orders, "odds": odds, "rejection": prediction.rejection}
+    # A plugin that gives nothing may be left out.
+    scores = {node: {name: n for name, n in row.items() if n} for node, row in answer.get("scores", {}).items()}
+    return {**answer, "orders": orders, "odds": odds, "rejection": prediction.rejection, "scores": scores}
 
 
 def same(snapshot: policies.ClusterSnapshot, asked: Any, where: object) -> bool:
