@@ -35,10 +35,7 @@ def required_affinity(
     problem: NodeFitProblem, merge: Callable[[AffinityTerm, Snapshot], AffinityTerm]
 ) -> RequiredAffinity | None:
     """The pod's required affinity; None where it has none. `merge`: gives a term the namespaces that its selector
-    selects.
-
-    Raises NotValid: what cannot be read, and a pod that is nominated itself: it may wait for pods that leave its node
-    only where its affinity is met.
+    selects. Raises NotValid: what cannot be read.
     """
     pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
     if pod.spec.pod_affinity.errors:
@@ -46,8 +43,6 @@ def required_affinity(
     terms = tuple(merge(t, snapshot) for t in pod.spec.pod_affinity.required_affinity)
     if not terms:
         return None
-    if pod.nominated_node_name:
-        raise NotValid("as the pod is nominated itself")
     namespace = pod.namespace
 
     def matches_all(other: Pod) -> int:

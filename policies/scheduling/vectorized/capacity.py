@@ -69,9 +69,10 @@ def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) ->
     """Room for pods like this one. None where this cannot tell.
 
     Every pod takes the same from whatever node or domain it is put on, and nothing from others: where one is put never
-    shuts a place for those after it elsewhere, so that the order does not matter. `preempting`: each may push out what
-    ranks below it, which goes on until none fits though all of that is gone: as many fit as if it had never been there.
-    That holds where pods of lower rank decide about their own node alone.
+    shuts a place for those after it elsewhere, so that the order does not matter. Nor does it open any: required
+    affinity puts it beside pods that are there. `preempting`: each may push out what ranks below it, which goes on
+    until none fits though all of that is gone: as many fit as if it had never been there. That holds where pods of
+    lower rank decide about their own node alone.
     """
     snapshot = framework.snapshot
     if framework.without_columns or pod.spec.has_storage:  # what the first binds or attaches, the next finds
@@ -83,8 +84,8 @@ def capacity_for(framework: Framework, pod: Pod, *, preempting: bool = False) ->
             node_fit = NodeFit(snapshot, pod, matrix, framework)
             if pod.nominated_node_name or _changes_when_bound(pod):
                 return None
-            if node_fit.affinity is not None:
-                return None  # a pod may open places for those after it
+            if node_fit.affinity is not None and preempting:
+                return None  # it may want to be near one that goes
             demands = without_lower(node_fit) if preempting and framework.preempts else node_fit.demands
             return _room(node_fit, demands, own)
         except NotValid:
@@ -118,6 +119,10 @@ def without_lower(node_fit: NodeFit) -> list[CapacityConstraint]:
 def _room(node_fit: NodeFit, demands: Sequence[CapacityConstraint], own: int) -> Capacity:
     """Raises NotValid."""
     by_node, spread = np.where(node_fit.open, _PLENTY, 0), []
+    if node_fit.affinity is not None:
+        if not node_fit.affinity.settled:
+            raise NotValid
+        by_node[~node_fit.affinity.now] = 0
     apart: list[NDArray[np.int64]] = []
     for demand in demands:
         charge(4 * len(by_node) // VECTOR)
@@ -156,7 +161,8 @@ def _fitting(demand: CapacityConstraint, node_fit: NodeFit, own: int) -> NDArray
 def _changes_when_bound(pod: Pod) -> bool:
     """Whether a pod's own constraints look at labels that it gets from its node."""
     selectors: list[LabelSelector | None] = [c.selector for c in pod.spec.topology_spread]
-    selectors += [term.selector for term in pod.spec.pod_affinity.required_anti_affinity]
+    affinity = pod.spec.pod_affinity
+    selectors += [term.selector for term in (*affinity.required_affinity, *affinity.required_anti_affinity)]
     return any(r.key in TOPOLOGY_LABELS for selector in selectors if selector for r in selector.requirements)
 
 

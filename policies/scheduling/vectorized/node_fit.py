@@ -140,7 +140,7 @@ class NodeFit(NodeFitProblem):
     def waits(self) -> bool:
         """Whether victims of an earlier preemption are leaving. Source: upstream `PodEligibleToPreemptOthers`."""
         row = self.snapshot.rows.get(self.pod.nominated_node_name)
-        if row is None or not (self.possible[row] and self.resolvable[row]):
+        if row is None or not self._potential[row]:
             return False
         lower = potential_victims(self.pod, self.snapshot.node_infos[row])
         return any(other.terminating and other.preempted for other in lower)

@@ -83,6 +83,12 @@ class RequiredAffinity(NamedTuple):
     total: int
     itself: bool
 
+    @property
+    def settled(self) -> bool:
+        """Whether more pods like this one leave it met where it is, and nowhere else: they are put beside such as are
+        there. Not so of the first of a group: where it goes the others must go."""
+        return self.total > 0 or not self.itself
+
     def when_gone(self, nodes: NDArray[np.intp], kind: NDArray[np.int32]) -> NDArray[np.bool_]:
         """[place in `nodes`]: whether it is met there once pods of that node alone are gone. `kind`: [place, node] of
         all nodes, theirs."""

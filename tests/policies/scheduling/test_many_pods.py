@@ -142,6 +142,12 @@ SPECS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
     "apart by zone, spread over hosts": lambda _: apart("zone") | spread_over(("host", 1)),
     "apart by zone, spread over regions": lambda rng: apart("zone") | spread_over(("region", rng.randint(1, 2))),
     "apart by host, spread over zones": lambda rng: apart("host") | spread_over(("zone", rng.randint(1, 2))),
+    "near pods of one key": lambda rng: near(rng, "zone"),
+    "near pods of two": lambda rng: near(rng, "zone", "host"),
+    "near and spread": lambda rng: {
+        **near(rng, "zone"),
+        **spread(topologyKey="host", whenUnsatisfiable="DoNotSchedule"),
+    },
 }
 
 
@@ -165,7 +171,7 @@ def test_as_many_fit_as_find_a_place_one_after_the_other_in_whatever_order(kind:
     assert seen[True] > 8, seen
 
 
-@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("kind", [kind for kind in SPECS if not kind.startswith("near")])
 def test_as_many_preempt_as_fit_without_those_that_they_may_push_out(kind: str) -> None:
     """Each time any node takes the next pod where it fits, or else, where preemption helps, in the place of others."""
     seen: Counter[object] = Counter()
@@ -274,6 +280,12 @@ def spread_over(*keys: tuple[str, int]) -> dict[str, Any]:
     """`keys`: each with its skew."""
     made = [spread(whenUnsatisfiable="DoNotSchedule", topologyKey=key, maxSkew=skew) for key, skew in keys]
     return {"topologySpreadConstraints": [each["topologySpreadConstraints"][0] for each in made]}
+
+
+def near(rng: random.Random, *keys: str) -> dict[str, Any]:
+    """Near pods of its own label, or of another."""
+    terms = [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": rng.choice("wwx")}}} for key in keys]
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 def apart(*keys: str) -> dict[str, Any]:
