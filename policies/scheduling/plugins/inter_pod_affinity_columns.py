@@ -77,11 +77,11 @@ def required_affinity(
 def _namespace_of(terms: Sequence[AffinityTerm], own: str) -> str | None:
     """The namespace of all pods that can match every term; None where there may be several."""
     for term in terms:
-        every = term.namespace_selector is not None and term.namespace_selector.matches(NO_LABELS)
-        if not every and term.namespaces is None:
-            return own
-        if not every and term.namespaces is not None and len(term.namespaces) == 1:
-            return next(iter(term.namespaces))
+        if term.namespace_selector is not None and term.namespace_selector.matches(NO_LABELS):
+            continue
+        names = frozenset({own}) if term.namespaces is None else term.namespaces
+        if len(names) == 1:
+            return next(iter(names))
     return None
 
 

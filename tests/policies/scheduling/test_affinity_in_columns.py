@@ -190,6 +190,37 @@ def test_a_node_that_only_affinity_rejects_is_none_for_preemption() -> None:
     assert said(prediction) == said(walked(state, asked.obj))
 
 
+def test_a_node_that_nominated_pods_make_fit_for_affinity_and_then_refuse_is_one_for_preemption() -> None:
+    """It is no candidate, but of how many nodes a share is tried depends on it: of four both, of two one."""
+    full = [make_node(f"x{place}").label("zone", "x").has(cpu="1") for place in "12"]
+    there = [make_pod(f"p{place}").labels(app="a").request(cpu="1").on(f"x{place}") for place in "12"]
+    other = [make_node(name).label("zone", name).has(cpu="1") for name in "yz"]
+    apart = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "b"}}}
+    coming = [make_pod(f"to-{n}").labels(app="a").priority(50).affinity("podAntiAffinity", apart) for n in "yz"]
+    nominated = [pod.nominated(name) for pod, name in zip(coming, "yz", strict=True)]
+    half = args(DefaultPreemption={"minCandidateNodesAbsolute": 1, "minCandidateNodesPercentage": 50})
+    state = cluster(semantics(config({"pluginConfig": half})), *full, *there, *other, *nominated)
+    prediction = policies.predict(state, near("new").labels(app="b").obj)
+    answer = outcome_in_columns(state.scheduling, prediction.pod)
+    one_by_one = walked(state, near("new").labels(app="b").obj)
+    assert [len(one_by_one.candidates), one_by_one.preemption.potential_nodes] == [2, 4]
+    assert answer is not None
+    assert not answer.sampled
+
+
+def test_a_namespace_that_gets_a_label_is_selected_from_then_on() -> None:
+    cache = policies.Cache()
+    for made in (make_node("nx").label("zone", "x"), make_pod("p", "prod").labels(app="a").on("nx")):
+        cache.add(made.obj)
+    asked = make_pod("new").affinity("podAffinity", {**NEAR, "namespaceSelector": {"matchLabels": {"team": "a"}}})
+    for team, outcome in (("b", "pending"), ("a", "fits"), ("b", "pending")):
+        cache.add(make_namespace("prod", team=team).obj)
+        state = cache.snapshot()
+        prediction = policies.predict(state, asked.obj)
+        assert outcome_in_columns(state.scheduling, prediction.pod) is not None
+        assert prediction.outcome == outcome
+
+
 def test_room_for_the_first_of_a_group_and_those_after_it_is_left_to_the_walk() -> None:
     state = cluster(SEMANTICS["the default order"], make_node("nx").label("zone", "x"))
     pod = policies.predict(state, near("new").obj).pod
