@@ -23,7 +23,7 @@ from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Framework
 from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
 from policies.scheduling.plugins.default_selector import controller_of
 from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
-from policies.scheduling.plugins.inter_pod_affinity import InterPodAffinity, merge_namespaces
+from policies.scheduling.plugins.inter_pod_affinity import AFFINITY, InterPodAffinity, merge_namespaces
 from policies.scheduling.plugins.inter_pod_affinity_columns import affinity_scores
 from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes, preference
 from policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
@@ -120,13 +120,28 @@ class Cycle:
         return next(self.node_fit.candidates(np.array([self.snapshot.rows[name]])))
 
     def rejection(self) -> tuple[frozenset[str], Counter[str]]:
-        """(who rejects it, reasons and of how many nodes). Raises NotValid: there are constraints beside resources."""
-        constraints = any(demand.constraint is not None for demand in self.node_fit.demands)
-        if self.node_fit.affinity is not None or self.node_fit.narrowed or constraints:
+        """(who rejects it, reasons and of how many nodes).
+
+        Raises NotValid: there are constraints beside resources and required affinity, which is asked last.
+        """
+        if self.node_fit.narrowed or any(demand.constraint is not None for demand in self.node_fit.demands):
             raise NotValid
         plugins, reasons, left = self.static_rejections()
         lacking = {reason: count for reason, count in self._lacking(left) if count}
-        return frozenset(plugins | ({NodeResourcesFit.name} if lacking else set())), reasons + Counter(lacking)
+        found = frozenset(plugins | ({NodeResourcesFit.name} if lacking else set())), reasons + Counter(lacking)
+        far = self._far(left)
+        return (found[0] | {InterPodAffinity.name}, found[1] + Counter({AFFINITY.reasons[0]: far})) if far else found
+
+    def _far(self, left: NDArray[np.bool_]) -> int:
+        """How many of these nodes have enough of everything, and not the pods that it must be near."""
+        affinity, known = self.node_fit.affinity, self.snapshot.columns.resources
+        scalars = self.pod.spec.request.scalars.items()
+        if affinity is None or any(amount and resource not in known for resource, amount in scalars):
+            return 0
+        left = left & ~affinity.now
+        for demand in self.node_fit.demands:
+            left &= demand.present <= demand.limit
+        return int(np.count_nonzero(left))
 
     def static_rejections(self) -> tuple[set[str], Counter[str], NDArray[np.bool_]]:
         """(who rejects nodes whatever runs there, reasons, the nodes that are left); worked out once for a spec.

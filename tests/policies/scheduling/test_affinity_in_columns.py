@@ -13,6 +13,7 @@ import policies
 from policies.scheduling.bulk import outcome_in_columns, room_for
 from tests.builders import Made, MadePod, make_budget, make_namespace, make_node, make_pod
 from tests.policies.scheduling.profiles import args, cluster, config, point, semantics
+from tests.policies.scheduling.test_fast_cycle import compare
 from tests.policies.scheduling.test_vectorized import said, walked
 
 if TYPE_CHECKING:
@@ -154,7 +155,25 @@ def test_what_is_kept_of_it_is_right_while_pods_nodes_and_namespaces_change() ->
                 outcomes[prediction.outcome] += 1
         if number % 10 == 0:
             state.scheduling.check()
-    assert outcomes.total() > 250, outcomes
+    assert outcomes["fits"] + outcomes["preempts"] + outcomes["pending"] > 250, outcomes
+
+
+def test_it_says_who_rejects_a_pod_and_why_as_every_plugin_does() -> None:
+    """Of pods that only resources and affinity keep away."""
+    outcomes: Counter[str] = Counter()
+    for number in range(150):
+        rng = random.Random(f"rejected {SEED}.{number}")
+        nodes = some_nodes(rng)
+        cache = policies.Cache()
+        pods = [some_pod(rng, f"p{place}", nodes) for place in range(rng.choice((3, 6, 9)))]
+        for made in (*nodes, *pods):
+            made.obj["spec"].pop("affinity", None)
+            cache.add(made.obj)
+        asked = make_pod("new").labels(app=rng.choice("ab")).priority(rng.choice((0, 10))).request(cpu="700m")
+        asked.affinity("podAffinity", *(term(rng) for _ in range(rng.choice((1, 2)))))
+        outcomes[compare(cache.snapshot(), asked.obj, number)] += 1
+    assert outcomes["rejected"] > 50, outcomes
+    assert not outcomes["not valid"], outcomes
 
 
 NEAR: Final = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
