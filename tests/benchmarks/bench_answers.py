@@ -25,12 +25,10 @@ from tests.benchmarks.bench_owners import filled, prefers_others
 from tests.benchmarks.clusters import ZONES, Obj, container
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from policies.scheduling.snapshot import Snapshot
     from policies.simulation.dump import DumpCache
-
-    Ask = Callable[[Snapshot, Pod], None]
 
 
 def claim(name: str) -> Obj:
@@ -183,7 +181,7 @@ def scores(snapshot: Snapshot, pod: Pod) -> None:
         Cycle(snapshot, pod).scores(np.arange(len(snapshot.rows)))
 
 
-def milliseconds(ask: Ask, snapshot: Snapshot, spec: dict[str, Any], count: int) -> str:
+def milliseconds(ask: Callable[[Snapshot, Pod], None], snapshot: Snapshot, spec: dict[str, Any], count: int) -> str:
     """The median of so many questions."""
     taken = []
     for number in range(count + 1):
@@ -205,18 +203,17 @@ def main() -> None:
     options = parser.parse_args()
     cache = filled(options.nodes, apart=options.apart)
     print(f"{options.nodes} nodes; outcome, scores of every node, whole answer")
-    measure(cache, ROWS, (outcome, scores, whole), options.questions)
+    measure(cache, ROWS, options.questions)
     for obj in stored(options.nodes):
         cache.add(obj)
-    print("with claims and volumes; outcome, scores of every node")
-    measure(cache, STORAGE_ROWS, (outcome, scores), options.questions)
+    measure(cache, STORAGE_ROWS, options.questions)
 
 
-def measure(cache: DumpCache, rows: dict[str, dict[str, Any]], asks: Sequence[Ask], questions: int) -> None:
+def measure(cache: DumpCache, rows: dict[str, dict[str, Any]], questions: int) -> None:
     """Print a line for each."""
     snapshot = Simulation(world_of(cache, [], until=1.0)).cache.snapshot()
     for name, spec in rows.items():
-        told = (milliseconds(ask, snapshot, spec, questions) for ask in asks)
+        told = (milliseconds(ask, snapshot, spec, questions) for ask in (outcome, scores, whole))
         print(f"{name}: {', '.join(told)}", flush=True)
 
 
