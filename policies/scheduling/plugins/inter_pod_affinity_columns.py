@@ -187,33 +187,35 @@ class Against:
 
 
 class AttractingTerms:
-    """What affinity terms of other pods are worth for one: topology -> kind -> weight. Each kind is looked at once."""
+    """Whether affinity terms of other pods are worth something for one. Each kind is looked at once.
+
+    `keys`: the topologies of those that match; `elsewhere`: whether pods of other namespaces have such.
+    """
 
     def __init__(self) -> None:
-        self.by_key: dict[str, dict[int, int]] = {}
+        self.keys: set[str] = set()
+        self.elsewhere = False
         self._known = 0
 
     def learn(self, pod: Pod, matrix: PodMatrix, namespace_labels: Mapping[str, str]) -> None:
         """Look at the kinds that have come since."""
-        kinds = matrix.attracting_kinds
-        for number in kinds[self._known :]:
+        for number in matrix.attracting_kinds[self._known :]:
             other = matrix.kinds.members[number]
             assert other is not None
             charge(1)
-            for key, weight in _weights_of(other, pod, namespace_labels).items():
-                self.by_key.setdefault(key, {})[number] = weight
+            for _, term in each(_attracting(other), 1):
+                if term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
+                    self.keys.add(term.topology_key)
+                    self.elsewhere = self.elsewhere or other.namespace != pod.namespace
             self._known += 1
 
 
-def _weights_of(other: Pod, pod: Pod, namespace_labels: Mapping[str, str]) -> dict[str, int]:
-    """What the terms of a pod on a node are worth for an incoming one, by topology."""
-    theirs, found = other.spec.pod_affinity, dict[str, int]()
-    terms = [(_HARD_WEIGHT, term) for term in theirs.required_affinity]
-    terms += [(weighted.weight, weighted.term) for weighted in theirs.preferred_affinity]
-    terms += [(-weighted.weight, weighted.term) for weighted in theirs.preferred_anti_affinity]
-    for weight, term in each(terms, 1):
-        if term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
-            found[term.topology_key] = found.get(term.topology_key, 0) + weight
+def _attracting(pod: Pod) -> list[tuple[int, AffinityTerm]]:
+    """The terms of a pod on a node that count in the scores of others, and what each is worth."""
+    affinity = pod.spec.pod_affinity
+    found = [(_HARD_WEIGHT, term) for term in affinity.required_affinity]
+    found += [(weighted.weight, weighted.term) for weighted in affinity.preferred_affinity]
+    found += [(-weighted.weight, weighted.term) for weighted in affinity.preferred_anti_affinity]
     return found
 
 
@@ -300,13 +302,20 @@ def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[t
         known = AttractingTerms()
         matrix.attracting[about] = known, (pod.labels, namespaces)
     known.learn(pod, matrix, labels)
-    for key in known.by_key:
-        if key in matrix.nodes.keys:
+    only = None if known.elsewhere else pod.namespace
+    for key in known.keys & matrix.nodes.keys:
 
-            def worth(other: Pod, key: str = key) -> int:
-                return _weights_of(other, pod, labels).get(key, 0) if other.spec.pod_affinity.present else 0
+        def worth(other: Pod, key: str = key) -> int:
+            if not other.spec.pod_affinity.present or only not in (None, other.namespace):
+                return 0
+            terms = [(weight, term) for weight, term in _attracting(other) if term.topology_key == key]
+            return sum(
+                weight
+                for weight, term in each(terms, 1)
+                if term.matches(other.namespace, pod.namespace, pod.labels, labels)
+            )
 
-            yield matrix.counts((*about, key), (pod.labels, namespaces), worth, None), key
+        yield matrix.counts((*about, key, only), (pod.labels, namespaces), worth, only), key
 
 
 def _against(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Mapping[str, Mapping[int, int]]:
