@@ -56,11 +56,10 @@ def _spread_constraint(
     keep = pod.labels, pod.spec
     per_kind = matrix.kept(("spread", *about), keep, changes, pod.namespace)
     included = possible & _included(constraint, pod, matrix)
-    of_counted = matrix.kept(("counted", *about), keep, counted, pod.namespace)
-    changing = matrix.present(per_kind)
-    same = np.array_equal(per_kind[: len(matrix.kinds)], of_counted[: len(matrix.kinds)])
+    changing = matrix.counts(("spread", *about), keep, changes, pod.namespace).here
+    of_counted = matrix.counts(("counted", *about), keep, counted, pod.namespace)
     topology = matrix.nodes.topology(constraint.topology_key)
-    present = topology.sums(np.where(included, changing if same else matrix.present(of_counted), 0))
+    present = topology.sums(np.where(included, of_counted.here, 0))
     others, domains = _least_elsewhere(topology.values, included, present, len(topology))
     least = others if domains >= constraint.min_domains else np.zeros(len(present), np.int64)
     limit = least + (constraint.max_skew - constraint.matches(pod.labels))
