@@ -9,6 +9,7 @@ import pytest
 
 import policies
 from policies.scheduling.bulk import on_each_node, outcome_in_columns, room_for
+from policies.scheduling.schedule_one import Prediction
 from policies.semantics import DEFAULT, Semantics
 from tests.builders import (
     Made,
@@ -363,3 +364,81 @@ def test_room_for_many_pods_with_a_claim_is_left_to_one_after_the_other() -> Non
     assert outcome_in_columns(found.scheduling, pod) is not None
     assert room_for(found.scheduling, pod) is None
     assert on_each_node(found.scheduling, pod, ["n1"]) is None
+
+
+def with_limit(node: str, count: int) -> Made:
+    driver = {"name": DRIVER, "allocatable": {"count": count}}
+    return Made("storage.k8s.io/v1", "CSINode", node).spec(drivers=[driver])
+
+
+def answers_alike(found: policies.ClusterSnapshot, asked: Made, *, told: bool = True) -> Prediction:
+    """What columns tell, where they do, and the walk does in any case."""
+    prediction = policies.predict(found, asked.obj)
+    assert (outcome_in_columns(found.scheduling, prediction.pod) is not None) == told
+    assert test_vectorized.said(prediction) == test_vectorized.said(test_vectorized.walked(found, asked.obj))
+    return prediction
+
+
+@pytest.mark.parametrize(("limit", "sampled"), [(0, False), (None, True)])
+def test_nodes_at_their_limit_count_in_how_far_the_search_goes(limit: int | None, sampled: bool) -> None:
+    """Of five nodes that preemption looks at it ends after two; of two after one."""
+    cache = cache_of(semantics(config({"pluginConfig": args(DefaultPreemption=LEAST)})))
+    for number in range(5):
+        near = number < 2
+        node = make_node(f"n{number}").has(cpu="1")
+        cache.add((node if near or limit is not None else node.taint("away")).obj)
+        if near:
+            cache.add(make_pod(f"p{number}").request(cpu="1").on(f"n{number}").obj)
+        elif limit is not None:
+            cache.add(with_limit(f"n{number}", limit).obj)
+    for made in (make_storage_class("late"), make_claim("c", storageClassName="late")):
+        cache.add(made.obj)
+    asked = make_pod("asked").claim("c").priority(5).request(cpu="1")
+    assert answers_alike(cache.snapshot(), asked)._is_sampled == sampled
+
+
+def cache_of(meant: Semantics = DEFAULT, *made: Made) -> policies.Cache:
+    cache = policies.Cache(semantics=meant)
+    for one_of_them in made:
+        cache.add(one_of_them.obj)
+    return cache
+
+
+def test_what_nominated_pods_attach_counts_before_they_are_there() -> None:
+    held = make_pod("p").claim("a").on("n1"), make_pod("q").claim("b").priority(9).nominated("n1")
+    claims = [make_claim(name, storageClassName="late") for name in "abc"]
+    found = cluster(make_node("n1"), make_node("n2"), with_limit("n1", 2), make_storage_class("late"), *held, *claims)
+    assert answers_alike(found, make_pod("asked").claim("c"), told=False).feasible == ["n2"]
+
+
+def test_a_node_gets_the_label_that_a_volume_asks_for() -> None:
+    local = make_storage_class("local", provisioner="kubernetes.io/no-provisioner")
+    volume = make_volume("v", storageClassName="local", accessModes=["ReadWriteOnce"])
+    volume.spec(nodeAffinity=terms([one("rank", "In", "1", "2")]))
+    claim = make_claim("c", storageClassName="local")
+    cache = cache_of(
+        DEFAULT, make_node("n1").label("rank", "1"), make_node("n2").label("rank", "x"), local, volume, claim
+    )
+    for rank, feasible in (("x", ["n1"]), ("2", ["n1", "n2"]), ("3", ["n1"])):
+        cache.add(make_node("n2").label("rank", rank).obj)
+        assert answers_alike(cache.snapshot(), make_pod("asked").claim("c")).feasible == feasible
+
+
+@pytest.mark.parametrize(("room", "feasible"), [("1Gi", ["n1"]), ("1023Mi", [])])
+def test_storage_that_is_just_enough_is_enough(room: str, feasible: list[str]) -> None:
+    tells = Made("storage.k8s.io/v1", "CSIDriver", TELLS).spec(storageCapacity=True)
+    capacity = Made("storage.k8s.io/v1", "CSIStorageCapacity", "s", "default")
+    capacity.obj.update(storageClassName="tells", capacity=room, nodeTopology={})
+    claim = make_claim("c", storageClassName="tells", resources={"requests": {"storage": "1Gi"}})
+    found = cluster(make_node("n1"), tells, capacity, make_storage_class("tells", provisioner=TELLS), claim)
+    assert answers_alike(found, make_pod("asked").claim("c")).feasible == feasible
+
+
+def test_of_two_volumes_that_are_meant_for_a_claim_the_first_decides() -> None:
+    local = make_storage_class("local", provisioner="kubernetes.io/no-provisioner")
+    spec: dict[str, Any] = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"]}
+    meant = {**spec, "claimRef": {"namespace": "default", "name": "c"}}
+    volumes = [make_volume(f"v{n}", **meant, nodeAffinity=terms([one(HOST, "In", f"n{n}")])) for n in (1, 2)]
+    claims = [make_claim(name, storageClassName="local") for name in "cd"]
+    found = cluster(make_node("n1"), make_node("n2"), local, *volumes, make_volume("free", **spec), *claims)
+    assert answers_alike(found, make_pod("asked").claim("c").claim("d")).feasible == ["n1"]
