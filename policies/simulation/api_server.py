@@ -239,13 +239,14 @@ class ApiServer:
             self.quotas.pod_gone(state)
 
     def _note_origin(self, pod: Pod, *, before: bool) -> None:
-        owner, name = controller_of(pod), pod.key
+        owner, kind, name = controller_of(pod), "", pod.key
         state = self.workloads.get(owner) if owner else None
         if owner is not None:
-            name = "/".join((state.controller if state and state.controller else owner)[1:])
+            kind, *names = state.controller if state and state.controller else owner
+            name = "/".join(names)
         priority, grace = pod.effective_priority, pod.spec.termination_grace_period
         self.timeline.origins[pod.key] = Origin(
-            name, pod.namespace, priority, pod.priority_class_name, state is not None, before, grace
+            name, pod.namespace, priority, pod.priority_class_name, state is not None, before, grace, kind
         )
 
     def _keep(self, uid: str, **changed: Any) -> None:

@@ -99,11 +99,12 @@ class _Run(Simulation):
     def __init__(self, cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting) -> None:
         _check(change)
         self._cluster, self._change, self._begun, self._waiting = cluster, change, snapshot, waiting
-        self._group = f"{text(change, 'metadata', 'namespace')}/{text(change, 'metadata', 'name')}"
+        kind, *names = read_workload(change).key
+        self._own = kind, "/".join(names)
         self._over = _CacheOverSnapshot(snapshot)
         self._loaded: set[Key] = set()
         """Workloads that are there, with their pods."""
-        self._waited: Counter[str] = Counter()
+        self._waited: Counter[tuple[str, str]] = Counter()
         """Pods that waited when it began, by workload."""
         self._preemptions: list[_Preempting] = []
         self._evicted: set[tuple[str, str]] = set()
@@ -264,7 +265,7 @@ class _Run(Simulation):
         )
 
     def _is_own(self, key: str) -> bool:
-        return self.timeline.origins[key].group == self._group
+        return self.timeline.origins[key].workload == self._own
 
     def _who_ran(self, preemptor: Pod, candidate: Candidate) -> list[Pod]:
         """Those of its victims who ran when all began, and whom nobody else had told to end before."""
@@ -284,12 +285,12 @@ class _Run(Simulation):
         """What becomes of those whom these preemptors pushed out, but for pods of the workload itself."""
         first = set(firsts)
         preemptors = {pod.key for pod, *_ in self._preemptions if pod.uid in first}
-        gone = [each for each in evictions if each.by in preemptors and each.origin.group != self._group]
+        gone = [each for each in evictions if each.by in preemptors and each.origin.workload != self._own]
         more = [each for each in evictions if each.by not in preemptors and not self._is_own(each.by)]
         replaced = sum(each.origin.controlled for each in gone)
         waiting = self._who_waits()
-        pending = (max(count - self._waited[group], 0) for group, count in waiting.items() if group != self._group)
-        missing = sum(each.missing for group, each in self.controllers.refusals if group != self._group)
+        pending = (max(count - self._waited[one], 0) for one, count in waiting.items() if one != self._own)
+        missing = sum(each.missing for group, each in self.controllers.refusals if group != self._own[1])
         return Aftermath(
             replaced,
             len(gone) - replaced,
@@ -300,10 +301,10 @@ class _Run(Simulation):
             left_out=self._waiting.left_out,
         )
 
-    def _who_waits(self) -> Counter[str]:
+    def _who_waits(self) -> Counter[tuple[str, str]]:
         """Pods without a node, by workload."""
         origins, pods = self.timeline.origins, (state.pod for state in self.api.pods.values())
-        return Counter(origins[pod.key].group for pod in pods if not pod.node_name and not pod.terminal)
+        return Counter(origins[pod.key].workload for pod in pods if not pod.node_name and not pod.terminal)
 
 
 class _Clock(Clock):

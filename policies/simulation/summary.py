@@ -125,7 +125,7 @@ class Levels:
     """
 
     def __init__(self) -> None:
-        self._owed: dict[str, deque[int]] = {}
+        self._owed: dict[tuple[str, str], deque[int]] = {}
         self._dying: set[str] = set()
         self._of: dict[str, int] = {}
         self.new: set[str] = set()
@@ -148,7 +148,7 @@ class Levels:
         return None
 
     def _came(self, pod: str, origin: Origin) -> None:
-        owed = self._owed.get(origin.group)
+        owed = self._owed.get(origin.workload)
         if owed:
             self._of[pod] = owed.popleft()
         else:
@@ -156,7 +156,7 @@ class Levels:
 
     def _owe(self, origin: Origin, level: int) -> None:
         if origin.controlled:
-            self._owed.setdefault(origin.group, deque()).append(level)
+            self._owed.setdefault(origin.workload, deque()).append(level)
 
 
 def _waiting(simulation: Simulation) -> list[Waiting]:

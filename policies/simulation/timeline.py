@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 class Origin(NamedTuple):
     """Whose a pod is, by whatever is told of it after it is gone. `group`: its top workload, or itself, as
-    `namespace/name`; `controlled`: it is replaced; `before`: it was there at time 0; `grace`: seconds."""
+    `namespace/name`; `controlled`: it is replaced; `before`: it was there at time 0; `grace`: seconds. `kind`: that
+    workload's, empty of a pod that stands alone: workloads of several kinds may have one name."""
 
     group: str
     namespace: str
@@ -19,6 +20,12 @@ class Origin(NamedTuple):
     controlled: bool
     before: bool
     grace: int
+    kind: str = ""
+
+    @property
+    def workload(self) -> tuple[str, str]:
+        """Its top workload: (kind, `namespace/name`)."""
+        return self.kind, self.group
 
 
 class Event(NamedTuple):

@@ -301,3 +301,18 @@ def test_numbers_that_somebody_wrote_make_nothing_grow(field: str, number: int) 
     assert any("would preempt" in text for text in judged(cluster(*made), new))
     new.spec(**{field: number})
     assert all(len(text) <= 256 for text in judged(cluster(*made), new))
+
+
+def test_a_workload_of_another_kind_and_of_the_same_name_is_another_one() -> None:
+    """The StatefulSet's pod is pushed out and made anew: it is none of the Deployment's."""
+    made = [*deployment("web", ["n"], "2", 100, strategy=rolling(1, 0)), make_node("n").has(cpu="4")]
+    template = {**make_pod("").request(cpu="2").priority(0).obj["spec"], "terminationGracePeriodSeconds": 5}
+    pod = make_pod("web-stateful-0").request(cpu="2").labels(app="other").spec(terminationGracePeriodSeconds=5)
+    made.append(ready(controlled(pod, "StatefulSet", "web"), "n"))
+    stateful = workload("StatefulSet", "web", 1, template)
+    labels = {"app": "other"}
+    stateful.spec(selector={"matchLabels": labels}, template={"metadata": {"labels": labels}, "spec": template})
+    found = impact([*made, stateful], changed(made, priority=200))
+    assert found is not None
+    assert [victim.name for p in found.preempting for victim in p.victims] == ["web-stateful-0"]
+    assert (found.pending, found.aftermath and found.aftermath.replaced) == (0, 1)
