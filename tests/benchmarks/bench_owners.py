@@ -2,7 +2,7 @@
 
 python -m tests.benchmarks.bench_owners [--nodes 5000] [--losses 100] [--room] [QUESTION]
 
-QUESTION: audit, round, headroom, node, zone, losses, in-turn.
+QUESTION: audit, round, headroom, spread, node, zone, losses, in-turn. `spread`: headroom of pods with constraints.
 
 `--room`: nodes twice as large, so that all that is lost with a zone finds a place and nobody is pushed out.
 """
@@ -34,8 +34,34 @@ if TYPE_CHECKING:
     from tests.benchmarks.clusters import Obj
 
 
+ZONE: Final = "topology.kubernetes.io/zone"
+HOSTNAME: Final = "kubernetes.io/hostname"
 ROOM: Final = {"cpu": "32", "memory": "128Gi"}
 """What nodes have where there is room."""
+
+
+APP: Final = {"app": "new"}
+
+
+def over(*keys: str) -> dict[str, object]:
+    """Spread as evenly as can be."""
+    every = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": APP}}
+    return {"topologySpreadConstraints": [{"topologyKey": key, **every} for key in keys]}
+
+
+def kept_apart(key: str) -> dict[str, object]:
+    """No two in one domain."""
+    terms = [{"topologyKey": key, "labelSelector": {"matchLabels": APP}}]
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+CONSTRAINTS: Final = {
+    "alone": {},
+    "spread over zones": over(ZONE),
+    "spread over zones and nodes": over(ZONE, HOSTNAME),
+    "apart by zone": kept_apart(ZONE),
+    "apart by node": kept_apart(HOSTNAME),
+}
 
 
 def filled(nodes: int, *, room: bool = False, apart: bool = False) -> DumpCache:
@@ -101,10 +127,18 @@ def main() -> None:
         ended = "whole" if found.whole else "cut short"
         return f"{sum(found.counts.values())} findings, {ended}; share {options.share}"
 
-    def room() -> str:
-        spec = {"priority": 5000, "containers": [container("c", "500m", "1Gi")]}
-        found = headroom(cluster, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": spec})
+    def room(**constraints: object) -> str:
+        spec = {"priority": 5000, "containers": [container("c", "500m", "1Gi")], **constraints}
+        metadata = {"name": "new", "labels": APP}
+        found = headroom(cluster, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
         return f"{found.without.pods} without preemption, {found.preempting.pods} with it"
+
+    def spread() -> str:
+        told = []
+        for name, constraints in CONSTRAINTS.items():
+            started = time.process_time()
+            told.append(f"{name} {room(**constraints)}, {time.process_time() - started:.2f} s")
+        return "; ".join(told)
 
     def what_if(question: questions.Question) -> str:
         answer = ask(question, world_of(cache, question.arrivals, until=3600.0))
@@ -127,9 +161,10 @@ def main() -> None:
         simulation.begin()
         simulation.look_around()
         prepare_for_all(simulation.cache.snapshot())
+        asked = [questions.nodes_lost(cluster, [f"n{number:05}"]) for number in range(options.losses)]
         began = time.process_time()
-        for number in range(options.losses):
-            simulation.expect(questions.nodes_lost(cluster, [f"n{number:05}"]).arrivals)
+        for question in asked:
+            simulation.expect(question.arrivals)
             simulation.run()
         each = (time.process_time() - began) / options.losses
         return f"{options.losses} nodes lost one after the other, each in {each:.3f} s"
@@ -139,6 +174,7 @@ def main() -> None:
         "audit": audited,
         "headroom": room,
         "losses": lose,
+        "spread": spread,
         "round": looked,
         "node": lambda: what_if(questions.nodes_lost(cluster, ["n00001"])),
         "zone": lambda: what_if(questions.zone_lost(cluster, "a")),
