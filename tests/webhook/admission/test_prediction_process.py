@@ -139,6 +139,21 @@ NODES = [
 ]
 
 
+HOLDERS = [
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"holder-{n}", "namespace": "default", "uid": f"holder-{n}"},
+        "spec": {
+            "nodeName": "node-0",
+            "containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}]}],
+        },
+    }
+    for n in range(2)
+]
+"""Two pods of one node with one port of its host: whoever wants it is predicted plugin by plugin."""
+
+
 def spread(replicas: int) -> dict[str, Any]:
     obj = deployment()
     obj["spec"]["replicas"] = replicas
@@ -147,12 +162,14 @@ def spread(replicas: int) -> dict[str, Any]:
         {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": labels}
         for key in ("zone", "host")
     ]
-    obj["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3500m"}}
+    container = obj["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"requests": {"cpu": "3500m"}}
+    container["ports"] = [{"containerPort": 80, "hostPort": 8080}]
     return obj
 
 
 def serving(processes: int) -> tuple[Endpoint, Workers]:
-    state, workers = cluster(*NODES), Workers(processes)
+    state, workers = cluster(*NODES, *HOLDERS), Workers(processes)
     made = endpoint(lambda: state, predictors=workers.predictors, give_way=workers.give_way)
     return made, workers
 
