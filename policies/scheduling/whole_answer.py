@@ -20,7 +20,7 @@ from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods
 from policies.scheduling.vectorized.node_fit import NodeFit
 from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from policies.scheduling.vectorized.problem import NotValid
-from policies.scheduling.vectorized.rejections import PASSES, FirstRejections, Present, Rejections
+from policies.scheduling.vectorized.rejections import PASSES, Present, Rejections, first_rejections
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class WholeAnswer:
         with snapshot.derived.taken():
             fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
             self._static = _static_rejections(fit, state)
-            self._found = _rejections(fit, self._static, Present())
+            self._found = first_rejections(fit, self._static, Present())
         self._looked_at: NDArray[np.bool_] = np.ones(len(infos), np.bool_)
         if result.names is not None:
             self._looked_at[:] = False
@@ -91,7 +91,7 @@ class WholeAnswer:
             fit = NodeFit(snapshot, pod, matrix, framework)
             lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
             lower.settle(rows, matrix, snapshot)
-            gone = _rejections(fit, self._static, WithoutLower(lower, matrix))
+            gone = first_rejections(fit, self._static, WithoutLower(lower, matrix))
             helps = potential & (lower.count > 0) & (gone.codes < 0)
             nodes = np.flatnonzero(helps)
             candidates = candidates_on(fit, lower, nodes) if len(nodes) else None
@@ -136,16 +136,6 @@ def _check_plugins(framework: Framework, pod: Pod) -> None:
         raise NotValid
     if not all(hasattr(plugin, "rejections_in_columns") for plugin in framework.column_plugins):
         raise NotValid
-
-
-def _rejections(fit: NodeFit, static: Rejections, amounts: Present) -> FirstRejections:
-    """The first status of every node; `amounts`: of whom the pods count."""
-    found = FirstRejections(len(fit.possible))
-    found.codes, found.statuses = static.codes.copy(), list(static.statuses)
-    for plugin in fit.framework.column_plugins:
-        for rejections in plugin.rejections_in_columns(fit, amounts):
-            found.add(rejections, plugin.name)
-    return found
 
 
 class _Known:

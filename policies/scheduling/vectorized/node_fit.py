@@ -9,9 +9,11 @@ import numpy as np
 from policies.metering import VECTOR, charge, meter
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.scheduling.preemption import Candidate, by_importance, potential_victims
+from policies.scheduling.status import Code, unresolvable
 from policies.scheduling.vectorized.lower_priority_pods import LowerPriorityPods, lower_priority_pods_of
 from policies.scheduling.vectorized.pod_matrix import pod_matrix_of
 from policies.scheduling.vectorized.problem import NodeFitProblem, NotValid
+from policies.scheduling.vectorized.rejections import Present, first_rejections, rejected
 from policies.scheduling.vectorized.victim_selection import Occupancy, cheapest, victims_on
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from policies.scheduling.arguments import DefaultPreemptionArgs
     from policies.scheduling.framework import Framework
     from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.problem import CapacityConstraint
+from policies.scheduling.vectorized.problem import CapacityConstraint
 
 
 class VectorizedAnswer(NamedTuple):
@@ -117,7 +119,17 @@ class NodeFit(NodeFitProblem):
         if "DefaultPreemption" not in self.framework.profile.plugins:
             return False
         args: DefaultPreemptionArgs = self.framework.plugin("DefaultPreemption").args
-        return candidates > args.num_candidates(int(np.count_nonzero(self._potential | self.tried_in_vain)))
+        most, least = len(self.possible), int(np.count_nonzero(self._potential | self.tried_in_vain))
+        if candidates > args.num_candidates(most) or candidates <= args.num_candidates(least):
+            return candidates > args.num_candidates(most)
+        return candidates > args.num_candidates(self._looked_at())
+
+    def _looked_at(self) -> int:
+        """On how many nodes preemption is tried, those among them that it is tried on in vain. Raises NotValid."""
+        if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
+            raise NotValid
+        found = first_rejections(self, rejected(~self.static, unresolvable()), Present())
+        return int(np.count_nonzero(found.where(Code.UNSCHEDULABLE)))
 
     def candidates(self, nodes: NDArray[np.intp]) -> Iterator[Candidate]:
         """Who would have to go on each of these nodes, which are open but full; nothing where that does not help."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policies.scheduling.status import Code, Status
-    from policies.scheduling.vectorized.problem import CapacityConstraint, RequiredAffinity
+    from policies.scheduling.vectorized.problem import CapacityConstraint, NodeFitProblem, RequiredAffinity
 
 PASSES: Final = -1
 
@@ -72,3 +72,14 @@ class FirstRejections:
     def of(self, rows: Sequence[int]) -> list[Status]:
         """The statuses of rejected nodes."""
         return [self.statuses[code] for code in self.codes[rows].tolist()]
+
+
+def first_rejections(problem: NodeFitProblem, static: Rejections, amounts: Present) -> FirstRejections:
+    """The first status of every node. `static`: what plugins say that look at nodes alone; `amounts`: of whom the pods
+    count. Raises NotValid."""
+    found = FirstRejections(len(problem.possible))
+    found.codes, found.statuses = static.codes.copy(), list(static.statuses)
+    for plugin in problem.framework.column_plugins:
+        for rejections in plugin.rejections_in_columns(problem, amounts):
+            found.add(rejections, plugin.name)
+    return found
