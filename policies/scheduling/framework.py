@@ -90,7 +90,7 @@ class Framework(ProfilePlugins):
     ) -> tuple[PreFilterResult, tuple[str, ...]]:
         """What all plugins leave, and which of them restrict the nodes. Source: upstream `RunPreFilterPlugins`.
 
-        `plugins`: the only ones that may do either.
+        `plugins`: run these alone.
         """
         nodes = self.snapshot.node_infos
         names: frozenset[str] | None = None

@@ -34,7 +34,7 @@ from policies.scheduling.plugins.pod_topology_spread_columns import (
     HOSTNAME,
     included_nodes,
     includes_all_nodes,
-    pods_of_defaults,
+    pods_that_match,
     spread_scores,
 )
 from policies.scheduling.plugins.taint_toleration import TaintToleration, of_preferences, untolerated_preferences
@@ -312,7 +312,7 @@ class Scores:
         constraints = self._default_constraints()
         if not constraints:
             return 0
-        counts = pods_of_defaults(self.pod, constraints[0], self.matrix)
+        counts = pods_that_match(self.pod, constraints[0], self.matrix)
         total = np.zeros(len(rows), np.float64)
         for constraint in constraints:
             topology = self.matrix.nodes.topology(constraint.topology_key)

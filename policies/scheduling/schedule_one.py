@@ -51,7 +51,7 @@ class Prediction(SchedulingCycle):
     def _best_in_columns(self) -> list[str]:
         """The nodes of the best score; empty where these are few, or columns cannot tell."""
         feasible = self.feasible
-        if not pays(len(feasible)) or "_scored" in self.__dict__:
+        if not pays(len(feasible)) or "_scored" in self.__dict__:  # every plugin's score is known: it tells as well
             return []
         rows = np.array([self.snapshot.rows[name] for name in feasible])
         with self.snapshot.derived.taken():

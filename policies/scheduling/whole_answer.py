@@ -62,10 +62,10 @@ class WholeAnswer:
             fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
             self._static = _static_rejections(fit, state)
             self._found = first_rejections(fit, self._static, Present())
-        self._looked_at: NDArray[np.bool_] = np.ones(len(infos), np.bool_)
+        self._left_by_pre_filter: NDArray[np.bool_] = np.ones(len(infos), np.bool_)
         if result.names is not None:
-            self._looked_at[:] = False
-            self._looked_at[[snapshot.rows[name] for name in result.names if name in snapshot.rows]] = True
+            self._left_by_pre_filter[:] = False
+            self._left_by_pre_filter[[snapshot.rows[name] for name in result.names if name in snapshot.rows]] = True
 
     @cached_property
     def filtered(self) -> Filtered:
@@ -74,20 +74,20 @@ class WholeAnswer:
         if self._restricting:
             statuses.absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self._restricting))}]")
         passing = self._found.codes < 0
-        nodes = [infos[row] for row in np.flatnonzero(passing & self._looked_at).tolist()]
-        rows = np.flatnonzero(~passing & self._looked_at).tolist()
+        nodes = [infos[row] for row in np.flatnonzero(passing & self._left_by_pre_filter).tolist()]
+        rows = np.flatnonzero(~passing & self._left_by_pre_filter).tolist()
         charge(len(rows) // 8)
         names = [infos[row].node.name for row in rows]
         statuses.by_node = dict(zip(names, self._found.of(rows), strict=True))
         return Filtered(nodes, statuses, restricting=self._restricting)
 
     def preempt(self) -> Preemption:
-        """A dry run on every node that pods stand in the way on. Source: upstream `Preempt`, `DryRunPreemption`."""
+        """A dry run on every node where other pods are in its way. Source: upstream `Preempt`, `DryRunPreemption`."""
         framework, pod, snapshot = self._framework, self._pod, self._framework.snapshot
-        potential = self._found.where(Code.UNSCHEDULABLE) & self._looked_at
+        potential = self._found.where(Code.UNSCHEDULABLE) & self._left_by_pre_filter
         rows = np.flatnonzero(potential)
         with snapshot.derived.taken():
-            matrix = pod_matrix_of(snapshot)
+            matrix = pod_matrix_of(snapshot)  # it may have been another snapshot's meanwhile
             fit = NodeFit(snapshot, pod, matrix, framework)
             lower = lower_priority_pods_of(matrix, snapshot, pod.effective_priority)
             lower.settle(rows, matrix, snapshot)
@@ -129,7 +129,7 @@ class WithoutLower(Present):
 
 
 def _check_plugins(framework: Framework, pod: Pod) -> None:
-    """Raises NotValid: one of them does not say of all nodes at once why it rejects them."""
+    """Raises NotValid: one of them does not say of all nodes at once why it rejects them, or these are few."""
     if not pays(len(framework.snapshot.node_infos)) or framework.without_columns:
         raise NotValid
     if any(plugin.static_filter(pod) for plugin in framework.late_static_plugins):

@@ -80,8 +80,12 @@ class Refusals:
 
     def group(self, key: Key) -> str:
         """`namespace/name` of the workload that people know: the one that controls it, or itself."""
+        return self._workload(key)[1]
+
+    def _workload(self, key: Key) -> tuple[str, str]:
         state = self._api.workloads.get(key)
-        return "/".join((state.controller if state is not None and state.controller else key)[1:])
+        kind, *names = state.controller if state is not None and state.controller else key
+        return kind, "/".join(names)
 
     @property
     def may_be_over(self) -> bool:
@@ -93,8 +97,11 @@ class Refusals:
 
     def __iter__(self) -> Iterator[tuple[str, Refused]]:
         """(group, what it lacks) of each, by group."""
-        here = ((self.group(key), each) for key, each in self._now.items() if key in self._api.workloads)
-        return iter(sorted(here))
+        return iter(sorted((workload[1], each) for workload, each in self.by_workload()))
+
+    def by_workload(self) -> Iterator[tuple[tuple[str, str], Refused]]:
+        """((kind, group), what it lacks) of each, in no order."""
+        return ((self._workload(key), each) for key, each in self._now.items() if key in self._api.workloads)
 
 
 class _Sync:

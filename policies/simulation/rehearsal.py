@@ -290,7 +290,7 @@ class _Run(Simulation):
         replaced = sum(each.origin.controlled for each in gone)
         waiting = self._who_waits()
         pending = (max(count - self._waited[one], 0) for one, count in waiting.items() if one != self._own)
-        missing = sum(each.missing for group, each in self.controllers.refusals if group != self._own[1])
+        missing = sum(each.missing for one, each in self.controllers.refusals.by_workload() if one != self._own)
         return Aftermath(
             replaced,
             len(gone) - replaced,

@@ -1,5 +1,5 @@
 """How long the whole answer for one pod takes: why each node cannot run it, the scores of those that can, every
-candidate of preemption, and the odds of each. The outcome alone is worked out in columns where these can tell.
+candidate of preemption, and the odds of each.
 
 python -m tests.benchmarks.bench_answers [--nodes 5000] [--questions 5] [--apart]
 

@@ -114,9 +114,9 @@ class NodeVolumeLimits(Plugin):
                 for plugins in ((), (PORTWORX,))
             )
         except _Rejected:
-            raise NotValid("as a volume of the pod cannot be told") from None
+            raise NotValid("as a volume of the pod is not known") from None
         if plain != annotated:
-            raise NotValid("as Portworx volumes are a driver's on some nodes")
+            raise NotValid("as Portworx volumes are a CSI driver's on some nodes only")
         return plain, without
 
     def _check_others(self, problem: NodeFitProblem, storage: StorageColumns) -> None:
@@ -133,7 +133,7 @@ class NodeVolumeLimits(Plugin):
         per_kind[users.faulty] = MANY
         counted = matrix.present(per_kind)
         if (counted[storage.limited] >= MANY).any():
-            raise NotValid("as a volume of another pod cannot be told")
+            raise NotValid("as a volume of another pod is not known")
         work = meter()
         for row in np.flatnonzero(storage.limited & (counted > 0)).tolist():
             for other in problem.snapshot.node_infos[row].pods:
@@ -163,7 +163,7 @@ class NodeVolumeLimits(Plugin):
             csi_node = storage.csi_nodes[row]
             if nominated[row] or csi_node is None:
                 raise NotValid("as volumes of nominated pods count on a node that is near its limit")
-            now, emptied, upset = self._looked_at(problem.pod, new, infos[row], csi_node)
+            now, emptied, upset = self._with_and_without_lower(problem.pod, new, infos[row], csi_node)
             for_good[row] = now and emptied
             full[row] = now and not emptied
             undecided[row] = upset or full[row]
@@ -174,7 +174,9 @@ class NodeVolumeLimits(Plugin):
             problem.add(Constraint(per_kind, everywhere, nobody, full, none))
         return for_good
 
-    def _looked_at(self, pod: Pod, new: Attached, node_info: NodeInfo, csi_node: CSINode) -> tuple[bool, bool, bool]:
+    def _with_and_without_lower(
+        self, pod: Pod, new: Attached, node_info: NodeInfo, csi_node: CSINode
+    ) -> tuple[bool, bool, bool]:
         """(the node is full, it is without all lower pods, it is not but may be without some of them: those that have a
         volume of the pod's). Raises NotValid."""
         limits, attachments = csi_node.limits, self._attachments(node_info.name)
@@ -182,7 +184,7 @@ class NodeVolumeLimits(Plugin):
         try:
             every, rest = (self._attached(pods, csi_node) for pods in (node_info.pods, staying))
         except _Rejected:
-            raise NotValid("as a volume of another pod cannot be told") from None
+            raise NotValid("as a volume of another pod is not known") from None
         now, emptied = (_full(limits, new, attached, attachments) for attached in (every, rest))
         most = _exceeded(limits, Counter((every | attachments).values()), Counter(new.values()))
         return now, emptied, not now and most and any(volume in every and volume not in rest for volume in new)

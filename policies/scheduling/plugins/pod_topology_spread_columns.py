@@ -69,14 +69,14 @@ def _spread_constraint(
     return Constraint(per_kind, included, counts, present, limit, possible, skew=skew)
 
 
-def pods_of_defaults(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> PodCounts:
+def pods_that_match(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> PodCounts:
     """The pods that count for a constraint in scores, a default one or the pod's own."""
     namespace = pod.namespace
 
     def counted(other: Pod) -> int:
         return other.namespace == namespace and not other.terminating and constraint.matches(other.labels)
 
-    return matrix.counts(("defaults", namespace, constraint.selector), constraint.selector, counted, namespace)
+    return matrix.counts(("matching", namespace, constraint.selector), constraint.selector, counted, namespace)
 
 
 def spread_scores(
@@ -121,7 +121,7 @@ def _counted(
     """[place in `rows`]: the pods that match, on the node or in its domain."""
     if constraint.selector is None or constraint.selector.empty:
         return np.zeros(len(rows), np.float64)
-    counts = pods_of_defaults(pod, constraint, matrix)
+    counts = pods_that_match(pod, constraint, matrix)
     if constraint.topology_key == HOSTNAME:
         return counts.here[rows].astype(np.float64)
     included = possible & _included(constraint, pod, matrix)

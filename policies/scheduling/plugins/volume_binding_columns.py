@@ -80,7 +80,7 @@ def unbindable(problem: NodeFitProblem, claims: Sequence[PersistentVolumeClaim],
     Raises NotValid: there are many, different ones choose among many volumes, or upstream ends in an error.
     """
     if len(claims) > _MOST_CLAIMS:
-        raise NotValid("as many claims of the pod wait for its node")
+        raise NotValid("as more than 64 claims of the pod wait for their node")
     found = np.zeros(len(problem.possible), np.int64)
     to_provide, to_match = [], []
     for claim in claims:

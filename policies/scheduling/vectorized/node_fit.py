@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policies.scheduling.arguments import DefaultPreemptionArgs
     from policies.scheduling.framework import Framework
     from policies.scheduling.snapshot import Snapshot
-from policies.scheduling.vectorized.problem import CapacityConstraint
+    from policies.scheduling.vectorized.problem import CapacityConstraint
 
 
 class VectorizedAnswer(NamedTuple):
@@ -61,10 +61,12 @@ def why_not_in_columns(framework: Framework, pod: Pod) -> str:
     """For whose sake `vectorized_answer` cannot tell; empty where it can."""
     if framework.without_columns:
         return f"of plugin {framework.without_columns}, which does not say how it looks in columns"
-    try:
-        NodeFit(framework.snapshot, pod, pod_matrix_of(framework.snapshot), framework)
-    except NotValid as fault:
-        return str(fault)
+    snapshot = framework.snapshot
+    with snapshot.derived.taken():
+        try:
+            NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework).answer()
+        except NotValid as fault:
+            return str(fault) or "of the pod"
     return ""
 
 
@@ -122,9 +124,9 @@ class NodeFit(NodeFitProblem):
         most, least = len(self.possible), int(np.count_nonzero(self._potential | self.tried_in_vain))
         if candidates > args.num_candidates(most) or candidates <= args.num_candidates(least):
             return candidates > args.num_candidates(most)
-        return candidates > args.num_candidates(self._looked_at())
+        return candidates > args.num_candidates(self._potential_nodes())
 
-    def _looked_at(self) -> int:
+    def _potential_nodes(self) -> int:
         """On how many nodes preemption is tried, those among them that it is tried on in vain. Raises NotValid."""
         if not all(hasattr(plugin, "rejections_in_columns") for plugin in self.framework.column_plugins):
             raise NotValid
@@ -176,7 +178,7 @@ class NodeFit(NodeFitProblem):
                 base = demand.present - lower.total(demand.resource, self.matrix)
                 nodes = nodes[base[nodes] <= demand.limit[nodes]]
         if self.undecided[nodes].any():
-            raise NotValid
+            raise NotValid("of plugin NodeVolumeLimits, as pods of lower priority take a node to its limit of volumes")
         lower.settle(nodes, self.matrix, self.snapshot)
         rows = self.rows(lower)
         for demand, row in zip(self.demands, rows, strict=True):

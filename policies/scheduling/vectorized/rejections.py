@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.metering import charge
+from policies.metering import VECTOR, charge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ class Present:
 
     def exceeded(self, demand: CapacityConstraint) -> NDArray[np.bool_]:
         """[node]: whether the pod does not fit beside it."""
-        charge(len(demand.limit) // 256)
+        charge(len(demand.limit) // VECTOR)
         return self.of(demand) > demand.limit
 
 
@@ -58,7 +58,7 @@ class FirstRejections:
 
     def add(self, found: Rejections, plugin: str) -> None:
         """What the next plugin says of the nodes that all before it let pass."""
-        charge(2 + len(self.codes) // 256)
+        charge(2 + len(self.codes) // VECTOR)
         new = (self.codes < 0) & (found.codes >= 0)
         if new.any():
             self.codes[new] = found.codes[new] + len(self.statuses)

@@ -351,6 +351,7 @@ def test_who_must_go_for_room_on_a_driver_is_left_to_the_walk() -> None:
         found = cluster(*there, *held, *other)
         prediction = policies.predict(found, asked)
         assert (outcome_in_columns(found.scheduling, prediction.pod) is not None) == told
+        assert ("NodeVolumeLimits" in prediction.without_columns) != told
         assert prediction.outcome == ("fits" if told else "preempts")
         assert test_vectorized.said(prediction) == test_vectorized.said(test_vectorized.walked(found, asked))
 

@@ -102,10 +102,12 @@ def test_recorded_answers_are_met_in_columns(name: str) -> None:
 
 
 def test_the_answers_of_every_release_are_met_in_columns() -> None:
+    told = Counter[bool]()
     with columns_from(0):
         for row in rows_of("releases.jsonl.gz"):
             for release, answer in row["answers"].items():
-                _meets(row["case"], answer, Semantics(known_minor(release)), every_score=False)
+                told[_meets(row["case"], answer, Semantics(known_minor(release)), every_score=False)] += 1
+    assert told[True] > told[False], told
 
 
 def _meets(case: Any, answer: Any, semantics: Semantics, *, every_score: bool) -> bool:
