@@ -27,7 +27,7 @@ from policies.scheduling.plugins.inter_pod_affinity import AFFINITY, InterPodAff
 from policies.scheduling.plugins.inter_pod_affinity_columns import affinity_scores
 from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes, preference
 from policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
 from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT, NodeUnschedulable
 from policies.scheduling.plugins.pod_topology_spread import PodTopologySpread, default_constraints, schedule_anyway
 from policies.scheduling.plugins.pod_topology_spread_columns import (
@@ -193,7 +193,7 @@ class Cycle:
             yield reason_of(demand.resource), int(np.count_nonzero(left & (demand.present > demand.limit)))
         for resource, amount in self.pod.spec.request.scalars.items():
             if amount and resource not in known:
-                yield f"Insufficient {resource}", int(np.count_nonzero(left))
+                yield reason_of(resource), int(np.count_nonzero(left))
 
     def scores_by_plugin(self, rows: NDArray[np.intp]) -> dict[str, NDArray[np.int64]]:
         """Plugin -> [place in `rows`]: its weighted score; without those that give nothing. Raises NotValid."""
@@ -354,11 +354,6 @@ def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
     if profile is None:
         raise NotValid
     return Framework(snapshot, profile)
-
-
-def reason_of(resource: str) -> str:
-    """What a node says that has too little of a resource. Source: upstream `fitsRequest`."""
-    return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
 
 
 def _worth(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:

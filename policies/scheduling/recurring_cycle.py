@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order, reason_of
+from policies.scheduling.large_cycle import Cycle, Found, Scores, found_in_order
 from policies.scheduling.plugins.inter_pod_affinity_columns import kinds_with_anti_affinity
-from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
 from policies.scheduling.preemption import Candidate, potential_victims
 from policies.scheduling.vectorized.kept_costs import KeptCosts, ranks_that_go
 from policies.scheduling.vectorized.lower_priority_pods import lower_priority_pods_of

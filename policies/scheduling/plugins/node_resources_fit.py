@@ -138,13 +138,13 @@ def insufficient_resources(
     """
     request, allocatable = pod.spec.request, node_info.node.allocatable
     if len(node_info.pods) + 1 > allocatable.allowed_pod_number:
-        yield "Too many pods", False
+        yield reason_of("pods"), False
     if 0 < request.milli_cpu > allocatable.milli_cpu - node_info.milli_cpu:
-        yield "Insufficient cpu", request.milli_cpu > allocatable.milli_cpu
+        yield reason_of("cpu"), request.milli_cpu > allocatable.milli_cpu
     if 0 < request.memory > allocatable.memory - node_info.memory:
-        yield "Insufficient memory", request.memory > allocatable.memory
+        yield reason_of("memory"), request.memory > allocatable.memory
     if 0 < request.ephemeral_storage > allocatable.ephemeral_storage - node_info.ephemeral_storage:
-        yield "Insufficient ephemeral-storage", request.ephemeral_storage > allocatable.ephemeral_storage
+        yield reason_of("ephemeral-storage"), request.ephemeral_storage > allocatable.ephemeral_storage
     if len(request.scalars) > FEW:
         charge(len(request.scalars) // 2)
     for name, amount in request.scalars.items():
@@ -152,12 +152,16 @@ def insufficient_resources(
         if has == 0 and name in by_devices:
             continue
         if name not in ignored and 0 < amount > has - node_info.scalars.get(name, 0):
-            yield f"Insufficient {name}", amount > has
+            yield reason_of(name), amount > has
+
+
+def reason_of(resource: str) -> str:
+    """What a node says that has too little of a resource. Source: upstream `fitsRequest`."""
+    return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
 
 
 def _lacking(wanted: Sequence[str], bits: int) -> Status:
-    names = [name for bit, name in enumerate(wanted) if bits >> bit & 1]
-    reasons = tuple("Too many pods" if name == "pods" else f"Insufficient {name}" for name in names)
+    reasons = tuple(reason_of(name) for bit, name in enumerate(wanted) if bits >> bit & 1)
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if bits & _NEVER else Code.UNSCHEDULABLE, reasons)
 
 

@@ -186,16 +186,9 @@ def on_each_node(framework: Framework, pod: Pod, nodes: Sequence[str]) -> OnEach
             return None
         if node_fit.affinity is not None:
             return None
-        fits = frozenset(compress(snapshot.rows, _fits(node_fit).tolist()))
+        fits = frozenset(compress(snapshot.rows, node_fit.feasible.tolist()))
     charge(len(nodes) // 8)
     return OnEachNode(fits, _one_by_one(framework, pod, [node for node in nodes if node not in fits]))
-
-
-def _fits(node_fit: NodeFit) -> NDArray[np.bool_]:
-    fits = node_fit.open.copy()
-    for demand in node_fit.demands:
-        fits &= demand.present <= demand.limit
-    return fits
 
 
 def _one_by_one(framework: Framework, pod: Pod, nodes: Sequence[str]) -> Iterator[OnNode]:
@@ -231,5 +224,5 @@ def _candidates(framework: Framework, pod: Pod, nodes: Sequence[str]) -> dict[st
         node_fit = NodeFit(snapshot, pod, pod_matrix_of(snapshot), framework)
         some = np.zeros(len(node_fit.open), np.bool_)
         some[[snapshot.rows[node] for node in nodes if node in snapshot.rows]] = True
-        found = node_fit.candidates(np.flatnonzero(node_fit.open & ~_fits(node_fit) & some))
+        found = node_fit.candidates(np.flatnonzero(node_fit.open & ~node_fit.feasible & some))
         return {candidate.node_name: candidate for candidate in found}

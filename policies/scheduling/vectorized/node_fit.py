@@ -17,7 +17,7 @@ from policies.scheduling.vectorized.rejections import Present, first_rejections,
 from policies.scheduling.vectorized.victim_selection import Occupancy, cheapest, victims_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from policies.scheduling.arguments import DefaultPreemptionArgs
     from policies.scheduling.framework import Framework
     from policies.scheduling.snapshot import Snapshot
-    from policies.scheduling.vectorized.problem import CapacityConstraint
 
 
 class VectorizedAnswer(NamedTuple):
@@ -76,16 +75,8 @@ class NodeFit(NodeFitProblem):
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """[node]: whether it can run the pod now."""
-        fits = self.open & ~self._full(self.demands)
+        fits = self.open & ~self.full(self.demands)
         return fits if self.affinity is None else fits & self.affinity.now
-
-    def _full(self, demands: Sequence[CapacityConstraint]) -> NDArray[np.bool_]:
-        """[node]: whether there is too little for one of these."""
-        charge(len(demands) * self.row)
-        full = np.zeros(len(self.possible), np.bool_)
-        for demand in demands:
-            full |= demand.present > demand.limit
-        return full
 
     @property
     def _potential(self) -> NDArray[np.bool_]:
@@ -95,8 +86,8 @@ class NodeFit(NodeFitProblem):
         """
         if self.affinity is None:
             return self.open
-        before = self._full(self.demands[: self.affinity.after])
-        return self.open & (before | (self.affinity.with_nominated & self._full(self.demands)))
+        before = self.full(self.demands[: self.affinity.after])
+        return self.open & (before | (self.affinity.with_nominated & self.full(self.demands)))
 
     def answer(self) -> VectorizedAnswer:
         """Over every node."""

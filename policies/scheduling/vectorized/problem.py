@@ -19,7 +19,7 @@ from policies.scheduling.vectorized.nodes import StaticFilter, said_of_nodes
 from policies.scheduling.vectorized.nominations import nominations_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -204,14 +204,19 @@ class NodeFitProblem:
         own = self.snapshot.rows.get(self.pod.nominated_node_name)
         if own is not None and closed[own]:
             raise NotValid("as the pod is nominated to a node that will not do")
-        full = np.zeros(len(closed), np.bool_)
-        for demand in self.demands:
-            charge(self.row)
-            full |= demand.present > demand.limit
+        full = self.full(self.demands)
         tried = np.array([*(status.code is Code.UNSCHEDULABLE for status in found.statuses), False])[found.codes]
         self.tried_in_vain = self.tried_in_vain | (closed & (full | tried))
         self.narrowed = self.narrowed or bool((closed & ~full).any())
         self.possible = self.possible & ~rejected
+
+    def full(self, demands: Sequence[CapacityConstraint]) -> NDArray[np.bool_]:
+        """[node]: whether there is too little for one of these."""
+        charge(len(demands) * self.row)
+        full = np.zeros(len(self.possible), np.bool_)
+        for demand in demands:
+            full |= demand.present > demand.limit
+        return full
 
     def with_nominated(self, present: NDArray[np.int64], resource: str) -> NDArray[np.int64]:
         """[node]: what is requested of a resource, with what nominated pods will. Source: `addGENominatedPods`."""
