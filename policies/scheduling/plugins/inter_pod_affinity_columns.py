@@ -11,7 +11,7 @@ from policies.scheduling.plugin import MAX_NODE_SCORE
 from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,6 +28,8 @@ _MOST_HITS: Final = 100
 _KEPT_ATTRACTING: Final = 1024
 _HARD_WEIGHT: Final = 1
 """What a term of required affinity counts (`hardPodAffinityWeight` of the default profile)."""
+_MOST_NAMESPACES: Final = 2048
+"""That the terms of one pod name or select together."""
 NO_LABELS: Final[Mapping[str, str]] = {}
 
 
@@ -43,6 +45,7 @@ def required_affinity(
     terms = tuple(merge(t, snapshot) for t in pod.spec.pod_affinity.required_affinity)
     if not terms:
         return None
+    _check_namespaces(terms)
     namespace = pod.namespace
 
     def matches_all(other: Pod) -> int:
@@ -74,6 +77,12 @@ def required_affinity(
     )
 
 
+def _check_namespaces(terms: Iterable[AffinityTerm]) -> None:
+    """Raises NotValid: selectors select so many that tables which are kept would hold them too often."""
+    if sum(len(term.namespaces or ()) for term in terms) > _MOST_NAMESPACES:
+        raise NotValid("as affinity selects many namespaces")
+
+
 def _namespace_of(terms: Sequence[AffinityTerm], own: str) -> str | None:
     """The namespace of all pods that can match every term; None where there may be several."""
     for term in terms:
@@ -97,6 +106,7 @@ def anti_affinity(
     known = kinds_with_anti_affinity(matrix)
     if not own and not known:
         return
+    _check_namespaces(own)
     about = pod.namespace, id(pod.labels), id(pod.spec), id(snapshot.objects.namespaces)
     keep = pod.labels, pod.spec, snapshot.objects.namespaces
     theirs = _against(pod, matrix, snapshot) if known else {}
@@ -113,7 +123,7 @@ def anti_affinity(
         per_kind = np.zeros(len(matrix.kinds), np.int64)
         own_kinds = None
         if terms:
-            own_kinds = matrix.kept(("anti-affinity", *about, key), keep, hits)[: len(per_kind)]
+            own_kinds = np.minimum(matrix.kept(("anti-affinity", *about, key), keep, hits)[: len(per_kind)], _MOST_HITS)
             per_kind += own_kinds
         for kind, count in theirs.get(key, {}).items():
             per_kind[kind] += count
@@ -189,10 +199,12 @@ class Against:
 class AttractingTerms:
     """Whether affinity terms of other pods are worth something for one. Each kind is looked at once.
 
-    `keys`: the topologies of those that match; `elsewhere`: whether pods of other namespaces have such.
+    `keys`: the topologies of those that match, of `known_keys`, which nodes have; `elsewhere`: whether pods of other
+    namespaces have such.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known_keys: frozenset[str]) -> None:
+        self.known_keys = known_keys
         self.keys: set[str] = set()
         self.elsewhere = False
         self._known = 0
@@ -204,7 +216,8 @@ class AttractingTerms:
             assert other is not None
             charge(1)
             for _, term in each(_attracting(other), 1):
-                if term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
+                here = term.topology_key in self.known_keys
+                if here and term.matches(other.namespace, pod.namespace, pod.labels, namespace_labels):
                     self.keys.add(term.topology_key)
                     self.elsewhere = self.elsewhere or other.namespace != pod.namespace
             self._known += 1
@@ -251,7 +264,7 @@ def affinity_scores(
 def _own_worth(
     pod: Pod, matrix: PodMatrix, snapshot: Snapshot, merge: Callable[[AffinityTerm, Snapshot], AffinityTerm]
 ) -> Iterator[tuple[PodCounts, str]]:
-    """What the pods of each node count by the pod's preferred terms, and by which topology."""
+    """What the pods of each node count by the pod's preferred terms, and by which topology. Raises NotValid."""
     affinity = pod.spec.pod_affinity
     weighted = [(w.weight, w.term) for w in affinity.preferred_affinity]
     weighted += [(-w.weight, w.term) for w in affinity.preferred_anti_affinity]
@@ -265,6 +278,7 @@ def _own_worth(
         found = matrix.counted(about)
         if found is None:
             terms = [(weight, merge(term, snapshot)) for weight, term in weighted if term.topology_key == key]
+            _check_namespaces(term for _, term in terms)
             found = matrix.counts(about, keep, _worth_to(terms, pod.namespace), _namespace_of_any(terms, pod.namespace))
         yield found, key
 
@@ -296,19 +310,19 @@ def _others_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[t
     about = "attracting", pod.namespace, id(pod.labels), id(namespaces)
     labels = snapshot.namespace_labels(pod.namespace)
     known: AttractingTerms | None = matrix.attracting.get(about, (None, None))[0]
-    if known is None:
+    if known is None or known.known_keys is not matrix.nodes.keys:
         if len(matrix.attracting) >= _KEPT_ATTRACTING:
             matrix.attracting.clear()
-        known = AttractingTerms()
+        known = AttractingTerms(matrix.nodes.keys)
         matrix.attracting[about] = known, (pod.labels, namespaces)
     known.learn(pod, matrix, labels)
     only = None if known.elsewhere else pod.namespace
-    for key in known.keys & matrix.nodes.keys:
+    for key in known.keys:
 
         def worth(other: Pod, key: str = key) -> int:
             if not other.spec.pod_affinity.present or only not in (None, other.namespace):
                 return 0
-            terms = [(weight, term) for weight, term in _attracting(other) if term.topology_key == key]
+            terms = [(weight, term) for weight, term in each(_attracting(other), 0.1) if term.topology_key == key]
             return sum(
                 weight
                 for weight, term in each(terms, 1)

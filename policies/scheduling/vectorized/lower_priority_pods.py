@@ -168,10 +168,11 @@ class LowerPriorityPods:
         places = len(kinds)
         if places > len(self.kind):
             self._grow(places)
+        amounts = {resource: matrix.kinds.amounts(resource) for resource in self._totals}
         self.kind[:places, some], self.kind[places:, some] = kinds, 0
         self.count[some] = np.count_nonzero(kinds, axis=0)
         for resource, total in self._totals.items():
-            total[some] = matrix.kinds.amounts(resource)[kinds].sum(axis=0)
+            total[some] = amounts[resource][kinds].sum(axis=0)
         self.serials[some], self.stale[some] = matrix.serials[some], True
 
     def stale_of(self, nodes: NDArray[np.intp], matrix: PodMatrix) -> NDArray[np.intp]:

@@ -155,7 +155,9 @@ def _is_large(spec: PodSpec) -> bool:
         return True
     affinity = spec.node_affinity
     terms = affinity.required.terms if affinity.required is not None else ()
-    conditions = sum(len(term.expressions) for term in terms[:FEW])
+    preferred = affinity.preferred or ()
+    terms = (*terms[: 2 * FEW + 1], *(each.term for each in preferred[: 2 * FEW + 1]))
+    conditions = sum(len(term.expressions) for term in terms[: 2 * FEW])
     return max(len(terms), conditions, len(spec.tolerations), len(affinity.node_selector or ())) > 2 * FEW
 
 

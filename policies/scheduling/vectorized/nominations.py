@@ -92,6 +92,11 @@ class Nominations:
         """
         come = [(name, pods) for name, pods in new.items() if self._pods.get(name) is not pods]
         charge(len(new) // 8 + 4 * len(come))
+        for name, _ in come:
+            for pod in snapshot.nominated_pods(name) if name in snapshot.rows else ():
+                self._kinds.number(pod)
+        for _, resource in self._sums:
+            self._kinds.amounts(resource)
         for name in [name for name in old if name not in new]:
             self._take(name)
         for name, _ in come:
@@ -146,8 +151,9 @@ class Nominations:
             if len(self._sums) >= _KEPT:
                 self._sums.clear()
             rows, kinds = self.columns(priority)
-            found = self._sums[priority, resource] = np.zeros(self._count, np.int64)
-            np.add.at(found, rows, self._kinds.amounts(resource)[kinds])
+            amounts, found = self._kinds.amounts(resource), np.zeros(self._count, np.int64)
+            np.add.at(found, rows, amounts[kinds])
+            self._sums[priority, resource] = found
         return found
 
     def may_reach(self, resource: str, amount: int) -> bool:

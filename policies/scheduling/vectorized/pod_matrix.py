@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from policies.metering import VECTOR, CutShort, charge, meter
+from policies.metering import VECTOR, CutShort, charge, meter, unmetered
 from policies.scheduling.preemption import start_time
 from policies.scheduling.vectorized.budgets import MatchingBudgets
 from policies.scheduling.vectorized.equivalence_classes import EquivalenceClasses, PerClass
@@ -154,6 +154,7 @@ class PodMatrix:
         for row in np.flatnonzero(self.serials != serials).tolist():
             info = snapshot.node_infos[row]
             work.charge(_NODE + 2 * len(info.pods) + self.nodes.cost(row, info.node))
+            self.serials[row] = 0  # of no state, until all of this one is there
             matched = self._set(row, info)
             self.serials[row] = serials[row]
             work.charge(matched)
@@ -166,16 +167,17 @@ class PodMatrix:
         if count > len(self.kind):
             more = ((0, count + 4 - len(self.kind)), (0, 0))
             self.kind, self.start = np.pad(self.kind, more), np.pad(self.start, more)
-        if self.nodes.nodes[row] is not info.node:
-            self.nodes.set(row, info.node)
-            for counts in self._counts.values():
-                counts.forget_domains()
         before = self._pods[row]
-        self._pods[row] = pods
         new = [place for place, (old, pod) in enumerate(zip(before, pods, strict=False)) if old is not pod]
         new += range(len(before), count)
         places = new if len(before) <= count else [*new, *range(count, len(before))]
         old_kinds, kinds = self.kind[places, row].tolist(), [number(pods[place]) for place in new]
+        if self.nodes.nodes[row] is not info.node:
+            with unmetered():  # it has been paid for, and half of it would be of no state
+                self.nodes.set(row, info.node)
+            for counts in self._counts.values():
+                counts.forget_domains()
+        self._pods[row] = pods
         if len(before) > count:
             self.kind[count:, row] = 0
         self.kind[new, row] = kinds
