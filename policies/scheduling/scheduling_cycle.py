@@ -155,8 +155,7 @@ class SchedulingCycle:
 
     @property
     def in_columns(self) -> WholeAnswer | None:
-        """The whole answer, where columns told it."""
-        self._filtered  # noqa: B018  (it is found with it)
+        """The whole answer, where somebody has asked for reasons, and columns told them."""
         whole: WholeAnswer | None = self._state.in_columns
         return whole
 

@@ -55,7 +55,7 @@ def _spread_constraint(
     about = pod.namespace, id(pod.labels), id(pod.spec), number, *of_default
     keep = pod.labels, pod.spec
     per_kind = matrix.kept(("spread", *about), keep, changes, pod.namespace)
-    included = possible & _included(constraint, pod, matrix)
+    included = possible & included_nodes(constraint, pod, matrix)
     changing = matrix.counts(("spread", *about), keep, changes, pod.namespace).here
     of_counted = matrix.counts(("counted", *about), keep, counted, pod.namespace)
     topology = matrix.nodes.topology(constraint.topology_key)
@@ -124,7 +124,7 @@ def _counted(
     counts = pods_that_match(pod, constraint, matrix)
     if constraint.topology_key == HOSTNAME:
         return counts.here[rows].astype(np.float64)
-    included = possible & _included(constraint, pod, matrix)
+    included = possible & included_nodes(constraint, pod, matrix)
     by_domain = counts.by_domain(topology) if included.all() else topology.by_value(np.where(included, counts.here, 0))
     return by_domain[topology.values[rows]].astype(np.float64)
 
@@ -136,12 +136,7 @@ def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
 
 
 def included_nodes(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
-    """[node]: whether a constraint looks at it."""
-    return _included(constraint, pod, matrix)
-
-
-def _included(constraint: TopologySpreadConstraint, pod: Pod, matrix: PodMatrix) -> NDArray[np.bool_]:
-    """Source: upstream `matchNodeInclusionPolicies`."""
+    """[node]: whether a constraint looks at it. Source: upstream `matchNodeInclusionPolicies`."""
     spec = pod.spec
     if includes_all_nodes(constraint, pod):
         return np.ones(len(matrix.serials), np.bool_)

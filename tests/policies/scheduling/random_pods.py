@@ -374,3 +374,13 @@ def add_node_affinity(dice: Dice, spec: Obj, nodes: Sequence[str]) -> None:
         ]
     if found:
         spec.setdefault("affinity", {})["nodeAffinity"] = found
+
+
+def add_namespaces(term: Obj, rng: random.Random) -> Obj:
+    """The affinity term, which now and then names namespaces, or selects them."""
+    if rng.random() < 0.2:
+        term["namespaces"] = rng.sample(list(NAMESPACES), rng.randint(1, 2))
+    if rng.random() < 0.2:
+        absent = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
+        term["namespaceSelector"] = rng.choice(({}, {"matchLabels": {"team": "a"}}, absent))
+    return term

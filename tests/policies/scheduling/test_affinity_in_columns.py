@@ -13,6 +13,7 @@ import policies
 from policies.scheduling.bulk import outcome_in_columns, room_for
 from tests.builders import Made, MadePod, make_budget, make_namespace, make_node, make_pod
 from tests.policies.scheduling.profiles import args, cluster, config, point, semantics
+from tests.policies.scheduling.random_pods import NAMESPACES, add_namespaces
 from tests.policies.scheduling.test_fast_cycle import compare
 from tests.policies.scheduling.test_vectorized import said, walked
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 SEED = os.environ.get("FOREWARN_SEED", "1")
 HOST: Final = "kubernetes.io/hostname"
 KEYS: Final = (HOST, "zone", "zone", "rack")
-NAMESPACES: Final = {"default": {}, "prod": {"team": "a"}, "dev": {"team": "b"}}
 FEW: Final = args(DefaultPreemption={"minCandidateNodesAbsolute": 1, "minCandidateNodesPercentage": 40})
 """So that the number of nodes that preemption looks at decides whether all candidates are found."""
 STATIC: Final = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity")
@@ -40,12 +40,7 @@ def term(rng: random.Random, app: str = "") -> dict[str, Any]:
     made: dict[str, Any] = {"topologyKey": rng.choice(KEYS), "labelSelector": {"matchLabels": {"app": chosen}}}
     if rng.random() < 0.1:
         made["labelSelector"] = rng.choice(({}, {"matchExpressions": [{"key": "app", "operator": "Exists"}]}))
-    if rng.random() < 0.2:
-        made["namespaces"] = rng.sample(list(NAMESPACES), rng.randint(1, 2))
-    if rng.random() < 0.2:
-        absent = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
-        made["namespaceSelector"] = rng.choice(({}, {"matchLabels": {"team": "a"}}, absent))
-    return made
+    return add_namespaces(made, rng)
 
 
 def some_nodes(rng: random.Random) -> list[Made]:

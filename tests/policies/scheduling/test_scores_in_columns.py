@@ -14,6 +14,7 @@ import policies
 from policies.scheduling.framework import CycleState
 from policies.scheduling.large_cycle import Cycle
 from tests.builders import Made, MadePod, make_namespace, make_node, make_pod
+from tests.policies.scheduling.random_pods import NAMESPACES, add_namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 SEED = os.environ.get("FOREWARN_SEED", "1")
 HOST: Final = "kubernetes.io/hostname"
 KEYS: Final = (HOST, "zone", "zone", "rack", "nowhere")
-NAMESPACES: Final = {"default": {}, "prod": {"team": "a"}, "dev": {"team": "b"}}
 TAINTS: Final = (("soft", "PreferNoSchedule"), ("other", "PreferNoSchedule"), ("hard", "NoSchedule"))
 
 
@@ -35,12 +35,7 @@ def selector(rng: random.Random) -> dict[str, Any]:
 
 def term(rng: random.Random) -> dict[str, Any]:
     made: dict[str, Any] = {"topologyKey": rng.choice(KEYS), "labelSelector": selector(rng)}
-    if rng.random() < 0.2:
-        made["namespaces"] = rng.sample(list(NAMESPACES), rng.randint(1, 2))
-    if rng.random() < 0.2:
-        absent = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
-        made["namespaceSelector"] = rng.choice(({}, {"matchLabels": {"team": "a"}}, absent))
-    return made
+    return add_namespaces(made, rng)
 
 
 def weighted(rng: random.Random) -> list[dict[str, Any]]:

@@ -301,7 +301,7 @@ def test_cycles_score_and_reject_as_plugin_by_plugin(minor: int) -> None:
         storage = Storage(f"cycle {minor}.{number}")
         snapshot = storage.snapshot(Semantics(minor))
         outcomes[test_fast_cycle.compare(snapshot, storage.asked.obj, number)] += 1
-    assert outcomes["scored"] > 5 or minor == 37, outcomes
+    assert outcomes["scored"] > (5 if minor == 36 else 0), outcomes  # 1.37 scores storage too, by the plugin
     assert outcomes["rejected"] > 5, outcomes
 
 
