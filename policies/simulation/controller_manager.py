@@ -31,6 +31,7 @@ from policies.controllers.deployment import settled, settled_sync
 from policies.controllers.pod_gc import CHECK_PERIOD, collect
 from policies.controllers.view import WorkloadState
 from policies.copies import replace
+from policies.metering import charge
 from policies.objects.fields import InvalidObject, group_kind, text
 from policies.objects.pod import Owner
 from policies.simulation.api_server import BUDGET, Change, controller_of, termination_seconds
@@ -541,7 +542,11 @@ class ControllerManager:
         """The name, or where it is taken one like it: of a set that surges the old pod of the node is still there."""
         if (namespace, name) not in self._api.pods:
             return name
-        return next(free for n in count(2) if (namespace, free := f"{name}-{n}") not in self._api.pods)
+        for number in count(2):
+            charge()  # a dump may have pods of any names
+            if (namespace, f"{name}-{number}") not in self._api.pods:
+                return f"{name}-{number}"
+        raise AssertionError("numbers do not end")
 
     def _count_pods(self, key: Key) -> None:
         self._numbers[key] = len(self._api.by_controller.get(key, {}))

@@ -13,7 +13,7 @@ from policies.metering import FEW, VECTOR, charge, each, meter
 from policies.scheduling.vectorized.problem import NotValid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence, Sized
 
     from numpy.typing import NDArray
 
@@ -29,6 +29,9 @@ _KEPT: Final = 64
 """Columns kept at most, and answers of each table."""
 _TABLES: Final = 4
 """Tables of which answers are kept."""
+_KEPT_ENTRIES: Final = 2**18
+_LEAST_KEPT: Final = 4
+"""Answers of a table that is kept, though it has so many entries: each may be as long as the table."""
 NO_LIMIT: Final = 2**62
 MANY: Final = 10_000
 """Volumes of one pod of which there is no exact number: two bytes are added up for each pod."""
@@ -210,14 +213,14 @@ class StorageColumns:
         anew = [sum(map(_volumes_of, info.pods)) for info in snapshot.node_infos]
         assert self.used(matrix).tolist() == anew, "volumes of pods"
 
-    def kept(self, table: object, key: Hashable, made: Callable[[], T]) -> T:
+    def kept(self, table: Sized, key: Hashable, made: Callable[[], T]) -> T:
         """What is made of a table, and depends on nothing but it and the key."""
         if id(table) not in self._kept and len(self._kept) >= _TABLES:
             self._kept.clear()
         _, answers = self._kept.setdefault(id(table), (table, {}))
         if key not in answers:
             answer = made()
-            if len(answers) >= _KEPT:
+            if len(answers) >= min(max(_KEPT_ENTRIES // max(len(table), 1), _LEAST_KEPT), _KEPT):
                 answers.clear()
             answers[key] = answer
         found: T = answers[key]  # type: ignore[assignment]
