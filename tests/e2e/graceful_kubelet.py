@@ -18,7 +18,8 @@ TICK = 0.1
 
 class GracefulKubelets(threading.Thread):
     """All nodes' at once. `preempted`: the workload of each pod that kube-scheduler has pushed out, by the pod's uid;
-    `shape`: where every pod is, for who waits until nothing changes."""
+    `shape`: where every pod is, for who waits until nothing changes; `stranded`: pods on nodes that are gone, which no
+    kubelet looks after."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(name="kubelets", daemon=True)
@@ -26,6 +27,7 @@ class GracefulKubelets(threading.Thread):
         self._ends: dict[str, float] = {}
         self.preempted: dict[str, str] = {}
         self.shape: frozenset[tuple[str, str, bool, bool]] = frozenset()
+        self.stranded = 0
         self.changed = time.monotonic()
         self.seen: list[str] = []
         """What has become of pods since somebody emptied it, a line each: seconds, pod, what."""
@@ -44,15 +46,20 @@ class GracefulKubelets(threading.Thread):
 
     def turn(self) -> None:
         """Look once at all pods."""
+        nodes = {node["metadata"]["name"] for node in self._api.list("Node")}
         pods = self._api.list("Pod")
+        stranded = 0
         for pod in pods:
             uid = pod["metadata"]["uid"]
             reasons = {c["type"]: c.get("reason") for c in pod.get("status", {}).get("conditions", ())}
             if reasons.get("DisruptionTarget") == "PreemptionByScheduler":
                 self.preempted.setdefault(uid, workload_of(pod))
-            if pod["spec"].get("nodeName"):
+            if pod["spec"].get("nodeName", "") not in ("", *nodes):
+                stranded += 1
+            elif pod["spec"].get("nodeName"):
                 with suppress(Refused):  # changed or gone since
                     self._look_after(pod)
+        self.stranded = stranded
         self._note(pods)
         shape = frozenset(
             (

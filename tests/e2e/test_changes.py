@@ -14,29 +14,37 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
-from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.api import Refused, identity, path_of
-from tests.e2e.graceful_kubelet import GracefulKubelets, workload_of
-from tests.e2e.installation import NAMESPACE as OWN
-from tests.e2e.objects import container, node, priority_class
+from tests.e2e.living import (
+    A_CLUSTER,
+    NAMESPACE,
+    Ending,
+    build,
+    classes_of,
+    clear,
+    keep,
+    kubelets_of,
+    made,
+    settled,
+    workloads,
+)
 from tests.e2e.random_cases import SEED
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.e2e.api import Answer, Api, Obj
     from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.graceful_kubelet import GracefulKubelets
     from tests.e2e.staging import Stage
     from tests.e2e.webhook import Webhook
 
@@ -44,56 +52,12 @@ pytestmark = [pytest.mark.e2e, pytest.mark.whole]
 
 CHANGES = int(os.environ.get("CHANGES", "30"))
 FIRST = int(os.environ.get("FIRST", "0"))
-A_CLUSTER = 3
-"""Changes that one cluster lives through."""
 QUOTAS = bool(os.environ.get("QUOTAS"))
 QUIET = 45 if QUOTAS else 13
 """Seconds in which nothing happens once all is over: more than kube-scheduler's longest back-off, 10 s; where a quota
 refuses pods, what a controller waits that has tried for 40 s."""
 RUNS = 24
-NAMESPACE = "default"
-CLASSES = {"": 0, "mid": 100, "high": 1000}
 TOLD_BY = ("[preempts-running-pods]", "[rollout-preempts-itself]")
-CONTROLLERS = ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector", "resourcequota")
-
-
-class Ending(NamedTuple):
-    """What a change comes to: pods pushed out, those that stay pending, and those that a quota refuses, by workload."""
-
-    pushed_out: frozenset[tuple[str, int]]
-    pending: frozenset[tuple[str, int]]
-    missing: frozenset[tuple[str, int]]
-
-    @classmethod
-    def of(cls, pushed_out: dict[str, int], pending: dict[str, int], missing: dict[str, int]) -> Ending:
-        return cls(*(frozenset(counts.items()) for counts in (pushed_out, pending, missing)))
-
-    def __str__(self) -> str:
-        told = (", ".join(f"{count} of {name}" for name, count in sorted(counts)) or "nobody" for counts in self)
-        return "; ".join(f"{what}: {who}" for what, who in zip(("pushed out", "pending", "missing"), told, strict=True))
-
-
-def made(kind: str, name: str, rng: random.Random, class_: str) -> Obj:
-    """A Deployment or StatefulSet of random size and grace."""
-    spec: Obj = {
-        "containers": [container(rng.choice(("500m", "1", "1500m", "2")))],
-        "terminationGracePeriodSeconds": rng.randint(1, 4),
-        **({"priorityClassName": class_} if class_ else {}),
-    }
-    labels = {"app": name}
-    obj: Obj = {
-        **identity(kind, name, NAMESPACE),
-        "spec": {
-            "replicas": rng.randint(1, 4),
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
-    if kind == "StatefulSet":
-        obj["spec"] |= {"serviceName": name, "podManagementPolicy": rng.choice(("OrderedReady", "Parallel"))}
-    elif rng.random() < 0.3:
-        obj["spec"]["strategy"] = {"type": "Recreate"}
-    return obj
 
 
 def change_of(there: list[Obj], number: int, rng: random.Random) -> Obj:
@@ -116,31 +80,16 @@ def change_of(there: list[Obj], number: int, rng: random.Random) -> Obj:
     return found
 
 
-def settled(kubelets: GracefulKubelets, quiet: float = QUIET) -> None:
-    """Wait until nothing has happened for a while, and nobody is ending."""
-    wait_until(
-        lambda: time.monotonic() - kubelets.changed > quiet and not any(ending for _, _, ending, _ in kubelets.shape),
-        120,
-        "nothing changes",
-    )
+@pytest.fixture(scope="module")
+def kubelets(plane: ControlPlane, webhook: Webhook) -> Iterator[GracefulKubelets]:
+    with kubelets_of(plane) as running:
+        yield running
 
 
-def pending(api: Api) -> Counter[str]:
-    return Counter(workload_of(pod) for pod in api.list("Pod") if not pod["spec"].get("nodeName"))
-
-
-def missing(api: Api) -> Counter[str]:
-    """Pods that a ReplicaSet or a StatefulSet lacks; one that goes in order lacks the next, while none of its waits."""
-    found: Counter[str] = Counter()
-    for each in api.list("ReplicaSet", NAMESPACE):
-        (owner,) = each["metadata"]["ownerReferences"]
-        found[f"{NAMESPACE}/{owner['name']}"] += each["spec"]["replicas"] - each["status"]["replicas"]
-    waiting = pending(api)
-    for each in api.list("StatefulSet", NAMESPACE):
-        name, lacks = f"{NAMESPACE}/{each['metadata']['name']}", each["spec"]["replicas"] - each["status"]["replicas"]
-        in_order = each["spec"]["podManagementPolicy"] == "OrderedReady"
-        found[name] += min(lacks, 0 if waiting[name] else 1) if in_order else lacks
-    return +found
+@pytest.fixture
+def classes(api: Api) -> Iterator[None]:
+    with classes_of(api):
+        yield
 
 
 def foretold(plane: ControlPlane, change: Obj, directory: Path) -> set[Ending]:
@@ -151,51 +100,7 @@ def foretold(plane: ControlPlane, change: Obj, directory: Path) -> set[Ending]:
     subprocess.run([*program, "snapshot", "-o", str(dump)], env=environment, check=True, capture_output=True)
     command = [*program, "simulate", "--cluster", str(dump), "-f", str(file), "--runs", str(RUNS), "-o", "json"]
     told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    outcomes = json.loads(told.stdout)["outcomes"]
-    return {
-        Ending.of(each["summary"]["byWorkload"], each["summary"]["pending"], each["summary"].get("missing", {}))
-        for each in outcomes
-    }
-
-
-@pytest.fixture(scope="module")
-def kubelets(plane: ControlPlane, webhook: Webhook) -> Iterator[GracefulKubelets]:
-    """A cluster that lives: controllers and kubelets. forewarn is a process of this machine, so it has no pods here."""
-    with closing(plane.api()) as client:
-        own = client.list("Deployment", OWN)
-        for deployment in own:
-            client.patch(deployment, {"spec": {"replicas": 0}})
-        plane.start_controllers(*(f"{name}-controller" for name in CONTROLLERS))
-        running = GracefulKubelets(client)
-        running.start()
-        yield running
-        running.stop()
-        plane.processes.stop("kube-controller-manager")
-        for deployment in own:
-            client.patch(deployment, {"spec": {"replicas": deployment["spec"]["replicas"]}})
-
-
-@pytest.fixture
-def classes(api: Api) -> Iterator[None]:
-    for name, value in CLASSES.items():
-        if name:
-            api.create(priority_class(name, value))
-    yield
-    for name in filter(None, CLASSES):
-        api.delete(identity("PriorityClass", name))
-
-
-def build(stage: Stage, api: Api, rng: random.Random) -> None:
-    """Nodes that are nearly full of workloads of all classes."""
-    for number in range(rng.randint(3, 5)):
-        stage.node(node(f"n{number}", cpu=str(rng.choice((3, 4)))))
-    for number in range(rng.randint(3, 5)):
-        kind = rng.choice(("Deployment", "Deployment", "StatefulSet"))
-        obj = made(kind, f"old-{number}", rng, rng.choice(("", "", "mid")))
-        api.create(obj)
-        if rng.random() < 0.3:
-            budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": f"old-{number}"}}}
-            api.create({**identity("PodDisruptionBudget", f"old-{number}", NAMESPACE), "spec": budget})
+    return {Ending.told(each["summary"]) for each in json.loads(told.stdout)["outcomes"]}
 
 
 def limit(api: Api, rng: random.Random) -> None:
@@ -218,23 +123,6 @@ def asked(pod: Obj) -> int:
     """Thousandths of a core."""
     cpu: str = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
     return int(cpu[:-1]) if cpu.endswith("m") else 1000 * int(cpu)
-
-
-def workloads(api: Api) -> list[Obj]:
-    return [*api.list("Deployment", NAMESPACE), *api.list("StatefulSet", NAMESPACE)]
-
-
-def clear(api: Api) -> None:
-    for kind in ("Deployment", "StatefulSet", "PodDisruptionBudget", "ResourceQuota"):
-        api.delete_all(kind, NAMESPACE)
-    wait_until(lambda: not workloads(api), 60, "workloads are gone")
-
-    def empty() -> bool:
-        api.delete_all("Pod", NAMESPACE)
-        return not api.list("Pod", NAMESPACE)
-
-    wait_until(empty, 60, "pods are gone")
-    api.delete_all("Node")
 
 
 def test_what_is_simulated_is_what_happens(
@@ -268,8 +156,8 @@ def test_what_is_simulated_is_what_happens(
         if not (refused or 200 <= answer.code < 300):
             raise Refused(answer.code, str(answer.body))
         kubelets.changed = time.monotonic()
-        settled(kubelets)
-        found = Ending.of(Counter(kubelets.preempted.values()), pending(api), missing(api))
+        settled(kubelets, QUIET)
+        found = Ending.seen(api, kubelets)
         what = f"{number}: {change['kind']} {change['metadata']['name']}"
         as_told += found in expected
         if found not in expected:
@@ -295,14 +183,6 @@ def test_what_is_simulated_is_what_happens(
     print(f"e2e: that some of the runs told of, and others did not (SEED={SEED})")
     print("\n".join([*differences, *silent]))
     assert as_told >= 0.9 * CHANGES
-
-
-def keep(directory: Path, name: str, lines: list[str]) -> None:
-    """The dump and the change, and what was seen, for whoever looks for a cause."""
-    if os.environ.get("EVIDENCE"):
-        kept = Path(os.environ["EVIDENCE"]) / name
-        shutil.copytree(directory, kept, dirs_exist_ok=True)
-        (kept / "seen.txt").write_text("\n".join(lines) + "\n")
 
 
 def apply(api: Api, change: Obj) -> Answer:

@@ -1,0 +1,189 @@
+"""A small random cluster that lives: controllers, kubelets that keep to grace periods, and what comes of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import Counter
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tests.e2e.api import identity
+from tests.e2e.graceful_kubelet import GracefulKubelets, workload_of
+from tests.e2e.installation import NAMESPACE as OWN
+from tests.e2e.objects import container, node, priority_class
+from tests.e2e.truth import wait_until
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+    from tests.e2e.api import Api, Obj
+    from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.staging import Stage
+
+A_CLUSTER: Final = 3
+"""Changes that one cluster lives through."""
+NAMESPACE: Final = "default"
+CLASSES: Final = {"": 0, "mid": 100, "high": 1000}
+CONTROLLERS: Final = (
+    "deployment",
+    "replicaset",
+    "statefulset",
+    "disruption",
+    "garbage-collector",
+    "pod-garbage-collector",
+    "resourcequota",
+)
+
+
+class Ending(NamedTuple):
+    """What a change comes to: pods pushed out, those that stay pending, and those that a quota refuses, by workload."""
+
+    pushed_out: frozenset[tuple[str, int]]
+    pending: frozenset[tuple[str, int]]
+    missing: frozenset[tuple[str, int]]
+
+    @classmethod
+    def of(cls, pushed_out: dict[str, int], pending: dict[str, int], missing: dict[str, int]) -> Ending:
+        return cls(*(frozenset(counts.items()) for counts in (pushed_out, pending, missing)))
+
+    @classmethod
+    def told(cls, summary: Obj) -> Ending:
+        """As `forewarn simulate` sums up a run."""
+        return cls.of(summary["byWorkload"], summary["pending"], summary.get("missing", {}))
+
+    @classmethod
+    def seen(cls, api: Api, kubelets: GracefulKubelets) -> Ending:
+        """What is there now, and whom kube-scheduler has pushed out since that was forgotten."""
+        return cls.of(Counter(kubelets.preempted.values()), pending(api), missing(api))
+
+    def __str__(self) -> str:
+        told = (", ".join(f"{count} of {name}" for name, count in sorted(counts)) or "nobody" for counts in self)
+        return "; ".join(f"{what}: {who}" for what, who in zip(("pushed out", "pending", "missing"), told, strict=True))
+
+
+def made(kind: str, name: str, rng: random.Random, class_: str) -> Obj:
+    """A Deployment or StatefulSet of random size and grace."""
+    spec: Obj = {
+        "containers": [container(rng.choice(("500m", "1", "1500m", "2")))],
+        "terminationGracePeriodSeconds": rng.randint(1, 4),
+        **({"priorityClassName": class_} if class_ else {}),
+    }
+    labels = {"app": name}
+    obj: Obj = {
+        **identity(kind, name, NAMESPACE),
+        "spec": {
+            "replicas": rng.randint(1, 4),
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+    if kind == "StatefulSet":
+        obj["spec"] |= {"serviceName": name, "podManagementPolicy": rng.choice(("OrderedReady", "Parallel"))}
+    elif rng.random() < 0.3:
+        obj["spec"]["strategy"] = {"type": "Recreate"}
+    return obj
+
+
+def settled(kubelets: GracefulKubelets, quiet: float) -> None:
+    """Wait until nothing has happened for so many seconds, nobody is ending, and nobody is left on a node that is
+    gone."""
+    wait_until(
+        lambda: (
+            time.monotonic() - kubelets.changed > quiet
+            and not kubelets.stranded
+            and not any(ending for _, _, ending, _ in kubelets.shape)
+        ),
+        180,
+        "nothing changes",
+    )
+
+
+def pending(api: Api) -> Counter[str]:
+    """Pods without a node, by workload."""
+    return Counter(workload_of(pod) for pod in api.list("Pod") if not pod["spec"].get("nodeName"))
+
+
+def missing(api: Api) -> Counter[str]:
+    """Pods that a ReplicaSet or a StatefulSet lacks; one that goes in order lacks the next, while none of its waits."""
+    found: Counter[str] = Counter()
+    for each in api.list("ReplicaSet", NAMESPACE):
+        (owner,) = each["metadata"]["ownerReferences"]
+        found[f"{NAMESPACE}/{owner['name']}"] += each["spec"]["replicas"] - each["status"]["replicas"]
+    waiting = pending(api)
+    for each in api.list("StatefulSet", NAMESPACE):
+        name, lacks = f"{NAMESPACE}/{each['metadata']['name']}", each["spec"]["replicas"] - each["status"]["replicas"]
+        in_order = each["spec"]["podManagementPolicy"] == "OrderedReady"
+        found[name] += min(lacks, 0 if waiting[name] else 1) if in_order else lacks
+    return +found
+
+
+def build(stage: Stage, api: Api, rng: random.Random) -> None:
+    """Nodes that are nearly full of workloads of all classes."""
+    for number in range(rng.randint(3, 5)):
+        stage.node(node(f"n{number}", cpu=str(rng.choice((3, 4)))))
+    for number in range(rng.randint(3, 5)):
+        kind = rng.choice(("Deployment", "Deployment", "StatefulSet"))
+        obj = made(kind, f"old-{number}", rng, rng.choice(("", "", "mid")))
+        api.create(obj)
+        if rng.random() < 0.3:
+            budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": f"old-{number}"}}}
+            api.create({**identity("PodDisruptionBudget", f"old-{number}", NAMESPACE), "spec": budget})
+
+
+def workloads(api: Api) -> list[Obj]:
+    """Those that somebody made."""
+    return [*api.list("Deployment", NAMESPACE), *api.list("StatefulSet", NAMESPACE)]
+
+
+def clear(api: Api) -> None:
+    """Take the cluster away."""
+    for kind in ("Deployment", "StatefulSet", "PodDisruptionBudget", "ResourceQuota"):
+        api.delete_all(kind, NAMESPACE)
+    wait_until(lambda: not workloads(api), 60, "workloads are gone")
+
+    def empty() -> bool:
+        api.delete_all("Pod", NAMESPACE)
+        return not api.list("Pod", NAMESPACE)
+
+    wait_until(empty, 60, "pods are gone")
+    api.delete_all("Node")
+
+
+def keep(directory: Path, name: str, lines: list[str]) -> None:
+    """The dump and the change, and what was seen, for whoever looks for a cause."""
+    if os.environ.get("EVIDENCE"):
+        kept = Path(os.environ["EVIDENCE"]) / name
+        shutil.copytree(directory, kept, dirs_exist_ok=True)
+        (kept / "seen.txt").write_text("\n".join(lines) + "\n")
+
+
+@contextmanager
+def kubelets_of(plane: ControlPlane) -> Iterator[GracefulKubelets]:
+    """A cluster that lives: controllers and kubelets. forewarn is a process of this machine, so it has no pods here."""
+    with closing(plane.api()) as client:
+        own = client.list("Deployment", OWN)
+        for deployment in own:
+            client.patch(deployment, {"spec": {"replicas": 0}})
+        plane.start_controllers(*(f"{name}-controller" for name in CONTROLLERS))
+        running = GracefulKubelets(client)
+        running.start()
+        yield running
+        running.stop()
+        plane.processes.stop("kube-controller-manager")
+        for deployment in own:
+            client.patch(deployment, {"spec": {"replicas": deployment["spec"]["replicas"]}})
+
+
+@contextmanager
+def classes_of(api: Api) -> Iterator[None]:
+    """The priority classes of such clusters."""
+    for name, value in CLASSES.items():
+        if name:
+            api.create(priority_class(name, value))
+    yield
+    for name in filter(None, CLASSES):
+        api.delete(identity("PriorityClass", name))
