@@ -1,0 +1,164 @@
+"""What `forewarn whatif` and `simulate --events` foretell of a cluster's owner is what then happens to the cluster.
+
+Random small clusters with kube-controller-manager and kubelets that keep to grace periods; a node is lost (its Node is
+deleted, as a cloud's controller does), one is drained by kubectl, a workload is scaled up or down, or deleted. EVENTS
+says how many there are, SEED which ones, FIRST the number of the first one, a multiple of A_CLUSTER, and EVIDENCE names
+a directory for the dump, the event and what was seen. The end counts, by workload: who was pushed out, who waits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.e2e.api import identity
+from tests.e2e.living import (
+    A_CLUSTER,
+    NAMESPACE,
+    Ending,
+    build,
+    classes_of,
+    clear,
+    keep,
+    kubelets_of,
+    made,
+    settled,
+    workloads,
+)
+from tests.e2e.random_cases import SEED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.e2e.api import Api, Obj
+    from tests.e2e.control_plane import ControlPlane
+    from tests.e2e.graceful_kubelet import GracefulKubelets
+    from tests.e2e.staging import Stage
+    from tests.e2e.webhook import Webhook
+
+pytestmark = [pytest.mark.e2e, pytest.mark.whole]
+
+EVENTS = int(os.environ.get("EVENTS", "12"))
+FIRST = int(os.environ.get("FIRST", "0"))
+QUIET = 13
+"""Seconds in which nothing happens once all is over: more than kube-scheduler's longest back-off, 10 s."""
+RUNS = 24
+
+
+class Event(NamedTuple):
+    """What happens: a line of a file of events, the words after `forewarn whatif`, and how it is brought about."""
+
+    line: Obj
+    asked: tuple[str, ...]
+    happen: Callable[[], object]
+
+
+def event_of(api: Api, plane: ControlPlane, rng: random.Random, file: Path) -> Event:
+    """One of those that the cluster may live through. `file`: for what `whatif` reads."""
+    nodes = sorted(node["metadata"]["name"] for node in api.list("Node") if not node["spec"].get("unschedulable"))
+    what = rng.choice(("lost", "lost", "drain", "drain", "scale", "delete"))
+    if what in ("lost", "drain") and len(nodes) > 1:
+        name = rng.choice(nodes)
+        if what == "lost":
+            return Event({"lost": name}, ("node", name), lambda: api.delete(identity("Node", name)))
+        drained = ("drain", name, "--force", "--timeout=40s")
+        return Event({"drain": name}, ("drain", name), lambda: plane.kubectl(*drained))
+    workload = rng.choice(workloads(api))
+    kind, name = workload["kind"], workload["metadata"]["name"]
+    named = {"apiVersion": "apps/v1", **identity(kind, name, NAMESPACE)}
+    if what == "delete":
+        file.write_text(json.dumps(named))
+        gone: Callable[[], object] = lambda: api.delete(named, propagationPolicy="Background")  # noqa: E731
+        return Event({"delete": named}, ("delete", "-f", str(file)), gone)
+    replicas = max(0, workload["spec"]["replicas"] + rng.choice((-2, -1, 1, 2, 3)))
+    line = {"scale": {"kind": kind, "namespace": NAMESPACE, "name": name, "replicas": replicas}}
+    asked = ("scale", f"{kind.lower()}/{name}", str(replicas))
+    return Event(line, asked, lambda: api.patch(workload, {"spec": {"replicas": replicas}}))
+
+
+def foretold(plane: ControlPlane, event: Event, directory: Path) -> tuple[set[Ending], Ending]:
+    """What may come of it, by `forewarn simulate`, and the one of it that `forewarn whatif` tells."""
+    dump, events = directory / "cluster.json", directory / "events.json"
+    events.write_text(json.dumps([event.line]))
+
+    def forewarn(*words: str) -> str:
+        environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
+        command = [sys.executable, "-m", "policies.cli", *words]
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+    forewarn("snapshot", "-o", str(dump))
+    simulated = forewarn(
+        *("simulate", "--cluster", str(dump), "--events", str(events), "--runs", str(RUNS), "-o", "json")
+    )
+    answer = json.loads(forewarn("whatif", *event.asked, "--cluster", str(dump), "-o", "json"))
+    one = Ending.of(
+        Counter(push["victim"]["workload"] for push in answer["pushedOut"]),
+        answer["pending"]["byWorkload"],
+        answer["missing"],
+    )
+    return {Ending.told(each["summary"]) for each in json.loads(simulated)["outcomes"]}, one
+
+
+@pytest.fixture(scope="module")
+def kubelets(plane: ControlPlane, webhook: Webhook) -> Iterator[GracefulKubelets]:
+    with kubelets_of(plane) as running:
+        yield running
+
+
+@pytest.fixture
+def classes(api: Api) -> Iterator[None]:
+    with classes_of(api):
+        yield
+
+
+def test_what_is_foretold_of_an_event_is_what_happens(
+    plane: ControlPlane,
+    webhook: Webhook,
+    api: Api,
+    stage: Stage,
+    classes: None,
+    kubelets: GracefulKubelets,
+    tmp_path: Path,
+) -> None:
+    as_simulated, as_asked, of_several, differences = 0, 0, 0, list[str]()
+    print(f"\ne2e: {EVENTS} events, SEED={SEED}")
+    for number in range(FIRST, FIRST + EVENTS):
+        rng = random.Random(f"{SEED} event {number}")
+        if number % A_CLUSTER == 0 or number == FIRST:
+            if number > FIRST:
+                clear(api)
+            build(stage, api, rng)
+            api.create(made("Deployment", "shop", rng, "high"))
+            settled(kubelets, QUIET)
+        webhook.catch_up(api)
+        event = event_of(api, plane, rng, tmp_path / "named.json")
+        expected, one = foretold(plane, event, tmp_path)
+        kubelets.preempted.clear()
+        kubelets.seen.clear()
+        event.happen()
+        kubelets.changed = time.monotonic()
+        settled(kubelets, QUIET)
+        found = Ending.seen(api, kubelets)
+        as_simulated += found in expected
+        as_asked += found == one
+        of_several += found != one and found in expected
+        what = f"{number}: {json.dumps(event.line)}"
+        if found not in expected or (one not in expected and len(expected) == 1):
+            told = "; or ".join(map(str, sorted(expected, key=str)[:3]))
+            differences.append(f"{what}: {found}; one of {len(expected)} was told: {told}; by whatif {one}")
+            print(differences[-1], flush=True)
+        keep(tmp_path, f"{SEED}-{number}", [what, str(found), *kubelets.seen])
+    clear(api)
+    print(f"e2e: {as_simulated} of {EVENTS} as simulated, {as_asked} of {EVENTS} as whatif told, {of_several} others")
+    print(f"e2e: came to another end that ties or races allow (SEED={SEED})")
+    print("\n".join(differences))
+    assert as_simulated >= 0.9 * EVENTS
