@@ -35,7 +35,7 @@ def evict(
     left: dict[str, Eviction] = {}
     deletes: list[DeletePod] = []
     for pod in pods:
-        if pod.terminating or pod.pod.terminal:
+        if _hears_nothing_new(pod):
             continue
         seconds = tolerated_for(evicting, pod.pod.spec.tolerations)
         if seconds is None:
@@ -52,9 +52,15 @@ def evict_scheduled(
     pods: Iterable[PodState], scheduled: Mapping[str, Eviction], now: float
 ) -> tuple[list[DeletePod], Mapping[str, Eviction]]:
     """The same of a node that is not there: what was said of its pods before stays. Source: `handleNodeUpdate`."""
-    known = [(pod, scheduled[pod.pod.uid]) for pod in pods if pod.pod.uid in scheduled and not pod.terminating]
+    known = [(pod, scheduled[pod.pod.uid]) for pod in pods if pod.pod.uid in scheduled and not _hears_nothing_new(pod)]
     deletes = [DeletePod(pod.pod.namespace, pod.pod.name) for pod, eviction in known if eviction.due <= now]
     return deletes, {pod.pod.uid: eviction for pod, eviction in known if eviction.due > now}
+
+
+def _hears_nothing_new(pod: PodState) -> bool:
+    """Whether a pod is as it was after upstream has said that a taint ends it, and DELETEs it: it ends already. One
+    that ends for the scheduler does so for the taint from then on. Source: `addConditionAndDeletePod`."""
+    return pod.pod.terminal or (pod.terminating and not pod.pod.preempted)
 
 
 def tolerated_for(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:

@@ -193,6 +193,16 @@ class ApiServer:
         self._put(state, replace(state, pod=replace(state.pod, preempted=True)))
         return True
 
+    def disrupt(self, key: PodKey, uid: str) -> bool:
+        """Say that somebody else ends a pod, whether the scheduler preempts it or not: a pod has one condition
+        DisruptionTarget, and the last reason counts. False where that very pod is gone."""
+        state = self.pods.get(key)
+        if state is None or state.pod.uid != uid:
+            return False
+        if state.pod.preempted or not state.disrupted:
+            self._put(state, replace(state, pod=replace(state.pod, preempted=False), disrupted=True))
+        return True
+
     def update_pod(self, new: Pod, template: ApiObject | None) -> None:
         """A person's change of a pod: labels, tolerations, gates, annotations."""
         state = self.pods.get((new.namespace, new.name))
@@ -206,11 +216,10 @@ class ApiServer:
         self, key: PodKey, event: str, *, by: str = "", message: str = "", force: bool = False, disrupted: bool = False
     ) -> bool:
         """DELETE a pod. `event`: what the timeline calls it; `disrupted`: that it gets the condition DisruptionTarget
-        before. False where it is gone; a second one changes no more than that condition."""
+        before, where it is gone at once. False where it is gone already; a second one changes nothing."""
         state = self.pods.get(key)
         if state is None:
             return False
-        disrupted = disrupted or state.disrupted
         first = not state.terminating
         if first or event == "preempted":
             self.timeline.add(event, state.pod.key, state.pod.node_name, by=by, message=message)
@@ -219,9 +228,7 @@ class ApiServer:
         elif first:
             self._keep(state.pod.uid, told=self.clock.now)
             ending = replace(state.pod, terminating=True)
-            self._put(state, replace(state, pod=ending, deleted=float(floor(self.seconds)), disrupted=disrupted))
-        elif disrupted != state.disrupted:
-            self._put(state, replace(state, disrupted=disrupted))
+            self._put(state, replace(state, pod=ending, deleted=float(floor(self.seconds))))
         return True
 
     def remove_pod(self, key: PodKey, uid: str = "", *, disrupted: bool = False) -> None:

@@ -59,7 +59,8 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
     if stored is None or stored.pod.uid != state.pod.uid or not _is_allowed(api, stored):
         return False
     _charge(api, stored)
-    return api.delete_pod(key, "deleted", message=message, disrupted=True)
+    api.disrupt(key, stored.pod.uid)
+    return api.delete_pod(key, "deleted", message=message)
 
 
 def _charge(api: ApiServer, state: PodState) -> None:

@@ -26,6 +26,10 @@ DEFAULT_SECONDS: Final = 300
 NODE_FAILURES: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _A_MOMENT: Final = 1e-6
 """Seconds: times since 1970 are no more exact than that."""
+RETRIES: Final = 5
+"""How often an eviction is tried."""
+BETWEEN_RETRIES: Final = 0.01
+"""Seconds."""
 
 
 class TaintEvictions:
@@ -34,6 +38,8 @@ class TaintEvictions:
     def __init__(self, clock: Clock, api: ApiServer, latencies: Latencies) -> None:
         self._clock, self._api, self._latencies = clock, api, latencies
         self._scheduled: dict[str, Mapping[str, Eviction]] = {}
+        self._evicted: set[str] = set()
+        """The uids of pods that are evicted, or were."""
 
     def start(self) -> None:
         """Look at every node, and from now on at what changes."""
@@ -55,25 +61,35 @@ class TaintEvictions:
         taints = [taint for taint in node.taints if taint.effect == NO_EXECUTE] if node else []
         if not taints and (node is not None or not scheduled):
             return
-        now, pods = self._api.seconds, self._api.by_node.get(name, {}).values()
+        now, here = self._api.seconds, self._api.by_node.get(name, {}).values()
+        pods = [state for state in here if state.pod.uid not in self._evicted]
         deletes, left = (
             evict(taints, [with_default_seconds(state, taints) for state in pods], scheduled, now)
             if taints
             else evict_scheduled(pods, scheduled, now)
         )
         for action in deletes:
-            self._clock.spawn(self._delete((action.namespace, action.name), name))
+            key = action.namespace, action.name
+            self._evicted.add(self._api.pods[key].pod.uid)
+            self._clock.spawn(self._delete(key, name))
         if left:
             self._scheduled[name] = left
             due = min(eviction.due for eviction in left.values())
             self._clock.at(due - self._api.epoch + _A_MOMENT, partial(self._look, name))
 
     def _delete(self, key: PodKey, node: str) -> Generator[float | None, None, None]:
-        """Upstream `addConditionAndDeletePod`: say why, then DELETE."""
+        """Say why, then DELETE; by name, so it may be a successor of that name. Source: upstream `deletePodHandler`,
+        `addConditionAndDeletePod`."""
         name = "/".join(key)
-        yield self._latencies.write("patch", name)
-        yield self._latencies.write("delete", name)
-        self._api.delete_pod(key, "deleted", message=f"taint of {node}", disrupted=True)
+        for _ in range(RETRIES):
+            state = self._api.pods.get(key)
+            if state is not None:
+                yield self._latencies.write("patch", name)
+                if self._api.disrupt(key, state.pod.uid):
+                    yield self._latencies.write("delete", name)
+                    if self._api.delete_pod(key, "deleted", message=f"taint of {node}"):
+                        return
+            yield BETWEEN_RETRIES
 
 
 def with_default_seconds(state: PodState, taints: Iterable[Taint]) -> PodState:

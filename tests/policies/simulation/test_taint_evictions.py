@@ -90,6 +90,38 @@ def test_a_pod_that_comes_later_counts_from_when_it_is_bound() -> None:
     assert 80 <= deleted < 80.02
 
 
+@pytest.mark.parametrize(
+    ("arrivals", "waits"),
+    [
+        ([], True),
+        ([{"op": "update", "object": make_node("n1").spec(taints=[TAINT]).obj}], False),
+        ([{"op": "drain", "object": {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}}], False),
+    ],
+    ids=["for the pod alone", "for a taint too", "for a drain too"],
+)
+def test_a_victim_that_ends_for_another_reason_too_is_not_waited_for(arrivals: list[Obj], waits: bool) -> None:
+    """Whoever evicts it last writes the condition DisruptionTarget, and the pod that preempted it looks for victims
+    again. The answers are those of `oracle scenarios`. Source: upstream `podTerminatingByPreemption`."""
+    victim = make_pod("victim").on("n1").request(cpu="4").spec(tolerations=[{**EXISTS, "tolerationSeconds": 30}]).obj
+    victim["spec"]["terminationGracePeriodSeconds"] = 300
+    other, stays = (make_pod(name).on("n2").request(cpu="2").priority(9).obj for name in ("other", "stays"))
+    high = make_pod("high").request(cpu="3").priority(9).spec(tolerations=[{"operator": "Exists"}]).obj
+    case = {
+        "nodes": [make_node("n1").obj, make_node("n2").obj],
+        "pods": [victim, other, stays],
+        "arrivals": [
+            {"at": 1, "op": "create", "object": high},
+            *({"at": 10, **arrival} for arrival in arrivals),
+            {"at": 50, "op": "delete", "object": other},
+        ],
+        "scalingDown": True,
+    }
+    (outcome,) = answer_case(case)["outcomes"]
+    assert "default/victim" in {event.get("pod") for event in outcome["timeline"] if event["event"] == "preempted"}
+    (again,) = [e["message"] for e in outcome["timeline"] if e["event"] == "unschedulable" and e["t"] > 80]
+    assert ("not eligible due to a terminating pod" in again) == waits
+
+
 def test_in_the_world_of_the_recordings_nobody_leaves() -> None:
     pod, tainted = make_pod("a").on("n1").obj, make_node("n1").spec(taints=[TAINT]).obj
     arrivals = [{"at": 10, "op": "update", "object": tainted}]
