@@ -9,7 +9,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.kinds import DAEMON_SET
 from policies.kubelet.pods import SYSTEM_CRITICAL
 from policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
 from policies.simulation.simulation import Simulation
@@ -138,9 +137,7 @@ def _losses(
     names: Sequence[str],
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
 ) -> tuple[dict[str, list[Loss]], list[Unended]]:
-    """Workload -> the losses that it does not survive, and tries that were cut off. A DaemonSet loses a pod with each
-    node, which is no loss."""
-    daemon_sets = {f"{namespace}/{name}" for kind, namespace, name in cluster.workloads if kind == DAEMON_SET}
+    """Workload -> the losses that it does not survive, and tries that were cut off."""
     asked = [zone_lost(cluster, zone) for zone in zones] + [nodes_lost(cluster, [name]) for name in names]
     told = [f"zone {zone}" for zone in zones] + [f"node {name}" for name in names]
     found: dict[str, list[Loss]] = {}
@@ -148,9 +145,8 @@ def _losses(
     for what, outcome in zip(told, lose(world, asked), strict=True):
         refused: Mapping[str, int] = outcome["refused"]
         for workload, replicas in outcome["lost"].items():
-            if workload not in daemon_sets:
-                loss = Loss(what, replicas, min(refused.get(workload, 0), replicas))
-                found.setdefault(workload, []).append(loss)
+            loss = Loss(what, replicas, min(refused.get(workload, 0), replicas))
+            found.setdefault(workload, []).append(loss)
         if not outcome["settled"]:
             unended.append(Unended(what, outcome["stopped"], outcome["at"]))
     return found, unended

@@ -146,7 +146,7 @@ def _print(options: argparse.Namespace, answer: Answer, change: ClassChange | No
 
 
 def _happens(answer: Answer) -> Iterator[str]:
-    if any(standing.lost for standing in answer.standings):
+    if any(standing.missed for standing in answer.standings):
         yield "fewer"
     if any(standing.pending > standing.pending_before for standing in answer.standings):
         yield "pending"

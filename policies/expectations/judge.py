@@ -131,7 +131,7 @@ def _is_meant(selector: PodPattern, pod: Standing | Bound | Push) -> bool:
 
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
     for standing in answer.standings:
-        if standing.lost and _is_meant(selector, standing):
+        if standing.missed and _is_meant(selector, standing):
             why = f": {standing.message}" if standing.message else ""
             yield f"{standing.workload}: {standing.before} pods ran before, {standing.after} in the end{why}"
     if not answer.summary.settled:

@@ -6,14 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.controllers.disruption import BudgetStatus
-from policies.simulation.api_server import BUDGET
+from policies.kinds import DAEMON_SET
+from policies.simulation.api_server import BUDGET, controller_of
 from policies.simulation.simulation import Simulation
 from policies.simulation.summary import Levels, summarize
 from policies.whatif import autoscalers
 from policies.whatif.questions import left_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from policies.controllers.view import PodState
     from policies.simulation.scenario import World
@@ -42,11 +43,18 @@ class Standing(NamedTuple):
     message: str = ""
     replaced: bool = True
     """Whether something makes its pods again."""
+    with_node: int = 0
+    """Of a DaemonSet: pods that were on nodes which are gone in the end, and are not missed."""
 
     @property
     def lost(self) -> int:
         """How many fewer pods run in the end."""
         return max(self.before - self.after, 0)
+
+    @property
+    def missed(self) -> int:
+        """How many of those are missed: a DaemonSet's pods go with their node."""
+        return max(self.lost - self.with_node, 0)
 
 
 class Push(NamedTuple):
@@ -130,7 +138,7 @@ def ask(
         title=question.title,
         running_before=sum(count.running for count in before.values()),
         running_after=sum(count.running for count in after.values()),
-        standings=_compared(before, after, messages),
+        standings=_compared(before, after, messages, simulation.api.nodes),
         pushes=_pushes(simulation),
         budgets={name: counts for name, counts in short_budgets(simulation).items() if name not in budgets},
         stuck={name: left for name in question.drained if (left := _stuck(simulation, name))},
@@ -145,12 +153,16 @@ def ask(
 
 
 class Losses:
-    """How many replicas fewer run than did in this simulation, which has not run yet."""
+    """How many replicas fewer run than did in this simulation, which has not run yet. A DaemonSet's pods go with their
+    node: they are missed where they lose their place on one that is still there."""
 
     def __init__(self, simulation: Simulation) -> None:
         origins = simulation.timeline.origins
         running = (state.pod.key for state in simulation.api.pods.values() if _runs(state, simulation))
         self._groups = {name: origins[name].group for name in running}
+        self._daemons = {
+            state.pod.key: state.pod.node_name for state in simulation.api.pods.values() if _is_daemon(state)
+        }
         self.running = len(self._groups)
 
     def of(self, simulation: Simulation) -> dict[str, int]:
@@ -158,7 +170,8 @@ class Losses:
         api, origins = simulation.api, simulation.timeline.origins
         lost: Counter[str] = Counter()
         for name in touched(simulation):
-            if name in self._groups:
+            went_with_node = name in self._daemons and self._daemons[name] not in api.nodes
+            if name in self._groups and not went_with_node:
                 lost[self._groups[name]] += 1
             namespace, _, own = name.partition("/")
             state = api.pods.get((namespace, own))
@@ -174,16 +187,22 @@ def touched(simulation: Simulation) -> set[str]:
     return found
 
 
+def _is_daemon(state: PodState) -> bool:
+    controller = controller_of(state.pod)
+    return controller is not None and controller[0] == DAEMON_SET
+
+
 def _runs(state: PodState, simulation: Simulation) -> bool:
     there = not state.terminating and not state.pod.terminal
     return there and state.pod.node_name in simulation.api.nodes
 
 
 class _Count:
-    """Of a workload's pods."""
+    """Of a workload's pods. `daemons`: node -> pods of a DaemonSet that run there."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin, self.running, self.pending = origin, 0, 0
+        self.daemons: Counter[str] = Counter()
 
 
 def _standing(simulation: Simulation) -> dict[str, _Count]:
@@ -200,11 +219,15 @@ def _standing(simulation: Simulation) -> dict[str, _Count]:
             count.pending += 1
         elif state.pod.node_name in nodes:
             count.running += 1
+            if _is_daemon(state):
+                count.daemons[state.pod.node_name] += 1
     return found
 
 
-def _compared(before: Mapping[str, _Count], after: Mapping[str, _Count], messages: Mapping[str, str]) -> list[Standing]:
-    """Those that have lost most first."""
+def _compared(
+    before: Mapping[str, _Count], after: Mapping[str, _Count], messages: Mapping[str, str], nodes: Container[str]
+) -> list[Standing]:
+    """Those that have lost most first. `nodes`: those that are there in the end."""
     found = []
     for name in sorted({*before, *after}):
         origin = (after.get(name) or before[name]).origin
@@ -212,7 +235,9 @@ def _compared(before: Mapping[str, _Count], after: Mapping[str, _Count], message
         counts = one.running, other.running, one.pending, other.pending
         if counts[0] != counts[1] or counts[2] or counts[3]:
             about = name, origin.namespace, origin.priority_class, origin.priority
-            found.append(Standing(*about, *counts, messages.get(name, "") if counts[3] else "", origin.controlled))
+            message = messages.get(name, "") if counts[3] else ""
+            with_node = sum(pods for node, pods in one.daemons.items() if node not in nodes)
+            found.append(Standing(*about, *counts, message, origin.controlled, with_node))
     return sorted(found, key=lambda s: (-s.lost, -s.pending, s.workload))
 
 

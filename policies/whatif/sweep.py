@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.kinds import DAEMON_SET
 from policies.simulation.summary import Levels
 from policies.whatif import EVERY
 from policies.whatif.autoscalers import after_simulation
@@ -67,8 +66,6 @@ class Tally:
         """`autoscaling`: what may be brought for the pods that wait in the end."""
         self._autoscaling = autoscaling
         self._losses, self._budgets = Losses(simulation), short_budgets(simulation).keys()
-        api = simulation.api
-        self._daemons = {f"{namespace}/{name}" for _, namespace, name in api.keys_of(DAEMON_SET)}
         self._waiting = {name for name in _names(simulation) if _waits(name, simulation)}
         self.pending = len(self._waiting)
         self.running = self._losses.running
@@ -81,9 +78,8 @@ class Tally:
         levels, changed = Levels(), touched(simulation)
         waiting = sum(_waits(name, simulation) for name in changed)
         short = short_budgets(simulation).keys() - self._budgets
-        lost = self._losses.of(simulation)
         return {
-            "fewer": sum(count for name, count in lost.items() if name not in self._daemons),
+            "fewer": sum(self._losses.of(simulation).values()),
             "pending": self.pending + waiting - len(self._waiting & changed),
             "pushed_out": sum(levels.next(event) is not None for event in simulation.timeline.events),
             "budgets": len(short | simulation.scheduler.broken_budgets.keys()),

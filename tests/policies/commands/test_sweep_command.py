@@ -102,12 +102,12 @@ def cluster_of(seed: int) -> list[dict[str, Any]]:
     return objects
 
 
-def row_of(answer: Any) -> dict[str, Any]:
-    """The counts that a row is to have, of the whole answer to its question."""
+def row_of(answer: Any, nodes: int) -> dict[str, Any]:
+    """The counts that a row is to have, of the whole answer to its question, for which so many nodes are lost."""
     change, budgets = answer.get("classChange", {}), answer["budgets"]
-    lost = [s for s in answer["workloads"] if s["workload"] != "default/agent"]
+    lost = [(s["running"], nodes if s["workload"] == "default/agent" else 0) for s in answer["workloads"]]
     return {
-        "fewer": sum(max(s["running"]["before"] - s["running"]["after"], 0) for s in lost),
+        "fewer": sum(max(running["before"] - running["after"] - daemons, 0) for running, daemons in lost),
         "pending": sum(answer["pending"]["byWorkload"].values()),
         "pushedOut": len(answer["pushedOut"]),
         "budgetsBroken": len({*budgets["brokenByPreemption"], *budgets["short"]}),
@@ -124,16 +124,43 @@ def row_of(answer: Any) -> dict[str, Any]:
 def test_each_row_is_what_its_question_comes_to(
     kind: str, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = written(tmp_path, cluster_of(seed))
+    objects = cluster_of(seed)
+    cluster = written(tmp_path, objects)
+    zones = [o["metadata"]["labels"]["topology.kubernetes.io/zone"] for o in objects if o["kind"] == "Node"]
     sweep = asked(capsys, kind, "--cluster", cluster)
     assert {row["question"].partition(" ")[0] for row in sweep["rows"]} == {kind.partition("-")[2]}
     for row in sweep["rows"]:
-        answer = asked(capsys, *row["question"].split(" "), *SINGLE[kind], "--cluster", cluster)
-        assert {name: value for name, value in row.items() if name != "question"} == row_of(answer), row["question"]
+        what, name = row["question"].split(" ")
+        answer = asked(capsys, what, name, *SINGLE[kind], "--cluster", cluster)
+        nodes = {"node": 1, "zone": zones.count(name), "class": 0}[what]
+        assert {key: value for key, value in row.items() if key != "question"} == row_of(answer, nodes), name
         assert sweep["before"]["running"] == answer["running"]["before"]
         assert ("withoutIt" in sweep) is ("withoutIt" in answer)
         if "withoutIt" in sweep and kind != "every-class":
             assert sweep["withoutIt"]["pushedOut"] == answer["withoutIt"]["pushedOut"]
+
+
+@pytest.mark.parametrize("cpu", ["100m", "3500m"], ids=["room beside it", "room in its place"])
+def test_a_daemons_pod_goes_with_its_node_and_is_missed_where_another_takes_its_place(
+    cpu: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four commands that tell of the same loss, and end alike."""
+    nodes = [make_node(name).has(cpu="4", memory="8Gi", pods="10").obj for name in ("n0", "n1")]
+    agents = daemons(["n0", "n1"])
+    for agent in (agents[0]["spec"]["template"], *agents[1:]):
+        agent["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "600m"}}
+    taken = cpu == "3500m"
+    cluster = written(tmp_path, [*nodes, *classes()[2:], *agents, *by_name("web", 1, cpu, "high", "n0")])
+    promise = tmp_path / "promise.json"
+    promise.write_text(json.dumps([{"name": "all run", "when": {"lost": {"node": "any"}}, "expect": {"run": {}}}]))
+    for arguments in (
+        ("whatif", "node", "n0", "--fail-on", "fewer"),
+        ("whatif", "every-node", "--fail-on", "fewer"),
+        ("risk", "--fail-on", "loss"),
+        ("test", str(promise)),
+    ):
+        assert run(capsys, *arguments, "--cluster", cluster)[0] == taken, arguments
+    assert [row["fewer"] for row in asked(capsys, "every-node", "--cluster", cluster)["rows"]] == [int(taken), 0]
 
 
 def test_every_node_zone_and_class_is_asked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
