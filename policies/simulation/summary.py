@@ -102,7 +102,7 @@ def summarize(simulation: Simulation) -> Summary:
         new_running=len(bound),
         all_run_at=max(bound.values(), default=None) if len(bound) == len(levels.new) else None,
         broken_budgets=simulation.scheduler.broken_budgets,
-        settled_at=simulation.timeline.last,
+        settled_at=max(simulation.timeline.last, 0.0),
         settled=simulation.settled,
         stopped=simulation.stopped,
         missing=missing(simulation),

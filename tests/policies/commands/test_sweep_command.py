@@ -111,7 +111,7 @@ def row_of(answer: Any, nodes: int) -> dict[str, Any]:
         "pending": sum(answer["pending"]["byWorkload"].values()),
         "pushedOut": len(answer["pushedOut"]),
         "budgetsBroken": len({*budgets["brokenByPreemption"], *budgets["short"]}),
-        "settledAt": max(answer["settledAt"], 0.0),
+        "settledAt": answer["settledAt"],
         "settled": answer["settled"],
         "refused": sum(
             sum(each["running"].values()) for each in change.get("workloads", ()) if each["newPods"]["after"] is None

@@ -208,6 +208,10 @@ def test_a_class_that_is_deleted_refuses_what_is_made_anew(capsys: pytest.Captur
     }
 
 
+def test_where_nothing_happens_all_is_settled_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked(capsys, "class", "batch", "--delete")["settledAt"] == 0.0
+
+
 def test_a_default_takes_the_place_of_the_one_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = Path(SHOWN).read_text().replace("value: 100000}", "value: 100000, globalDefault: true}")
     (tmp_path / "cluster.yaml").write_text(text)
