@@ -12,6 +12,7 @@ from policies.commands.autoscaling import refuse_node_templates
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.simulate import simulated_until, world_with
+from policies.objects.fields import InvalidObject
 from policies.sources import load_cluster
 from policies.terminal import clean, columns, painter, progress, wants_color
 
@@ -48,6 +49,8 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
         for risk in found.risks
         if options.namespace in (None, risk.namespace) and options.priority_class in (None, risk.priority_class)
     ]
+    if not wanted:
+        raise InvalidObject(f"no workload{_chosen(options)} runs: there is nothing to ask")
     found = found._replace(risks=wanted)
     if options.output == "json":
         print(json.dumps(as_dict(found)))  # noqa: T201
@@ -65,6 +68,13 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
         color = wants_color(options.color, sys.stdout)
         sys.stdout.writelines(clean(line, color) + "\n" for line in render(found, painter(color)))
     return FOUND if options.fail_on == "loss" and any(risk.losses for risk in wanted) else OK
+
+
+def _chosen(options: argparse.Namespace) -> str:
+    """` of class gold in namespace shop`: what --class and -n choose."""
+    name, namespace = options.priority_class, options.namespace
+    of_class = "" if name is None else f" of class {name}" if name else " without a class"
+    return of_class if namespace is None else f"{of_class} in namespace {namespace}"
 
 
 def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, Any]]:

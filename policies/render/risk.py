@@ -57,7 +57,7 @@ def _of_workload(risk: Risk, found: Risks, paint: Callable[[str, str], str]) -> 
     if risk.losses:
         told = [f"{loss.what} ({loss.replicas})" for loss in risk.losses]
         yield paint(f"loses replicas for good with {listed(told, _MOST_LOSSES)}{_refused(risk.losses)}", "warning")
-    else:
+    elif any(found.tried):
         tried = f"{plural(found.tried[0], 'zone')} and {plural(found.tried[1], 'node')}"
         cut_off = f", as far as {_tries(found)} went" if found.unended else ""
         yield paint(f"survives the loss of each single one of {tried}{cut_off}", "good")

@@ -131,6 +131,25 @@ def test_workloads_can_be_chosen_and_a_loss_can_fail_the_run(capsys: pytest.Capt
     assert (status, "shop/web (" in out) == (1, False)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "named"),
+    [
+        (["-n", "shpo"], "no workload in namespace shpo runs"),
+        (["--class", "glod"], "no workload of class glod runs"),
+        (["-n", "shop", "--class", ""], "no workload without a class in namespace shop runs"),
+    ],
+)
+def test_where_no_workload_is_chosen_that_is_said_and_nothing_is_promised(
+    chosen: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = run(capsys, "risk", "--cluster", SHOWN, *chosen, "--fail-on", "loss")
+    assert (status, out, err) == (3, "", f"forewarn risk: {named}: there is nothing to ask\n")
+
+
+def test_a_loss_that_was_not_tried_is_not_survived(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "survives" not in run(capsys, "risk", "--cluster", SHOWN, "--most", "0")[1]
+
+
 @pytest.mark.parametrize("given", ["-1", "x", "1000000", "1e3"])
 def test_a_bound_that_is_none_is_refused(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "risk", "--cluster", SHOWN, f"--most={given}")
