@@ -98,10 +98,11 @@ class Tried:
     def of(self, simulation: Simulation) -> dict[str, Any]:
         """As JSON, of one of the same cluster that has run: `lost` and `refused`, workload -> replicas, and why it was
         `stopped`, where it was not `settled`, `at` how many seconds."""
-        lost = self._losses.of(simulation)
+        lost, names = self._losses.by_workload(simulation), self._losses.names
+        refused = missing(simulation, names).items()
         return {
-            "lost": lost,
-            "refused": {each.group: each.pods for each in missing(simulation) if each.group in lost},
+            "lost": {names.of(workload): count for workload, count in lost.items()},
+            "refused": {each.group: each.pods for workload, each in refused if workload in lost},
             "settled": simulation.settled,
             "stopped": simulation.stopped,
             "at": simulation.clock.now,

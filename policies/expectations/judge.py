@@ -119,35 +119,37 @@ def _broken(expectation: Expectation, answer: Answer) -> Iterator[str]:
         yield from _not_running(expectation.run, expectation.within, answer)
     if expectation.pending is not None:
         for standing in answer.standings:
-            if standing.pending and _is_meant(expectation.pending, standing):
+            if standing.pending and _is_meant(expectation.pending, standing, answer):
                 yield f"{standing.workload}: {plural(standing.pending, 'pod')} pending: {standing.message}"
     if expectation.pushed_out is not None:
         yield from _pushed_out(expectation, answer)
 
 
-def _is_meant(selector: PodPattern, pod: Standing | Bound | Push) -> bool:
-    return selector.matches(pod.namespace, pod.priority_class, pod.workload)
+def _is_meant(selector: PodPattern, pod: Standing | Bound | Push, answer: Answer) -> bool:
+    """Patterns are of `namespace/name`, whatever its kind."""
+    return selector.matches(pod.namespace, pod.priority_class, answer.summary.names.group(pod.workload))
 
 
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
     for standing in answer.standings:
-        if standing.missed and _is_meant(selector, standing):
+        if standing.missed and _is_meant(selector, standing, answer):
             why = f": {standing.message}" if standing.message else ""
             yield f"{standing.workload}: {standing.before} pods ran before, {standing.after} in the end{why}"
     if not answer.summary.settled:
         yield f"nothing is settled after {answer.summary.settled_at:.0f} s"
     for bound in answer.bound:
-        if within is not None and bound.t > within and _is_meant(selector, bound):
+        if within is not None and bound.t > within and _is_meant(selector, bound, answer):
             yield f"{bound.workload}: its last pod gets its node after {bound.t:.0f} s, not within {within:.0f} s"
 
 
 def _pushed_out(expectation: Expectation, answer: Answer) -> Iterator[str]:
     assert expectation.pushed_out is not None
+    group = answer.summary.names.group
     hit = [
         push
         for push in answer.pushes
-        if _is_meant(expectation.pushed_out, push)
-        and expectation.by.matches(push.by_namespace, push.by_class, push.by_workload)
+        if _is_meant(expectation.pushed_out, push, answer)
+        and expectation.by.matches(push.by_namespace, push.by_class, group(push.by_workload))
     ]
     if hit:
         named = listed([f"{push.victim} by {push.by}" for push in hit], _NAMED)

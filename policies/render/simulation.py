@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
 from policies.render import autoscalers
-from policies.simulation.summary import Levels, counted
+from policies.simulation.summary import Levels, counted, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.simulation.outcomes import Outcome
     from policies.simulation.simulation import Simulation
-    from policies.simulation.summary import Eviction, Summary
+    from policies.simulation.summary import Eviction, Names, Summary
     from policies.simulation.timeline import Event, Origin
     from policies.whatif.autoscalers import Autoscalers
 
@@ -145,22 +145,25 @@ def timeline(simulation: Simulation, paint: Callable[[str, str], str] = _plain) 
 
 
 def _lines(simulation: Simulation) -> Iterator[tuple[int, str]]:
-    levels, nominated = Levels(), dict[str, str]()
+    levels, names, nominated = Levels(), names_in(simulation), dict[str, str]()
     told: dict[_Line, list[Event]] = {}
     for event in simulation.timeline.events:
         eviction = levels.next(event)
-        line = _line(event, eviction, levels, nominated)
+        line = _line(event, eviction, levels, names, nominated)
         if line is not None:
             told.setdefault(line, []).append(event)
     for line, events in told.items():
         yield line.second, _say(line, events)
 
 
-def _line(event: Event, eviction: Eviction | None, levels: Levels, nominated: dict[str, str]) -> _Line | None:
+def _line(
+    event: Event, eviction: Eviction | None, levels: Levels, names: Names, nominated: dict[str, str]
+) -> _Line | None:
     """What an event is told as, None where it is not."""
-    second, group = int(event.t), event.origin.group if event.origin else event.node
+    second, group = int(event.t), names.of(event.origin.workload) if event.origin else event.node
     if eviction is not None:
-        return _Line(second, f"preempted {eviction.level}", event.by_origin.group if event.by_origin else "", group)
+        by = names.of(event.by_origin.workload) if event.by_origin else ""
+        return _Line(second, f"preempted {eviction.level}", by, group)
     if event.event == "created":
         return _Line(second, "created", group, "") if event.pod in levels.new else None
     if event.event == "nominated":

@@ -95,10 +95,6 @@ class Refusals:
             each.gone < quotas.given_back for key, each in self._now.items() if key in self._api.workloads
         )
 
-    def __iter__(self) -> Iterator[tuple[str, Refused]]:
-        """(group, what it lacks) of each, by group."""
-        return iter(sorted((workload[1], each) for workload, each in self.by_workload()))
-
     def by_workload(self) -> Iterator[tuple[tuple[str, str], Refused]]:
         """((kind, group), what it lacks) of each, in no order."""
         return ((self._workload(key), each) for key, each in self._now.items() if key in self._api.workloads)

@@ -14,6 +14,43 @@ if TYPE_CHECKING:
 NO_CLASS: Final = "none"
 
 
+class Names:
+    """How workloads are told: by `namespace/name`, and by `Kind namespace/name` where several kinds have that name."""
+
+    def __init__(self, workloads: Iterable[tuple[str, str]] = ()) -> None:
+        """`workloads`: (`group/Kind`, `namespace/name`) of each; the kind is empty of a pod that stands alone."""
+        kinds: dict[str, set[str]] = {}
+        for kind, group in workloads:
+            kinds.setdefault(group, set()).add(kind)
+        several = {group: _told_apart(each) for group, each in kinds.items() if len(each) > 1}
+        self._told = {(kind, group): f"{each[kind]} {group}" for group, each in several.items() for kind in each}
+        self._groups = {told: group for (_, group), told in self._told.items()}
+
+    def of(self, workload: tuple[str, str]) -> str:
+        """The name of one; `namespace/name` of one that is not known."""
+        return self._told.get(workload, workload[1])
+
+    def group(self, name: str) -> str:
+        """`namespace/name` of what is told so."""
+        return self._groups.get(name, name)
+
+
+def _told_apart(kinds: Iterable[str]) -> dict[str, str]:
+    """`group/Kind` -> `Kind`, of several groups `Kind.group`, as upstream writes a GroupKind."""
+    split = {kind: kind.rpartition("/")[::2] if kind else ("", "Pod") for kind in kinds}
+    often = Counter(name for _, name in split.values())
+    return {kind: f"{name}.{group}" if often[name] > 1 else name for kind, (group, name) in split.items()}
+
+
+def names_in(simulation: Simulation) -> Names:
+    """Of all workloads that have or had pods so far, or were refused some."""
+    refused = (workload for workload, _ in simulation.controllers.refusals.by_workload())
+    return Names({*(origin.workload for origin in simulation.timeline.origins.values()), *refused})
+
+
+_PLAIN: Final = Names()
+
+
 class Eviction(NamedTuple):
     """A pod that was pushed out at `t` seconds. `level`: 1 by what arrived, 2 by a replacement of such a victim, …"""
 
@@ -45,7 +82,7 @@ class Missing(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a run comes to. `groups`: a pod is told as its top workload, or by its own name: `namespace/name`."""
+    """What a run comes to. A pod is told as its top workload, or by its own name, by `names`."""
 
     evictions: Sequence[Eviction]
     waiting: Sequence[Waiting]
@@ -60,6 +97,7 @@ class Summary(NamedTuple):
     stopped: str = ""
     """Why it was, where that was more work than is done."""
     missing: Sequence[Missing] = ()
+    names: Names = _PLAIN
 
     @property
     def depth(self) -> int:
@@ -68,6 +106,8 @@ class Summary(NamedTuple):
 
     def victims_by(self, what: str) -> Counter[str]:
         """How many pods were pushed out by `group`, `namespace` or `priority_class`."""
+        if what == "group":
+            return Counter(self.names.of(eviction.origin.workload) for eviction in self.evictions)
         return Counter(getattr(eviction.origin, what) or NO_CLASS for eviction in self.evictions)
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,9 +135,10 @@ def summarize(simulation: Simulation) -> Summary:
     events = simulation.timeline.events
     evictions = [eviction for event in events if (eviction := levels.next(event)) is not None]
     bound = {event.pod: event.t for event in events if event.event == "scheduled" and event.pod in levels.new}
+    names = names_in(simulation)
     return Summary(
         evictions=evictions,
-        waiting=_waiting(simulation),
+        waiting=_waiting(simulation, names),
         new_pods=len(levels.new),
         new_running=len(bound),
         all_run_at=max(bound.values(), default=None) if len(bound) == len(levels.new) else None,
@@ -105,17 +146,19 @@ def summarize(simulation: Simulation) -> Summary:
         settled_at=max(simulation.timeline.last, 0.0),
         settled=simulation.settled,
         stopped=simulation.stopped,
-        missing=missing(simulation),
+        missing=list(missing(simulation, names).values()),
+        names=names,
     )
 
 
-def missing(simulation: Simulation) -> list[Missing]:
+def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missing]:
     """By workload that people know: a Deployment's ReplicaSets are told together."""
-    found: dict[str, Missing] = {}
-    for group, refused in simulation.controllers.refusals:
-        pods = found[group].pods if group in found else 0
-        found[group] = Missing(group, pods + refused.missing, refused.message)
-    return list(found.values())
+    found: dict[tuple[str, str], Missing] = {}
+    refusals = simulation.controllers.refusals.by_workload()
+    for workload, refused in sorted(refusals, key=lambda each: (each[0][::-1], each[1])):
+        pods = found[workload].pods if workload in found else 0
+        found[workload] = Missing(names.of(workload), pods + refused.missing, refused.message)
+    return found
 
 
 class Levels:
@@ -159,11 +202,11 @@ class Levels:
             self._owed.setdefault(origin.workload, deque()).append(level)
 
 
-def _waiting(simulation: Simulation) -> list[Waiting]:
+def _waiting(simulation: Simulation, names: Names) -> list[Waiting]:
     origins, groups = simulation.timeline.origins, dict[str, list[str]]()
     for state in simulation.api.pods.values():
         if not state.pod.node_name and not state.pod.terminal:
-            groups.setdefault(origins[state.pod.key].group, []).append(state.pod.key)
+            groups.setdefault(names.of(origins[state.pod.key].workload), []).append(state.pod.key)
     told = {event.pod: event.message for event in simulation.timeline.events if event.event == "unschedulable"}
     return [_of_group(origins, group, pods, told) for group, pods in sorted(groups.items())]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.kinds import DAEMON_SET
 from policies.options import Options
+from policies.simulation.summary import Names, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,7 +70,8 @@ def after_simulation(simulation: Simulation, autoscaling: Autoscaling) -> Autosc
     waiting, snapshot = list(_waiting_in(simulation)), simulation.cache.snapshot()
     api, origins = simulation.api, simulation.timeline.origins
     daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
-    plan = _plan(waiting, snapshot, autoscaling, daemon_sets, lambda pod: origins[pod.key].group)
+    names = names_in(simulation) if autoscaling.groups else Names()
+    plan = _plan(waiting, snapshot, autoscaling, daemon_sets, lambda pod: names.of(origins[pod.key].workload))
     return autoscalers(waiting, snapshot, autoscaling)._replace(plan=plan)
 
 

@@ -9,7 +9,7 @@ from policies.controllers.disruption import BudgetStatus
 from policies.kinds import DAEMON_SET
 from policies.simulation.api_server import BUDGET, controller_of
 from policies.simulation.simulation import Simulation
-from policies.simulation.summary import Levels, summarize
+from policies.simulation.summary import Levels, names_in, summarize
 from policies.whatif import autoscalers
 from policies.whatif.questions import left_on
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from policies.controllers.view import PodState
     from policies.simulation.scenario import World
-    from policies.simulation.summary import Summary
+    from policies.simulation.summary import Names, Summary
     from policies.simulation.timeline import Origin
     from policies.whatif.autoscalers import Autoscalers, Autoscaling
     from policies.whatif.occupancy import Occupancy
@@ -30,7 +30,7 @@ _USUAL: Final = autoscalers.Autoscaling()
 
 class Standing(NamedTuple):
     """How a workload stands (or a pod that nothing makes again): its running pods `before` and `after`, those that wait
-    for a node then and now, and upstream's words why."""
+    for a node then and now, and upstream's words why. `workload`: as `Summary.names` has it."""
 
     workload: str
     namespace: str
@@ -138,12 +138,12 @@ def ask(
         title=question.title,
         running_before=sum(count.running for count in before.values()),
         running_after=sum(count.running for count in after.values()),
-        standings=_compared(before, after, messages, simulation.api.nodes),
-        pushes=_pushes(simulation),
+        standings=_compared(before, after, messages, simulation.api.nodes, summary.names),
+        pushes=_pushes(simulation, summary.names),
         budgets={name: counts for name, counts in short_budgets(simulation).items() if name not in budgets},
         stuck={name: left for name in question.drained if (left := _stuck(simulation, name))},
         unread=sorted(simulation.controllers.unreadable.values()),
-        bound=_bound(simulation),
+        bound=_bound(simulation, summary.names),
         simulation=simulation,
         summary=summary,
         anyway=None if at_rest(world) else _without(world),
@@ -154,30 +154,37 @@ def ask(
 
 class Losses:
     """How many replicas fewer run than did in this simulation, which has not run yet. A DaemonSet's pods go with their
-    node: they are missed where they lose their place on one that is still there."""
+    node: they are missed where they lose their place on one that is still there. `names`: of its workloads."""
 
     def __init__(self, simulation: Simulation) -> None:
-        origins = simulation.timeline.origins
-        running = (state.pod.key for state in simulation.api.pods.values() if _runs(state, simulation))
-        self._groups = {name: origins[name].group for name in running}
-        self._daemons = {
-            state.pod.key: state.pod.node_name for state in simulation.api.pods.values() if _is_daemon(state)
-        }
-        self.running = len(self._groups)
+        origins, api = simulation.timeline.origins, simulation.api
+        running = (state.pod.key for state in api.pods.values() if _runs(state, simulation))
+        self._workloads = {name: origins[name].workload for name in running}
+        self._daemons = {state.pod.key: state.pod.node_name for state in api.pods.values() if _is_daemon(state)}
+        self.names = names_in(simulation)
+        self.running = len(self._workloads)
 
     def of(self, simulation: Simulation) -> dict[str, int]:
         """Workload -> how many fewer, of one of the same cluster, which has run; those that have lost some."""
+        return {self.names.of(workload): count for workload, count in self.by_workload(simulation).items()}
+
+    def by_workload(self, simulation: Simulation) -> dict[tuple[str, str], int]:
+        """The same by (kind, `namespace/name`)."""
         api, origins = simulation.api, simulation.timeline.origins
-        lost: Counter[str] = Counter()
+        lost: Counter[tuple[str, str]] = Counter()
         for name in touched(simulation):
             went_with_node = name in self._daemons and self._daemons[name] not in api.nodes
-            if name in self._groups and not went_with_node:
-                lost[self._groups[name]] += 1
+            if name in self._workloads and not went_with_node:
+                lost[self._workloads[name]] += 1
             namespace, _, own = name.partition("/")
             state = api.pods.get((namespace, own))
             if state is not None and _runs(state, simulation):
-                lost[origins[name].group] -= 1
-        return {name: count for name, count in sorted(lost.items()) if count > 0}
+                lost[origins[name].workload] -= 1
+        return {workload: lost[workload] for workload in sorted(lost, key=_by_name) if lost[workload] > 0}
+
+
+def _by_name(workload: tuple[str, str]) -> tuple[str, str]:
+    return workload[1], workload[0]
 
 
 def touched(simulation: Simulation) -> set[str]:
@@ -205,16 +212,16 @@ class _Count:
         self.daemons: Counter[str] = Counter()
 
 
-def _standing(simulation: Simulation) -> dict[str, _Count]:
-    found: dict[str, _Count] = {}
+def _standing(simulation: Simulation) -> dict[tuple[str, str], _Count]:
+    found: dict[tuple[str, str], _Count] = {}
     nodes, origins = simulation.api.nodes, simulation.timeline.origins
     for state in simulation.api.pods.values():
         if state.terminating or state.pod.terminal:
             continue
         origin = origins[state.pod.key]
-        count = found.get(origin.group)
+        count = found.get(origin.workload)
         if count is None:
-            count = found[origin.group] = _Count(origin)
+            count = found[origin.workload] = _Count(origin)
         if not state.pod.node_name:
             count.pending += 1
         elif state.pod.node_name in nodes:
@@ -225,15 +232,20 @@ def _standing(simulation: Simulation) -> dict[str, _Count]:
 
 
 def _compared(
-    before: Mapping[str, _Count], after: Mapping[str, _Count], messages: Mapping[str, str], nodes: Container[str]
+    before: Mapping[tuple[str, str], _Count],
+    after: Mapping[tuple[str, str], _Count],
+    messages: Mapping[str, str],
+    nodes: Container[str],
+    names: Names,
 ) -> list[Standing]:
     """Those that have lost most first. `nodes`: those that are there in the end."""
     found = []
-    for name in sorted({*before, *after}):
-        origin = (after.get(name) or before[name]).origin
-        one, other = before.get(name, _Count(origin)), after.get(name, _Count(origin))
+    for workload in {**before, **after}:
+        origin = (after.get(workload) or before[workload]).origin
+        one, other = before.get(workload, _Count(origin)), after.get(workload, _Count(origin))
         counts = one.running, other.running, one.pending, other.pending
         if counts[0] != counts[1] or counts[2] or counts[3]:
+            name = names.of(workload)
             about = name, origin.namespace, origin.priority_class, origin.priority
             message = messages.get(name, "") if counts[3] else ""
             with_node = sum(pods for node, pods in one.daemons.items() if node not in nodes)
@@ -241,7 +253,7 @@ def _compared(
     return sorted(found, key=lambda s: (-s.lost, -s.pending, s.workload))
 
 
-def _pushes(simulation: Simulation) -> list[Push]:
+def _pushes(simulation: Simulation, names: Names) -> list[Push]:
     levels, found = Levels(), []
     for event in simulation.timeline.events:
         eviction = levels.next(event)
@@ -253,12 +265,12 @@ def _pushes(simulation: Simulation) -> list[Push]:
                     level=eviction.level,
                     node=eviction.node,
                     by=eviction.by,
-                    by_workload=by.group if by else eviction.by,
+                    by_workload=names.of(by.workload) if by else eviction.by,
                     by_namespace=by.namespace if by else "",
                     by_class=by.priority_class if by else "",
                     by_priority=by.priority if by else 0,
                     victim=eviction.victim,
-                    workload=origin.group,
+                    workload=names.of(origin.workload),
                     namespace=origin.namespace,
                     priority_class=origin.priority_class,
                     priority=origin.priority,
@@ -267,13 +279,13 @@ def _pushes(simulation: Simulation) -> list[Push]:
     return found
 
 
-def _bound(simulation: Simulation) -> list[Bound]:
+def _bound(simulation: Simulation, names: Names) -> list[Bound]:
     """By workload."""
     found: dict[str, Bound] = {}
     for event in simulation.timeline.events:
         if event.event == "scheduled" and event.origin is not None:
-            origin = event.origin
-            found[origin.group] = Bound(origin.group, origin.namespace, origin.priority_class, event.t)
+            origin, name = event.origin, names.of(event.origin.workload)
+            found[name] = Bound(name, origin.namespace, origin.priority_class, event.t)
     return [found[name] for name in sorted(found)]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.simulation.summary import Names
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,7 +21,8 @@ HERE, CORDONED, GONE = range(3)
 
 
 class Stay(NamedTuple):
-    """A pod on a node, in seconds from `start` to `end` (infinite: it stays). `group`: its top workload, or itself.
+    """A pod on a node, in seconds from `start` to `end` (infinite: it stays). `group`: its top workload, or itself, as
+    `Summary.names` has it; `kind`: of that workload, as `Origin` has it.
 
     `milli_cpu` and `memory` (bytes) are its requests, as the scheduler counts them.
     """
@@ -34,6 +37,7 @@ class Stay(NamedTuple):
     memory: int
     start: float
     end: float
+    kind: str = ""
 
 
 class NodeChange(NamedTuple):
@@ -63,7 +67,10 @@ class Occupancy:
     @property
     def stays(self) -> Sequence[Stay]:
         """Those that have ended as they ended, then those that last."""
-        return [*self._ended, *self._open.values()]
+        names = Names(origin.workload for origin in self._origins.values())
+        stays = (*self._ended, *self._open.values())
+        told = ((stay, names.of((stay.kind, stay.group))) for stay in stays)
+        return [stay if name == stay.group else stay._replace(group=name) for stay, name in told]
 
     def _watch(self, change: Change) -> None:
         if change.kind == "Pod":
@@ -90,6 +97,7 @@ class Occupancy:
                 memory=asks.memory,
                 start=now,
                 end=inf,
+                kind=origin.kind,
             )
 
     def _close(self, identity: str) -> None:
