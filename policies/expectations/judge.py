@@ -5,24 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.expectations.document import ANY
-from policies.findings import listed, plural
+from policies.findings import cut, listed, plural
 from policies.headroom import headroom
 from policies.objects.fields import InvalidObject
+from policies.selectors import PodPattern
 from policies.whatif import questions
 from policies.whatif.comparison import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from policies.cluster import ClusterSnapshot
     from policies.expectations.document import Expectation, When
     from policies.objects.fields import ApiObject
-    from policies.selectors import PodPattern
     from policies.simulation.scenario import Arrival, World
     from policies.whatif.comparison import Answer, Bound, Push, Standing
     from policies.whatif.questions import Question
 
 _NAMED: Final = 5
+_LONGEST: Final = 80
+"""Characters of a pattern in a note."""
 
 
 class Setting(NamedTuple):
@@ -39,13 +41,15 @@ class Setting(NamedTuple):
 
 class Verdict(NamedTuple):
     """`broken`: in what, sentence by sentence; empty where it holds. `case`: the first case that breaks it; `answer`:
-    what it comes to. `cases`: how many were looked at."""
+    what it comes to. `cases`: how many were looked at. `notes`: of one that holds, in what it says nothing, as no pod
+    is meant."""
 
     expectation: Expectation
     cases: int
     case: str = ""
     broken: Sequence[str] = ()
     answer: Answer | None = None
+    notes: Sequence[str] = ()
 
 
 def judge(expectation: Expectation, setting: Setting) -> Verdict:
@@ -54,14 +58,43 @@ def judge(expectation: Expectation, setting: Setting) -> Verdict:
         broken = list(_not_fitting(expectation, setting))
         if broken or not _asks_for_more(expectation):
             return Verdict(expectation, 1, "the cluster as it is" if broken else "", broken)
-    count = 0
+    count, of_nobody = 0, _patterns(expectation)
     for question in _questions(expectation.when, setting):
         count += 1
         answer = ask(question, setting.world(question.arrivals))
         broken = list(_broken(expectation, answer))
         if broken:
             return Verdict(expectation, count, question.title, broken, answer)
-    return Verdict(expectation, count)
+        of_nobody = _of_nobody(of_nobody, answer) if of_nobody else of_nobody
+    notes = [f"{what}: there is no pod{_told(pattern)}" for what, pattern in of_nobody.items()]
+    return Verdict(expectation, count, notes=notes)
+
+
+def _patterns(expectation: Expectation) -> dict[str, PodPattern]:
+    """Whom each part is about, by the word that it is written with."""
+    by = expectation.by if expectation.by != PodPattern() else None
+    parts = {
+        "run": expectation.run,
+        "nonePending": expectation.pending,
+        "nonePushedOut": expectation.pushed_out,
+        "by": by,
+    }
+    return {what: pattern for what, pattern in parts.items() if pattern is not None}
+
+
+def _of_nobody(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[str, PodPattern]:
+    """Those that no pod is of, before or after."""
+    origins = answer.simulation.timeline.origins.values()
+    pods = {(origin.namespace, origin.priority_class, origin.group) for origin in origins}
+    return {what: pattern for what, pattern in patterns.items() if not any(pattern.matches(*pod) for pod in pods)}
+
+
+def _told(pattern: PodPattern) -> str:
+    """` of class gold of workload shop/* in namespace shop`."""
+    given = pattern.priority_class, pattern.workload, pattern.namespace
+    told = zip((" of class ", " of workload ", " in namespace "), given, strict=True)
+    found = "".join(f"{what}{cut(name, _LONGEST)}" for what, name in told if name)
+    return " without a class" + found if pattern.priority_class == "" else found
 
 
 def _asks_for_more(expectation: Expectation) -> bool:

@@ -26,7 +26,8 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 class Result(NamedTuple):
     """What became of an expectation. `case`: the first that breaks it; `broken`: in what, sentence by sentence, empty
-    where it holds; `timeline`: how it comes to that, line by line; `answer`: all of it, for programs."""
+    where it holds; `timeline`: how it comes to that, line by line; `answer`: all of it, for programs. `notes`: in what
+    one that holds says nothing."""
 
     name: str
     cases: int
@@ -34,13 +35,14 @@ class Result(NamedTuple):
     broken: Sequence[str] = ()
     timeline: Sequence[str] = ()
     answer: Mapping[str, Any] | None = None
+    notes: Sequence[str] = ()
 
 
 def result_of(verdict: Verdict) -> Result:
     """A verdict without the simulation that it rests on."""
     name, cases, answer = verdict.expectation.name, verdict.cases, verdict.answer
     if not verdict.broken:
-        return Result(name, cases)
+        return Result(name, cases, notes=list(verdict.notes))
     if answer is None:
         return Result(name, cases, verdict.case, list(verdict.broken))
     lines = list(timeline(answer.simulation))
@@ -57,6 +59,7 @@ def render(results: Sequence[Result], paint: Callable[[str, str], str] = _plain)
         yield f"{mark}  {result.name}{looked_at}"
         if result.broken:
             yield from (f"  {line}" for line in counterexample(result))
+        yield from (paint(f"  note: {note}", "warning") for note in result.notes)
     broken = sum(bool(result.broken) for result in results)
     yield f"{plural(len(results), 'expectation')}: {f'{broken} broken' if broken else 'all hold'}"
 
@@ -78,10 +81,16 @@ def junit(results: Sequence[Result], suite: str) -> str:
     for result in results:
         lines.append(f"<testcase classname={_attribute(suite)} name={_attribute(result.name)}>")
         if result.broken:
-            text = escape(_NO_XML.sub("?", "\n".join(map(one_line, counterexample(result)))))
+            text = "\n".join(map(_text, counterexample(result)))
             lines.append(f"<failure message={_attribute(result.broken[0])}>{text}</failure>")
+        if result.notes:
+            lines.append(f"<system-out>{_text('; '.join(result.notes))}</system-out>")
         lines.append("</testcase>")
     return "\n".join([*lines, "</testsuite>", "</testsuites>"])
+
+
+def _text(text: str) -> str:
+    return escape(_NO_XML.sub("?", one_line(text)))
 
 
 def _attribute(text: str) -> str:
@@ -94,7 +103,7 @@ def as_dict(result: Result) -> dict[str, Any]:
     if result.broken:
         told |= {"case": result.case, "broken": list(result.broken), "timeline": list(result.timeline)}
         told |= {"answer": result.answer} if result.answer else {}
-    return told
+    return told | ({"notes": list(result.notes)} if result.notes else {})
 
 
 def from_dict(told: Any) -> Result:
@@ -102,10 +111,10 @@ def from_dict(told: Any) -> Result:
     if not isinstance(told, dict):
         raise ValueError("a result of a test is an object")
     name, cases, case, answer = told.get("name"), told.get("cases"), told.get("case", ""), told.get("answer")
-    broken, lines = told.get("broken", []), told.get("timeline", [])
-    texts = isinstance(broken, list) and isinstance(lines, list) and all(isinstance(t, str) for t in (*broken, *lines))
+    broken, lines, notes = (told.get(key, []) for key in ("broken", "timeline", "notes"))
+    texts = all(isinstance(part, list) and all(isinstance(t, str) for t in part) for part in (broken, lines, notes))
     if not isinstance(name, str) or not isinstance(case, str) or not isinstance(cases, int):
         raise ValueError("a result of a test has a name, cases, and the case that breaks it")
     if not texts or not isinstance(answer, dict | None) or told.get("holds") is bool(broken):
         raise ValueError("a result of a test says in what it is broken")
-    return Result(name, cases, case, broken, lines[: MOST_LINES + 1], answer)
+    return Result(name, cases, case, broken, lines[: MOST_LINES + 1], answer, notes)

@@ -129,6 +129,37 @@ def test_of_any_the_first_that_breaks_it_is_told(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
+    ("expect", "noted"),
+    [
+        ({"run": {"class": "glod"}}, ["run: there is no pod of class glod"]),
+        ({"nonePending": {"workload": "web"}}, ["nonePending: there is no pod of workload web"]),
+        ({"nonePushedOut": {"class": ""}}, ["nonePushedOut: there is no pod without a class"]),
+        (
+            {"nonePushedOut": {"namespace": "shop"}, "by": {"class": "x" * 99, "namespace": "y\x1b"}},
+            ["by: there is no pod of class " + "x" * 79 + "… in namespace y\x1b"],
+        ),
+        ({"run": {"namespace": "sh*"}, "nonePushedOut": {"class": "gold"}, "by": {"namespace": "shop"}}, []),
+    ],
+)
+def test_what_holds_as_no_pod_is_meant_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, expect: Any, noted: list[str]
+) -> None:
+    promise = {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": expect}
+    (told,) = judged(capsys, tmp_path, promise)
+    assert told.get("notes", []) == noted
+    path = str(tmp_path / "expectations.json")
+    lines = [f"  note: {note}".replace("\x1b", r"\x1b") for note in noted]
+    assert run(capsys, path, *CLUSTER)[1].splitlines()[1:-1] == lines
+    case = ElementTree.fromstring(run(capsys, path, *CLUSTER, "-o", "junit")[1]).find(".//system-out")
+    assert (case is not None) is bool(noted)
+    whole, parts = run(capsys, path, *CLUSTER)[1], [str(tmp_path / f"part-{number}.json") for number in range(2)]
+    for number, part in enumerate(parts):
+        run(capsys, path, *CLUSTER, "--shard", f"{number}/2", "-o", f"json={part}")
+    assert main(["merge", *parts]) == 0
+    assert capsys.readouterr().out == whole
+
+
+@pytest.mark.parametrize(
     ("entry", "said"),
     [
         (3, "an expectation must be an object, not number"),
