@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.findings import cut
 from policies.objects.fields import json_type
 from policies.selectors import PodPattern
 from policies.simulation.events_file import EntryFault, seconds
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 ANY: Final = "any"
 MOST: Final = 10_000
 """Expectations of one run."""
+_LONGEST: Final = 1000
+"""Characters of a text."""
+_SHOWN: Final = 80
+"""Of one in a message."""
 _WHEN: Final = {
     "lost": ("zone", "node", "pool"),
     "drain": ("node", "zone"),
@@ -69,7 +74,7 @@ def read_expectations(values: Iterable[tuple[Any, int]]) -> Iterator[Expectation
                 yield _expectation(entry, line)
             except ValueError as fault:
                 name = entry.get("name") if isinstance(entry, dict) else None
-                named = f" ({name})" if isinstance(name, str) else ""
+                named = f" ({cut(name, _SHOWN)})" if isinstance(name, str) else ""
                 raise EntryFault(number, f"expectation {number}{named}: {fault}") from None
 
 
@@ -142,18 +147,20 @@ def _object(value: Any, what: str, known: tuple[str, ...]) -> Mapping[str, Any]:
         raise ValueError(f"{what} must be an object, not {json_type(value)}")
     extra = sorted(str(key) for key in value if key not in known)
     if extra:
-        raise ValueError(f"{what} has no {extra[0]}: there are {', '.join(known)}")
+        raise ValueError(f'unknown key "{cut(extra[0], _SHOWN)}" in {what}: there are {", ".join(known)}')
     return value
 
 
 def _text(value: Any, what: str, *, empty: bool = False) -> str:
-    if not isinstance(value, str) or not (value or empty) or len(value) > 1000:
-        raise ValueError(f"{what} must be a text")
+    if not isinstance(value, str):
+        raise ValueError(f"{what} must be a string, not {json_type(value)}")
+    if not (value or empty) or len(value) > _LONGEST:
+        raise ValueError(f"{what} must have {0 if empty else 1} to {_LONGEST} characters")
     return value
 
 
 def _count(fields: Mapping[str, Any], what: str) -> int:
     value = fields.get(what)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-        raise ValueError(f"{what} must be a whole number")
+        raise ValueError(f"{what} must be a whole number from 0 to {2**31 - 1}")
     return value

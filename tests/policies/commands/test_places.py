@@ -79,9 +79,9 @@ def test_a_fault_of_the_cluster_is_the_dumps(tmp_path: Path, capsys: pytest.Capt
     [
         (
             "- {name: fine, expect: {run: {}}}\n- name: wrong\n  expect: {runs: {}}\n",
-            ":2:3: expectation 2 (wrong): expect",
+            ":2:3: expectation 2 (wrong): unknown key",
         ),
-        ('[{"name": "fine", "expect": {"run": {}}},\n  {"nam": 1}]', ":2:3: expectation 2: an expectation has no nam"),
+        ('[{"name": "fine", "expect": {"run": {}}},\n  {"nam": 1}]', ':2:3: expectation 2: unknown key "nam" in an'),
         ("name: fine\nexpect: {run: {}}\n---\n---\n# nothing\n---\nname: [a]\n", ":7:1: expectation 2: name must be a"),
         ("just text", ":1:1: expectation 1: an expectation must be an object"),
         ("", ": no expectations in it"),
