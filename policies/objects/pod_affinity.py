@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from policies.metering import charge
 from policies.objects.fields import NOTHING, ApiObject, at, int32, mapping, string_map, text
 from policies.objects.items import items, strings
 from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from policies.objects.namespace import Namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,21 @@ class AffinityTerm:
         if not named and (self.namespace_selector is None or not self.namespace_selector.matches(namespace_labels)):
             return False
         return self.selector is not None and self.selector.matches(labels)
+
+
+def merge_namespaces(term: AffinityTerm, namespaces: Mapping[tuple[str, str], Namespace]) -> AffinityTerm:
+    """An incoming pod's term with the namespaces that its selector selects now.
+
+    The selector stays as well (upstream clears it in a copy), and other pods' namespaces are not looked up: one that
+    matches where there are no labels, such as NotIn, selects every namespace.
+    Source: upstream `mergeAffinityTermNamespacesIfNotEmpty`.
+    """
+    selector = term.namespace_selector
+    if selector is None or selector.empty:
+        return term
+    charge(1 + len(namespaces))
+    selected = {n.name for n in namespaces.values() if selector.matches(n.labels)}
+    return replace(term, namespaces=frozenset(selected | (term.namespaces or frozenset())))
 
 
 @dataclass(frozen=True, slots=True)

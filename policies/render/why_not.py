@@ -6,12 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import listed, plural
+from policies.objects.pod_affinity import merge_namespaces
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.objects.taints import untolerated_taint
 from policies.profiles import DEFAULT_SCHEDULER
 from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
 from policies.scheduling.plugins import inter_pod_affinity
-from policies.scheduling.plugins.inter_pod_affinity import AFFINITY, merge_namespaces
+from policies.scheduling.plugins.inter_pod_affinity import AFFINITY
 from policies.scheduling.preemption import NO_VICTIMS, by_importance, potential_victims
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ class BlockingPods:
     def _by_topology(self) -> Mapping[tuple[str, str], list[tuple[str, Pod]]]:
         if self._found is None:
             self._found = {}
-            own = [merge_namespaces(t, self._snapshot) for t in self._pod.spec.pod_affinity.required_anti_affinity]
+            namespaces, affinity = self._snapshot.objects.namespaces, self._pod.spec.pod_affinity
+            own = [merge_namespaces(term, namespaces) for term in affinity.required_anti_affinity]
             for info in self._snapshot.node_infos if own else self._snapshot.have_pods_with_required_anti_affinity:
                 for other in info.pods:
                     for key in self._topologies(own, other):

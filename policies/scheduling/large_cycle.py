@@ -23,7 +23,7 @@ from policies.scheduling.framework import MAX_NODE_SCORE, CycleState, Framework
 from policies.scheduling.plugins import node_affinity, node_unschedulable, taint_toleration
 from policies.scheduling.plugins.default_selector import controller_of
 from policies.scheduling.plugins.image_locality import ImageLocality, normalized_image_name
-from policies.scheduling.plugins.inter_pod_affinity import AFFINITY, InterPodAffinity, merge_namespaces
+from policies.scheduling.plugins.inter_pod_affinity import AFFINITY, InterPodAffinity
 from policies.scheduling.plugins.inter_pod_affinity_columns import affinity_scores
 from policies.scheduling.plugins.node_affinity import NodeAffinity, named_nodes, preference
 from policies.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
@@ -246,7 +246,7 @@ class Scores:
         yield ImageLocality.name, self._images(rows, wanted)
         yield PodTopologySpread.name, 2 * (self._own_spread(rows) if spec.topology_spread else self._spread(rows))
         if spec.pod_affinity.has_preferred or self.matrix.attracting_kinds:
-            worth = affinity_scores(self.pod, rows, self.matrix, self.snapshot, merge_namespaces)
+            worth = affinity_scores(self.pod, rows, self.matrix, self.snapshot)
             yield InterPodAffinity.name, 2 * worth
         if spec.node_affinity.preferred is not None:
             yield NodeAffinity.name, 2 * self._preferred(rows, spec.node_affinity.preferred)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from policies.metering import charge, each, meter
+from policies.objects.pod_affinity import merge_namespaces
 from policies.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
@@ -104,8 +105,12 @@ class InterPodAffinity(Plugin):
             existing_anti_affinity={},
             affinity={},
             anti_affinity={},
-            affinity_terms=tuple(merge_namespaces(t, self.snapshot) for t in affinity.required_affinity),
-            anti_affinity_terms=tuple(merge_namespaces(t, self.snapshot) for t in affinity.required_anti_affinity),
+            affinity_terms=tuple(
+                merge_namespaces(t, self.snapshot.objects.namespaces) for t in affinity.required_affinity
+            ),
+            anti_affinity_terms=tuple(
+                merge_namespaces(t, self.snapshot.objects.namespaces) for t in affinity.required_anti_affinity
+            ),
             pod=pod,
             namespace_labels=self.snapshot.namespace_labels(pod.namespace),
         )
@@ -145,8 +150,8 @@ class InterPodAffinity(Plugin):
 
     def in_columns(self, problem: NodeFitProblem) -> None:
         """Required affinity, then anti-affinity: the pod's own, and that of pods already there."""
-        problem.affinity = required_affinity(problem, merge_namespaces)
-        for constraint in anti_affinity(problem, merge_namespaces):
+        problem.affinity = required_affinity(problem)
+        for constraint in anti_affinity(problem):
             problem.add(constraint)
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:
@@ -213,23 +218,8 @@ def matches_all(terms: tuple[AffinityTerm, ...], owner: Pod, pod: Pod) -> bool:
     return bool(terms) and all(t.matches(owner.namespace, pod.namespace, pod.labels, NO_LABELS) for t in each(terms, 1))
 
 
-def merge_namespaces(term: AffinityTerm, snapshot: Snapshot) -> AffinityTerm:
-    """An incoming pod's term with the namespaces that its selector selects now.
-
-    The selector stays as well (upstream clears it in a copy), and other pods' namespaces are not looked up: one that
-    matches where there are no labels, such as NotIn, selects every namespace.
-    Source: upstream `mergeAffinityTermNamespacesIfNotEmpty`.
-    """
-    selector = term.namespace_selector
-    if selector is None or selector.empty:
-        return term
-    charge(1 + len(snapshot.objects.namespaces))
-    selected = {n.name for n in snapshot.objects.namespaces.values() if selector.matches(n.labels)}
-    return replace(term, namespaces=frozenset(selected | (term.namespaces or frozenset())))
-
-
 def _merged(term: WeightedAffinityTerm, snapshot: Snapshot) -> WeightedAffinityTerm:
-    return replace(term, term=merge_namespaces(term.term, snapshot))
+    return replace(term, term=merge_namespaces(term.term, snapshot.objects.namespaces))
 
 
 def _update(counts: Counts, key: str, labels: Mapping[str, str], delta: int) -> None:

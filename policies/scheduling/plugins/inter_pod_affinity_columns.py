@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from policies.metering import VECTOR, charge, each
+from policies.objects.pod_affinity import merge_namespaces
 from policies.scheduling.plugin import MAX_NODE_SCORE
 from policies.scheduling.vectorized.problem import Constraint, NodeFitProblem, NotValid, RequiredAffinity
 
@@ -33,16 +34,12 @@ _MOST_NAMESPACES: Final = 2048
 NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-def required_affinity(
-    problem: NodeFitProblem, merge: Callable[[AffinityTerm, Snapshot], AffinityTerm]
-) -> RequiredAffinity | None:
-    """The pod's required affinity; None where it has none. `merge`: gives a term the namespaces that its selector
-    selects. Raises NotValid: what cannot be read.
-    """
+def required_affinity(problem: NodeFitProblem) -> RequiredAffinity | None:
+    """The pod's required affinity; None where it has none. Raises NotValid: what cannot be read."""
     pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
     if pod.spec.pod_affinity.errors:
         raise NotValid
-    terms = tuple(merge(t, snapshot) for t in pod.spec.pod_affinity.required_affinity)
+    terms = tuple(merge_namespaces(t, snapshot.objects.namespaces) for t in pod.spec.pod_affinity.required_affinity)
     if not terms:
         return None
     _check_namespaces(terms)
@@ -94,15 +91,10 @@ def _namespace_of(terms: Sequence[AffinityTerm], own: str) -> str | None:
     return None
 
 
-def anti_affinity(
-    problem: NodeFitProblem, merge: Callable[[AffinityTerm, Snapshot], AffinityTerm]
-) -> Iterator[Constraint]:
-    """One constraint for each topology. `merge`: gives a term the namespaces that its selector selects.
-
-    Raises NotValid.
-    """
+def anti_affinity(problem: NodeFitProblem) -> Iterator[Constraint]:
+    """One constraint for each topology. Raises NotValid."""
     pod, matrix, snapshot = problem.pod, problem.matrix, problem.snapshot
-    own = tuple(merge(t, snapshot) for t in pod.spec.pod_affinity.required_anti_affinity)
+    own = tuple(merge_namespaces(t, snapshot.objects.namespaces) for t in pod.spec.pod_affinity.required_anti_affinity)
     known = kinds_with_anti_affinity(matrix)
     if not own and not known:
         return
@@ -232,21 +224,14 @@ def _attracting(pod: Pod) -> list[tuple[int, AffinityTerm]]:
     return found
 
 
-def affinity_scores(
-    pod: Pod,
-    rows: NDArray[np.intp],
-    matrix: PodMatrix,
-    snapshot: Snapshot,
-    merge: Callable[[AffinityTerm, Snapshot], AffinityTerm],
-) -> NDArray[np.int64] | int:
+def affinity_scores(pod: Pod, rows: NDArray[np.intp], matrix: PodMatrix, snapshot: Snapshot) -> NDArray[np.int64] | int:
     """[place in `rows`]: what the nodes are worth by affinity to pods, 0 to 100.
 
     What counts: the pod's preferred terms, and all terms of pods there but required anti-affinity. With the plugin's
-    default arguments. `merge`: gives a term the namespaces that its selector selects. Source: upstream
-    InterPodAffinity `PreScore`, `Score`, `NormalizeScore`.
+    default arguments. Source: upstream InterPodAffinity `PreScore`, `Score`, `NormalizeScore`.
     """
     worth: NDArray[np.int64] | None = None
-    for counts, key in (*_own_worth(pod, matrix, snapshot, merge), *_others_worth(pod, matrix, snapshot)):
+    for counts, key in (*_own_worth(pod, matrix, snapshot), *_others_worth(pod, matrix, snapshot)):
         topology = matrix.nodes.topology(key)
         charge(2 * len(rows) // VECTOR)
         amounts = counts.by_domain(topology)[topology.values[rows]]
@@ -261,9 +246,7 @@ def affinity_scores(
     return scores
 
 
-def _own_worth(
-    pod: Pod, matrix: PodMatrix, snapshot: Snapshot, merge: Callable[[AffinityTerm, Snapshot], AffinityTerm]
-) -> Iterator[tuple[PodCounts, str]]:
+def _own_worth(pod: Pod, matrix: PodMatrix, snapshot: Snapshot) -> Iterator[tuple[PodCounts, str]]:
     """What the pods of each node count by the pod's preferred terms, and by which topology. Raises NotValid."""
     affinity = pod.spec.pod_affinity
     weighted = [(w.weight, w.term) for w in affinity.preferred_affinity]
@@ -277,7 +260,8 @@ def _own_worth(
         about = "preferred", pod.namespace, *map(id, keep), key
         found = matrix.counted(about)
         if found is None:
-            terms = [(weight, merge(term, snapshot)) for weight, term in weighted if term.topology_key == key]
+            own = [(weight, term) for weight, term in weighted if term.topology_key == key]
+            terms = [(weight, merge_namespaces(term, snapshot.objects.namespaces)) for weight, term in own]
             _check_namespaces(term for _, term in terms)
             found = matrix.counts(about, keep, _worth_to(terms, pod.namespace), _namespace_of_any(terms, pod.namespace))
         yield found, key
