@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Is what `forewarn headroom` counts without preemption what kube-scheduler comes to, pod after pod?
 
-headroom.py [--seed 1] [--count 1000]
+headroom.py [--seed 1] [--count 1000] [--kinds spread,antiaffinity]
 
 As cluster-capacity does it, one pod after the other is scheduled until none fits any more, here by the oracle's cycles
 (.cache/oracle): each is bound to one of the nodes of the best score, drawn at random. Where a first such run comes to
@@ -61,11 +61,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--chunk", type=int, default=250)
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS, help="of pods, in turn")
     parser.add_argument("--oracle", type=Path, default=ORACLE)
     options = parser.parse_args(arguments)
     tally = Counter[str]()
     for first in range(0, options.count, options.chunk):
-        asked = [clusters(options.seed, n) for n in range(first, min(first + options.chunk, options.count))]
+        asked = [
+            clusters(options.seed, n, options.kinds) for n in range(first, min(first + options.chunk, options.count))
+        ]
         cases = [case for case, _ in asked]
         ours = [found for _, found in asked]
         counts = one_after_another(options.oracle, cases, random.Random(f"{options.seed}/{first}"))
@@ -88,9 +91,9 @@ def main(arguments: list[str]) -> int:
     return 1 if tally["otherwise"] else 0
 
 
-def clusters(seed: int, number: int) -> tuple[dict[str, Any], Headroom]:
+def clusters(seed: int, number: int, kinds: list[str]) -> tuple[dict[str, Any], Headroom]:
     """A random case whose pod never preempts, and what forewarn counts; in few of them more than MOST fit."""
-    for kind in (KINDS[number % len(KINDS)], "fit", "big"):
+    for kind in (kinds[number % len(kinds)], "fit", "big"):
         case = make_case(seed, number, kind)
         case["pod"]["spec"]["preemptionPolicy"] = "Never"
         case["pod"]["spec"].pop("nodeName", None)
