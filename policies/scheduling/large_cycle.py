@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from math import log
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -30,13 +29,7 @@ from policies.scheduling.plugins.node_resources_balanced_allocation import NodeR
 from policies.scheduling.plugins.node_resources_fit import NodeResourcesFit, reason_of
 from policies.scheduling.plugins.node_unschedulable import UNSCHEDULABLE_TAINT, NodeUnschedulable
 from policies.scheduling.plugins.pod_topology_spread import PodTopologySpread, default_constraints, schedule_anyway
-from policies.scheduling.plugins.pod_topology_spread_columns import (
-    HOSTNAME,
-    included_nodes,
-    includes_all_nodes,
-    pods_that_match,
-    spread_scores,
-)
+from policies.scheduling.plugins.pod_topology_spread_columns import spread_scores
 from policies.scheduling.plugins.taint_toleration import TaintToleration, of_preferences, untolerated_preferences
 from policies.scheduling.vectorized.node_fit import NodeFit
 from policies.scheduling.vectorized.nodes import said_of_nodes
@@ -52,7 +45,6 @@ if TYPE_CHECKING:
     from policies.objects.node_selector import PreferredSchedulingTerm
     from policies.objects.pod import Pod
     from policies.objects.pod_spec import PodSpec
-    from policies.objects.topology_spread import TopologySpreadConstraint
     from policies.scheduling.framework import Status
     from policies.scheduling.plugins.pod_topology_spread import Constraints
     from policies.scheduling.preemption import Candidate
@@ -244,7 +236,7 @@ class Scores:
         if spec.has_storage and self.snapshot.semantics.storage_capacity_is_scored:
             raise NotValid
         yield ImageLocality.name, self._images(rows, wanted)
-        yield PodTopologySpread.name, 2 * (self._own_spread(rows) if spec.topology_spread else self._spread(rows))
+        yield PodTopologySpread.name, 2 * self._spread(rows)
         if spec.pod_affinity.has_preferred or self.matrix.attracting_kinds:
             worth = affinity_scores(self.pod, rows, self.matrix, self.snapshot)
             yield InterPodAffinity.name, 2 * worth
@@ -268,9 +260,9 @@ class Scores:
         count = partial(untolerated_preferences, of_preferences(spec.tolerations))
         return _normalized(nodes.amounts("avoided", spec, count)[rows])
 
-    def _own_spread(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
-        """Upstream PodTopologySpread by the pod's own constraints: then the defaults do not count."""
-        constraints = schedule_anyway(self.pod)
+    def _spread(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
+        """Upstream PodTopologySpread by the pod's own constraints, of which one is enough, or by the defaults."""
+        constraints = schedule_anyway(self.pod) if self.pod.spec.topology_spread else self._default_constraints()
         return spread_scores(self.pod, constraints, rows, self.matrix) if constraints else 0
 
     def _wanted(self) -> _Wanted:
@@ -307,33 +299,6 @@ class Scores:
                 found[place] = plugin.score(state, self.pod, info)
         return found
 
-    def _spread(self, rows: NDArray[np.intp]) -> NDArray[np.int64] | int:
-        """Upstream PodTopologySpread by the system's defaults, which only score."""
-        constraints = self._default_constraints()
-        if not constraints:
-            return 0
-        counts = pods_that_match(self.pod, constraints[0], self.matrix)
-        total = np.zeros(len(rows), np.float64)
-        for constraint in constraints:
-            topology = self.matrix.nodes.topology(constraint.topology_key)
-            domains = topology.values[rows]
-            if constraint.topology_key == HOSTNAME:
-                worth = _worth(counts.here[rows], len(rows), constraint)
-            else:
-                number = int(np.count_nonzero(np.bincount(domains + 1)))
-                if includes_all_nodes(constraint, self.pod):
-                    by_domain = counts.by_domain(topology)
-                else:
-                    included = included_nodes(constraint, self.pod, self.matrix)
-                    by_domain = topology.by_value(np.where(included, counts.here, 0))
-                worth = _worth(by_domain, number, constraint)[domains]
-            total += worth if domains.min() >= 0 else np.where(domains >= 0, worth, 0.0)
-        scores = np.floor(total + 0.5).astype(np.int64)
-        least, most = int(scores.min()), int(scores.max())
-        if not most:
-            return MAX_NODE_SCORE
-        return MAX_NODE_SCORE * (most + least - scores) // most
-
     def _default_constraints(self) -> Constraints:
         """Those of the pod, kept as long as its Services and its controller are the same."""
         pod, objects, kept = self.pod, self.snapshot.objects, self.matrix.default_constraints
@@ -354,11 +319,6 @@ def _framework(snapshot: Snapshot, pod: Pod) -> Framework:
     if profile is None:
         raise NotValid
     return Framework(snapshot, profile)
-
-
-def _worth(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
-    """Source: upstream `scoreForCount`, `topologyNormalizingWeight`."""
-    return counts.astype(np.float64) * log(domains + 2) + float(constraint.max_skew - 1)
 
 
 def _normalized(worth: NDArray[np.int64]) -> NDArray[np.int64] | int:

@@ -71,62 +71,70 @@ def _spread_constraint(
 
 def pods_that_match(pod: Pod, constraint: TopologySpreadConstraint, matrix: PodMatrix) -> PodCounts:
     """The pods that count for a constraint in scores, a default one or the pod's own."""
-    namespace = pod.namespace
+    namespace, empty = pod.namespace, constraint.selector is None or constraint.selector.empty
 
     def counted(other: Pod) -> int:
-        return other.namespace == namespace and not other.terminating and constraint.matches(other.labels)
+        return not empty and other.namespace == namespace and not other.terminating and constraint.matches(other.labels)
 
     return matrix.counts(("matching", namespace, constraint.selector), constraint.selector, counted, namespace)
 
 
 def spread_scores(
     pod: Pod, constraints: Sequence[TopologySpreadConstraint], rows: NDArray[np.intp], matrix: PodMatrix
-) -> NDArray[np.int64]:
-    """[place in `rows`]: what the nodes are worth by the pod's own constraints, 0 to 100; nodes that lack a key: 0.
+) -> NDArray[np.int64] | int:
+    """[place in `rows`]: what the nodes are worth by constraints that only score, 0 to 100.
 
+    A node that lacks a key is worth nothing by the pod's own constraints; by default ones it counts for the others.
     Source: upstream PodTopologySpread `PreScore`, `Score`, `NormalizeScore`.
     """
-    none = np.zeros(len(rows), np.int64)
-    if not matrix.nodes.keys.issuperset(constraint.topology_key for constraint in constraints):
-        return none
+    if pod.spec.topology_spread and not matrix.nodes.keys.issuperset(c.topology_key for c in constraints):
+        return 0
     topologies = [matrix.nodes.topology(constraint.topology_key) for constraint in constraints]
-    possible = np.logical_and.reduce([topology.present for topology in topologies])
-    scored = possible[rows]
-    number = int(np.count_nonzero(scored))
-    if not number:
-        return none
+    possible: NDArray[np.bool_] | None = None
+    scored: NDArray[np.bool_] | slice = slice(None)
+    number = len(rows)
+    if pod.spec.topology_spread:
+        charge(4 * len(constraints) * (len(rows) + len(matrix.serials)) // VECTOR)
+        possible = np.logical_and.reduce([topology.present for topology in topologies])
+        scored = possible[rows]
+        number = int(np.count_nonzero(scored))
+        if not number:
+            return 0
     total = np.zeros(len(rows), np.float64)
     for constraint, topology in zip(constraints, topologies, strict=True):
-        charge(4 * (len(rows) + len(possible)) // VECTOR)
-        domains = topology.values[rows]
-        by_node = constraint.topology_key == HOSTNAME
-        size = number if by_node else int(np.count_nonzero(np.bincount(domains[scored])))
-        worth = _counted(pod, constraint, topology, rows, possible, matrix) * log(size + 2)
-        total += worth + float(constraint.max_skew - 1)
+        domains, matching = topology.values[rows], pods_that_match(pod, constraint, matrix)
+        if constraint.topology_key == HOSTNAME:
+            worth = _worth(matching.here[rows], number, constraint)
+        else:
+            size = int(np.count_nonzero(np.bincount(domains[scored] + 1)))
+            worth = _worth(_by_domain(pod, constraint, topology, matching, possible, matrix), size, constraint)[domains]
+        total += worth if possible is not None or domains.min() >= 0 else np.where(domains >= 0, worth, 0.0)
     scores = np.floor(total + 0.5).astype(np.int64)
     least, most = int(scores[scored].min()), int(scores[scored].max())
-    if not most:
-        return np.where(scored, MAX_NODE_SCORE, 0)
-    return np.where(scored, MAX_NODE_SCORE * (most + least - scores) // most, 0)
+    shares = MAX_NODE_SCORE * (most + least - scores) // most if most else MAX_NODE_SCORE
+    return shares if possible is None else np.where(possible[rows], shares, 0)
 
 
-def _counted(
+def _worth(counts: NDArray[np.int64], domains: int, constraint: TopologySpreadConstraint) -> NDArray[np.float64]:
+    """Source: upstream `scoreForCount`, `topologyNormalizingWeight`."""
+    return counts.astype(np.float64) * log(domains + 2) + float(constraint.max_skew - 1)
+
+
+def _by_domain(
     pod: Pod,
     constraint: TopologySpreadConstraint,
     topology: Topology,
-    rows: NDArray[np.intp],
-    possible: NDArray[np.bool_],
+    matching: PodCounts,
+    possible: NDArray[np.bool_] | None,
     matrix: PodMatrix,
-) -> NDArray[np.float64]:
-    """[place in `rows`]: the pods that match, on the node or in its domain."""
-    if constraint.selector is None or constraint.selector.empty:
-        return np.zeros(len(rows), np.float64)
-    counts = pods_that_match(pod, constraint, matrix)
-    if constraint.topology_key == HOSTNAME:
-        return counts.here[rows].astype(np.float64)
-    included = possible & included_nodes(constraint, pod, matrix)
-    by_domain = counts.by_domain(topology) if included.all() else topology.by_value(np.where(included, counts.here, 0))
-    return by_domain[topology.values[rows]].astype(np.float64)
+) -> NDArray[np.int64]:
+    """[domain]: the pods that match. `possible`: the nodes whose pods count, None: all."""
+    if possible is None and includes_all_nodes(constraint, pod):
+        return matching.by_domain(topology)
+    included = included_nodes(constraint, pod, matrix)
+    if possible is not None:
+        included = included & possible
+    return matching.by_domain(topology) if included.all() else topology.by_value(np.where(included, matching.here, 0))
 
 
 def includes_all_nodes(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
