@@ -95,14 +95,14 @@ def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autosc
     if options.output == "json":
         finals = {repr(outcome.simulation.final()) for outcome in outcomes}
         entries = [
-            {**outcome.to_dict(), "summary": summary.to_dict(), **_autoscaled(outcome.simulation, autoscaling)}
+            {**outcome.to_dict(), "summary": summary.to_dict(), **_autoscaled(outcome.simulation, summary, autoscaling)}
             for outcome, summary in told
         ]
         notes = {"notes": left_out} if left_out else {}
         print(json.dumps({"runs": options.runs, "distinctFinals": len(finals), "outcomes": entries, **notes}))  # noqa: T201
     else:
         color = wants_color(options.color, sys.stdout)
-        scaled = after_simulation(outcomes[0].simulation, autoscaling)
+        scaled = after_simulation(outcomes[0].simulation, autoscaling, told[0][1].names)
         sys.stdout.writelines(clean(line, color) + "\n" for line in render(told, painter(color), scaled))
         told_too = [*left_out, *_unread(outcomes[0].simulation)]
         sys.stdout.writelines(clean(f"  note: {note}", color) + "\n" for note in told_too)
@@ -163,11 +163,11 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     yield from (f"  {line}" for line in ending(summary))
 
 
-def _autoscaled(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
+def _autoscaled(simulation: Simulation, summary: Summary, autoscaling: Autoscaling) -> dict[str, Any]:
     """What autoscalers would make of the pods that wait in the end; nothing where none waits."""
     from policies.whatif.autoscalers import after_simulation, as_dict
 
-    found = after_simulation(simulation, autoscaling)
+    found = after_simulation(simulation, autoscaling, summary.names)
     return {"autoscalers": as_dict(found)} if found.cluster_autoscaler.pending else {}
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.kinds import DAEMON_SET
 from policies.options import Options
-from policies.simulation.summary import Names, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from policies.scheduling.schedule_one import Prediction
     from policies.scheduling.snapshot import Snapshot
     from policies.simulation.simulation import Simulation
+    from policies.simulation.summary import Names
     from policies.whatif.node_groups import NodeGroup
     from policies.whatif.scale_up import Plan
 
@@ -65,12 +65,14 @@ class Autoscalers(NamedTuple):
     plan: Plan | None = None
 
 
-def after_simulation(simulation: Simulation, autoscaling: Autoscaling) -> Autoscalers:
-    """Of a simulation that has run. Raises InvalidObject where a DaemonSet's template is none."""
+def after_simulation(simulation: Simulation, autoscaling: Autoscaling, names: Names) -> Autoscalers:
+    """Of a simulation that has run. `names`: of its summary.
+
+    Raises InvalidObject where a DaemonSet's template is none.
+    """
     waiting, snapshot = list(_waiting_in(simulation)), simulation.cache.snapshot()
     api, origins = simulation.api, simulation.timeline.origins
     daemon_sets = [api.workloads[key].object for key in api.keys_of(DAEMON_SET)]
-    names = names_in(simulation) if autoscaling.groups else Names()
     plan = _plan(waiting, snapshot, autoscaling, daemon_sets, lambda pod: names.of(origins[pod.key].workload))
     return autoscalers(waiting, snapshot, autoscaling)._replace(plan=plan)
 

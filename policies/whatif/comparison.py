@@ -147,7 +147,7 @@ def ask(
         simulation=simulation,
         summary=summary,
         anyway=None if at_rest(world) else _without(world),
-        autoscalers=autoscalers.after_simulation(simulation, autoscaling),
+        autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         occupancy=occupancy,
     )
 

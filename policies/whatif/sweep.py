@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.simulation.summary import Levels
+from policies.simulation.summary import Levels, Names
 from policies.whatif import EVERY
 from policies.whatif.autoscalers import after_simulation
 from policies.whatif.comparison import Losses, short_budgets, touched
@@ -91,7 +91,7 @@ class Tally:
 
 def _needs(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
     """As JSON has it."""
-    plan = after_simulation(simulation, autoscaling).plan
+    plan = after_simulation(simulation, autoscaling, Names()).plan  # counts alone are told
     nodes = Counter[str]()
     for each in plan.scale_ups if plan else ():
         nodes[each.option.group] += each.option.nodes

@@ -135,6 +135,16 @@ def test_what_a_quota_refuses_is_told_of_each(tmp_path: Path, capsys: pytest.Cap
     }
 
 
+def test_nodes_are_brought_for_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    groups = tmp_path / "groups.json"
+    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    template = {"metadata": {"labels": {"group": "a"}}, "status": {"capacity": allocatable, "allocatable": allocatable}}
+    groups.write_text(json.dumps([{"name": "large", "template": template}]))
+    told = run(tmp_path, capsys, full(), "whatif", "node", "a", "--node-templates", str(groups), "-o", "json")
+    (brought,) = json.loads(told)["autoscalers"]["nodeGroups"]["scaleUps"]
+    assert [(each["workload"], each["pods"]) for each in brought["workloads"]] == [(REPLICA_SET, 2)]
+
+
 def test_an_expectation_names_workloads_of_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A pattern is of `namespace/name`, and fits both."""
     lost = {"lost": {"node": "a"}}
