@@ -195,7 +195,7 @@ def _happens(summary: Summary) -> Iterator[str]:
 
 def _unread(simulation: Simulation) -> Iterator[str]:
     for _, problem in sorted(simulation.controllers.unreadable.items()):
-        yield f"nothing is done for it: {problem}"
+        yield f"nothing is done for {problem}"
 
 
 def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Arrival]:

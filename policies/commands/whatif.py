@@ -70,7 +70,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     if options.output in DRAWN:
         sys.stdout.write(_drawn(options.output, answer, change, notes))
     else:
-        _print(options, answer, change)
+        _print(options, answer, change, notes)
     if options.output == "text":
         sys.stdout.writelines(clean(f"  note: {note}", color=False) + "\n" for note in notes)
     return _status(options, answer)
@@ -128,7 +128,7 @@ def _named(options: argparse.Namespace) -> str:
     return " and ".join(options.filename)
 
 
-def _print(options: argparse.Namespace, answer: Answer, change: ClassChange | None) -> None:
+def _print(options: argparse.Namespace, answer: Answer, change: ClassChange | None, notes: Iterable[str]) -> None:
     if options.output == "json":
         from policies.whatif import class_change
         from policies.whatif.comparison import as_dict
@@ -139,7 +139,7 @@ def _print(options: argparse.Namespace, answer: Answer, change: ClassChange | No
     from policies.render import whatif
 
     if options.output == "markdown":
-        sys.stdout.write(whatif.markdown(answer, change))
+        sys.stdout.write(whatif.markdown(answer, change, notes))
         return
     color = wants_color(options.color, sys.stdout)
     sys.stdout.writelines(clean(line, color) + "\n" for line in whatif.render(answer, change, painter(color)))

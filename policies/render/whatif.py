@@ -47,9 +47,16 @@ def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     fewer = [standing for standing in answer.standings if standing.lost]
     style = "warning" if fewer else "good"
     yield paint(f"running: {plural(answer.running_before, 'pod')} before, {answer.running_after} after", style)
-    yield from _limited(_each_reason_once(fewer, _short), len(fewer), "workloads with fewer pods")
+    yield from _limited(
+        _each_reason_once(fewer, _short), len(fewer), "workload with fewer pods", "workloads with fewer pods"
+    )
     waiting = [standing for standing in answer.standings if standing.pending and not standing.lost]
-    yield from _limited(_each_reason_once(waiting, _waits), len(waiting), "workloads with pods that wait")
+    yield from _limited(
+        _each_reason_once(waiting, _waits),
+        len(waiting),
+        "workload with pods that wait",
+        "workloads with pods that wait",
+    )
     for what, name in (("priority_class", "class"), ("namespace", "namespace")):
         counts = answer.count_pending(what)
         if counts:
@@ -57,14 +64,16 @@ def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     yield from autoscalers.lines(answer.autoscalers)
     yield from (paint(line, "warning") for line in islice(missing(answer.summary), MOST_LINES))
     yield from _pushed(answer, paint)
-    for line in not_emptied(answer)[:MOST_LINES]:
-        yield paint(line, "warning")
-    for name, (healthy, desired) in sorted(answer.budgets.items())[:MOST_LINES]:
-        yield paint(f"disruption budget {name}: {healthy} healthy in the end, {desired} wanted", "warning")
-    for problem in answer.unread[:MOST_LINES]:
-        yield paint(f"made no more: {problem}", "warning")
+    yield from (paint(line, "warning") for line in _left_undone(answer))
     if answer.anyway is not None:
         yield _without(answer)
+
+
+def _left_undone(answer: Answer) -> Iterator[str]:
+    yield from not_emptied(answer)[:MOST_LINES]
+    for name, (healthy, desired) in sorted(answer.budgets.items())[:MOST_LINES]:
+        yield f"disruption budget {name}: {healthy} healthy in the end, {desired} wanted"
+    yield from (f"nothing is done for {problem}" for problem in answer.unread[:MOST_LINES])
 
 
 def not_emptied(answer: Answer) -> list[str]:
@@ -76,10 +85,10 @@ def not_emptied(answer: Answer) -> list[str]:
     ]
 
 
-def _limited(lines: Iterator[str], count: int, what: str) -> Iterator[str]:
+def _limited(lines: Iterator[str], count: int, one: str, many: str) -> Iterator[str]:
     for number, line in enumerate(lines):
         if number == MOST_LINES:
-            yield f"  and {count - MOST_LINES} more {what}: -o json has them all"
+            yield f"  and {plural(count - MOST_LINES, f'more {one}', f'more {many}')}: -o json has them all"
             return
         yield f"  {line}"
 
@@ -122,7 +131,7 @@ def _pushed(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     levels = f" in {answer.summary.depth} levels" if answer.summary.depth > 1 else ""
     yield paint(f"pushed out: {plural(len(answer.pushes), 'pod')}{levels}", "warning")
     found = pairs(answer.pushes)
-    yield from _limited((_pair(*each) for each in found), len(found), "pairs")
+    yield from _limited((_pair(*each) for each in found), len(found), "pair", "pairs")
     for name, count in sorted(answer.summary.broken_budgets.items())[:MOST_LINES]:
         yield paint(f"disruption budget {name} is broken: {plural(count, 'pod')} more than it allows", "warning")
 
@@ -152,10 +161,10 @@ def class_change(change: ClassChange, paint: Callable[[str, str], str] = _plain)
     yield f"{paint('now:', 'bold')} {told}"
     if changed:
         yield paint("new pods:", "bold")
-    yield from _limited(map(_new_pods, changed), len(changed), "workloads")
+    yield from _limited(map(_new_pods, changed), len(changed), "workload", "workloads")
     if change.cells:
         yield paint("who may push out whom, in running pods (before → while old pods run → in the end):", "bold")
-    yield from _limited(map(_cell, change.cells), len(change.cells), "changes")
+    yield from _limited(map(_cell, change.cells), len(change.cells), "change", "changes")
     refused = [each for each in changed if each.after is None and each.running]
     if refused:
         count = sum(sum(each.running.values()) for each in refused)
@@ -184,8 +193,9 @@ def _cell(cell: Cell) -> str:
 # Markdown
 
 
-def markdown(answer: Answer, change: ClassChange | None = None) -> str:
-    """A comment on a pull request: the same, with a table and a picture that GitHub and GitLab draw."""
+def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[str] = ()) -> str:
+    """A comment on a pull request: the same, with a table and a picture that GitHub and GitLab draw. `notes`: what
+    plays no part."""
     summary, lines = answer.summary, [f"### {text_of(answer.title)}", ""]
     if change is not None:
         told_of_class = (
@@ -204,6 +214,9 @@ def markdown(answer: Answer, change: ClassChange | None = None) -> str:
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in islice(missing(summary), MOST_LINES)]
     for name, count in sorted(summary.broken_budgets.items())[:MOST_LINES]:
         bullets.append(f"- disruption budget {text_of(name)} is broken: {plural(count, 'pod')} more than it allows")
+    bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _left_undone(answer)]
+    bullets += [f"- {text_of(_without(answer))}"] if answer.anyway is not None else []
+    bullets += [f"- {text_of(note)}" for note in notes]
     lines += [*([""] if lines[-1] else []), *bullets] if bullets else []
     lines += _picture(answer)
     return "\n".join(lines) + "\n"

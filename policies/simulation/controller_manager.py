@@ -31,6 +31,7 @@ from policies.controllers.deployment import settled, settled_sync
 from policies.controllers.pod_gc import CHECK_PERIOD, collect
 from policies.controllers.view import WorkloadState
 from policies.copies import replace
+from policies.findings import ObjectRef
 from policies.metering import charge
 from policies.objects.fields import InvalidObject, group_kind, text
 from policies.objects.pod import Owner
@@ -169,11 +170,20 @@ class ControllerManager:
             try:
                 actions = reconcile(self._view, key, self._api.seconds)
             except InvalidObject as error:
-                self.unreadable[key] = str(error)
+                self.unreadable[key] = self._told(key, error)
                 continue
             for action in actions:
                 if isinstance(action, SetStatus):
                     self._api.set_status(key, action.status)
+
+    def _told(self, key: Key, error: InvalidObject) -> str:
+        """What is wrong, of the workload that people know where it is wrong with a pod that has no name yet."""
+        if error.ref is not None and error.ref.name:
+            return str(error)
+        state = self._api.workloads.get(key)
+        kind, namespace, name = (state and state.controller) or key
+        ref = ObjectRef("", kind.rpartition("/")[2], namespace, name)
+        return str(InvalidObject(error.problem, error.path, ref))
 
     def _heard(self, change: Change) -> None:
         if change.kind == "Status":
@@ -398,7 +408,7 @@ class ControllerManager:
         try:
             actions = self._reconcile(key)
         except InvalidObject as error:
-            self.unreadable[key] = str(error)
+            self.unreadable[key] = self._told(key, error)
             return
         yield from self._carry_out(key, actions)
         if key[0] in _CALM and (not actions or self._only_waits(key, actions)):

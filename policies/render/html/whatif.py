@@ -106,7 +106,7 @@ def _odds_and_ends(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
         f"disruption budget {n}: {h} healthy in the end, {d} wanted" for n, (h, d) in sorted(answer.budgets.items())
     ]
     lines += [*missing(answer.summary), *not_emptied(answer)]
-    lines += [f"made no more: {problem}" for problem in answer.unread]
+    lines += [f"nothing is done for {problem}" for problem in answer.unread]
     if answer.anyway is not None:
         pushed, waiting = len(answer.anyway.evictions), sum(each.pods for each in answer.anyway.waiting)
         lines.append(f"without it {plural(pushed, 'pod')} would be pushed out, and {plural(waiting, 'pod')} pending")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies.cli import main
+from policies.render.whatif import _limited
 from tests.builders import make_node, make_pod
 
 if TYPE_CHECKING:
@@ -206,6 +207,52 @@ def test_a_class_that_is_deleted_refuses_what_is_made_anew(capsys: pytest.Captur
     assert {(cell["class"], cell["workload"]): cell["inTheEnd"] for cell in answer["classChange"]["mayPushOut"]} == {
         ("gold", "reports/nightly"): 0
     }
+
+
+UNKNOWN_CLASS = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: big, namespace: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: big}}
+  template:
+    metadata: {labels: {app: big}}
+    spec: {priorityClassName: nope, containers: [{name: c, image: i}]}
+"""
+WAITS = """
+apiVersion: v1
+kind: Pod
+metadata: {name: waits}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 64}}}]}
+"""
+
+
+@pytest.mark.parametrize("output", ["text", "markdown", "html"])
+def test_every_form_says_what_is_left_undone(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A node that is not emptied, a budget that is too short of pods, a workload whose pods are refused, and what
+    happens anyway."""
+
+    def said(*arguments: str) -> str:
+        _, out, _ = run(capsys, *arguments, "--cluster", SHOWN, "-o", output)
+        return out.replace("\\", "").replace("<b>", "").replace("</b>", "")
+
+    (tmp_path / "unknown.yaml").write_text(UNKNOWN_CLASS)
+    (tmp_path / "waits.yaml").write_text(WAITS)
+    out = said("apply", "-f", str(tmp_path / "unknown.yaml"))
+    assert "nothing is done for Deployment shop/big: spec.priorityClassName: no PriorityClass with name nope" in out
+    out = said("node", "a-1", "a-2", "b-1", "b-2", "--cluster", str(tmp_path / "waits.yaml"))
+    assert "disruption budget shop/web: 0 healthy in the end, 3 wanted" in out
+    assert "without it" in out
+    assert "1 pod pending in the end" in out or output == "html"
+    out = said("drain", "a-1", "--until", "1s")
+    assert "a-1 is not emptied yet, time ran out (--until): 2 pods left" in out
+
+
+def test_of_twenty_one_things_one_is_one_more() -> None:
+    lines = list(_limited(iter(["x"] * 21), 21, "pair", "pairs"))
+    assert lines[20:] == ["  and 1 more pair: -o json has them all"]
+    assert list(_limited(iter(["x"] * 23), 23, "pair", "pairs"))[20:] == ["  and 3 more pairs: -o json has them all"]
 
 
 def test_where_nothing_happens_all_is_settled_at_the_start(capsys: pytest.CaptureFixture[str]) -> None:

@@ -262,7 +262,7 @@ def test_an_unreadable_workload_of_the_dump_stops_nothing(simulate: Callable[...
     status, out, _ = simulate([NODES[0], broken], [make_pod("a").request(cpu="1")])
     assert status == 0
     assert "the new pod has a node" in out
-    assert "nothing is done for it" in out
+    assert "nothing is done for ReplicaSet default/broken: spec.replicas" in out
 
 
 def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) -> None:
