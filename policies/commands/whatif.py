@@ -41,10 +41,12 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
-    if options.what == "class" and not (
-        options.value is not None or options.default or options.delete or options.preemption_policy
-    ):
-        parser.error("class: say what changes: --value, --default, --delete or --preemption-policy")
+    if options.what == "class":
+        changes = options.value is not None or options.default or bool(options.preemption_policy)
+        if not changes and not options.delete:
+            parser.error("class: say what changes: --value, --default, --delete or --preemption-policy")
+        if changes and options.delete:
+            parser.error("class: --delete goes without --value, --default and --preemption-policy")
     release = release_of(options, parser)
     autoscaling, places = autoscaling_of(options, parser), Places()
     if options.what in EVERY:

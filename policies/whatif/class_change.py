@@ -10,12 +10,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.controllers.own_pods import pods_of
-from policies.findings import plural
+from policies.findings import ObjectRef, cut, plural
 from policies.kinds import DAEMON_SET, DEPLOYMENT, POD_TEMPLATE_PATHS, STATEFUL_SET
 from policies.kube_apiserver.priority import Forbidden, Resolved, establish_new_priority
+from policies.kube_apiserver.validation.priority_class import validate_priority_class
 from policies.objects.fields import NOTHING, InvalidObject, group_kind, text
 from policies.objects.priority_class import (
-    HIGHEST_USER_DEFINABLE_PRIORITY,
     PREEMPT_NEVER,
     SYSTEM_CLASSES,
     PriorityClass,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from policies.simulation.dump import DumpCache
 
 _ROLLED_OUT: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
+_SHOWN: Final = 80
+"""Characters of a name in a message."""
 _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
@@ -101,14 +103,13 @@ def changed_class(cluster: ClusterSnapshot, change: Change) -> tuple[PriorityCla
         raise InvalidObject(f"there is no PriorityClass {change.name} in the cluster: give it a value (--value)")
     new = old or PriorityClass(change.name, change.value or 0)
     if change.value is not None:
-        if change.value > HIGHEST_USER_DEFINABLE_PRIORITY:
-            raise InvalidObject(
-                f"maximum allowed value of a user defined priority is {HIGHEST_USER_DEFINABLE_PRIORITY}"
-            )
         new = new._replace(value=change.value)
     if change.policy is not None:
         new = new._replace(preemption_policy=change.policy)
-    return old, new._replace(global_default=True) if change.default else new
+    new = new._replace(global_default=True) if change.default else new
+    for fault in validate_priority_class(new.to_api()):
+        raise InvalidObject(fault.text, fault.path, ObjectRef("", "PriorityClass", "", cut(change.name, _SHOWN)))
+    return old, new
 
 
 def apply_change(cache: DumpCache, change: Change) -> ClassChange:

@@ -23,15 +23,12 @@ if TYPE_CHECKING:
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _KINDS: Final = {
-    "deployment": "apps/v1 Deployment",
-    "deploy": "apps/v1 Deployment",
-    "replicaset": "apps/v1 ReplicaSet",
-    "rs": "apps/v1 ReplicaSet",
-    "statefulset": "apps/v1 StatefulSet",
-    "sts": "apps/v1 StatefulSet",
-    "replicationcontroller": "v1 ReplicationController",
-    "rc": "v1 ReplicationController",
+    ("deployment", "deployments", "deploy"): "apps/v1 Deployment",
+    ("replicaset", "replicasets", "rs"): "apps/v1 ReplicaSet",
+    ("statefulset", "statefulsets", "sts"): "apps/v1 StatefulSet",
+    ("replicationcontroller", "replicationcontrollers", "rc"): "v1 ReplicationController",
 }
+"""By what kubectl takes for each."""
 _LOOK: Final = 5.0
 """Seconds between two looks at whether a node is empty."""
 _SHOWN: Final = 5
@@ -100,9 +97,10 @@ def upgraded(cluster: ClusterSnapshot, selector: str, most: int, seconds: float)
 def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:
     """`KIND/NAME` gets another number of replicas. Raises InvalidObject."""
     kind, _, name = workload.partition("/")
-    known = _KINDS.get(kind.lower())
+    asked = kind.lower().removesuffix(".apps")
+    known = next((known for names, known in _KINDS.items() if asked in names), None)
     if known is None or not name or "/" in name:
-        kinds = ", ".join(sorted(_KINDS))
+        kinds = ", ".join(f"{names[0]} ({names[-1]})" for names in _KINDS)
         raise InvalidObject(f"{workload}: write KIND/NAME, with one of {kinds}, and its namespace with -n")
     version, kind = known.split(" ")
     group = version.rpartition("/")[0]

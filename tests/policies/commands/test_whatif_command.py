@@ -259,6 +259,11 @@ def test_where_nothing_happens_all_is_settled_at_the_start(capsys: pytest.Captur
     assert asked(capsys, "class", "batch", "--delete")["settledAt"] == 0.0
 
 
+@pytest.mark.parametrize("kind", ["deploy", "Deployment", "deployments", "deployments.apps", "deployment.apps"])
+def test_a_kind_may_be_written_as_kubectl_takes_it(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked(capsys, "scale", f"{kind}/web", "4", "-n", "shop")["question"] == "Deployment shop/web has 4 replicas"
+
+
 def test_a_default_takes_the_place_of_the_one_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = Path(SHOWN).read_text().replace("value: 100000}", "value: 100000, globalDefault: true}")
     (tmp_path / "cluster.yaml").write_text(text)
@@ -311,6 +316,15 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         (["scale", "deploy/web", "99999999999", "--cluster", SHOWN], 2, "must be between 0 and"),
         (["class", "gold", "--cluster", SHOWN], 2, "say what changes"),
         (["class", "new", "--default", "--cluster", SHOWN], 3, "give it a value"),
+        (["class", "gold", "--delete", "--value", "1", "--cluster", SHOWN], 2, "--delete goes without --value"),
+        (["class", "gold", "--delete", "--default", "--cluster", SHOWN], 2, "--delete goes without --value"),
+        (
+            ["class", "system-mine", "--value", "1", "--cluster", SHOWN],
+            3,
+            "PriorityClass system-mine: metadata.name: Forbidden: priority class names with 'system-' prefix are",
+        ),
+        (["class", "Big_One", "--value", "1", "--cluster", SHOWN], 3, "PriorityClass Big_One: metadata.name: Invalid"),
+        (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 3, "with one of deployment (deploy), replicaset (rs)"),
         (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 3, "the cluster's own"),
         (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 3, "maximum allowed value"),
         (["zone", "a"], 2, "--cluster is missing"),
