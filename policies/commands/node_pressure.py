@@ -103,7 +103,7 @@ def _evicted(options: argparse.Namespace, pods: Sequence[KubeletPod]) -> Order:
     from policies.kubelet.eviction import rank
     from policies.render import node_pressure
 
-    stats = _stats(options.stats)
+    stats = _stats(options.stats, options.node)
     # Apart: what is tied with one that the kubelet passes over is not tied with the one before that.
     evicted, never = (
         rank(
@@ -148,16 +148,20 @@ def _place(place: Place, why: str) -> dict[str, Any]:
     return {"pod": place.pod.key, "priority": place.pod.priority, **used, "tied": place.tied, "why": why}
 
 
-def _stats(path: str | None) -> dict[str, PodStats]:
-    """What pods use, by a `/stats/summary`; nothing where none is given. Raises SourceError and InvalidObject."""
+def _stats(path: str | None, node: str) -> dict[str, PodStats]:
+    """What pods use, by a `/stats/summary` of that node; nothing where none is given. Raises SourceError."""
     from policies.kubelet.stats import read_stats
 
     if path is None:
         return {}
     try:
-        return read_stats(json.loads(read_file(path)))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as fault:
+        return read_stats(json.loads(read_file(path)), node)
+    except json.JSONDecodeError as fault:
+        raise SourceError(path, f"this is no JSON: {fault.msg}", fault.lineno, fault.colno) from None
+    except (UnicodeDecodeError, RecursionError) as fault:
         raise SourceError(path, f"this is no JSON: {fault}") from None
+    except InvalidObject as fault:
+        raise SourceError(path, str(fault)) from None
 
 
 def _at_the_door(options: argparse.Namespace, cache: NodeCache, pods: Sequence[KubeletPod]) -> Door:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.findings import cut
 from policies.objects.fields import InvalidObject, at, json_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+_SHOWN: Final = 80
+"""Characters of a name in a message."""
 
 
 class Disk(NamedTuple):
@@ -34,11 +38,15 @@ class PodStats(NamedTuple):
         return _sum(found)
 
 
-def read_stats(summary: Any) -> dict[str, PodStats]:
-    """`namespace/name` -> what that pod uses. Raises InvalidObject: this is no summary."""
+def read_stats(summary: Any, node: str | None = None) -> dict[str, PodStats]:
+    """`namespace/name` -> what that pod uses. Raises InvalidObject: this is no summary, or one of
+    another node than the one that is given."""
     pods = at(summary, "pods") if isinstance(summary, dict) else None
     if not isinstance(pods, list):
         raise InvalidObject("this is no /stats/summary of a kubelet: it has no pods")
+    of = at(summary, "node", "nodeName")
+    if node is not None and isinstance(of, str) and of != node:
+        raise InvalidObject(f'this is the /stats/summary of node "{cut(of, _SHOWN)}", not of "{node}"')
     found = {}
     for pod in pods:
         if not isinstance(pod, dict):

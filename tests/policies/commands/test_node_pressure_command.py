@@ -435,8 +435,8 @@ def test_as_many_pods_are_told_at_the_door_as_one_reads(tmp_path: Path, capsys: 
         ((*NODE, "--signal", "memory", "--inodes"), 2, "--inodes goes with"),
         ((*NODE, "--shutdown", "a=b"), 2, "write PRIORITY=SECONDS"),
         (("b-1", *NODE[1:], "--signal", "memory"), 3, 'there is no node "b-1"'),
-        ((*NODE, "--signal", "memory", "--stats", "docs/node-pressure/node.yaml"), 3, "this is no JSON"),
-        ((*NODE, "--signal", "memory", "--stats", "policies/config/schema.json"), 3, "no /stats/summary"),
+        ((*NODE, "--signal", "memory", "--stats", "docs/node-pressure/node.yaml"), 3, "node.yaml:1:1: this is no JSON"),
+        ((*NODE, "--signal", "memory", "--stats", "policies/config/schema.json"), 3, "schema.json: this is no /stats/"),
         ((*NODE, "--admit", "docs/headroom/cache.yaml"), 3, "no pod in it"),
     ],
 )
@@ -446,6 +446,15 @@ def test_what_cannot_be_asked_is_said(
     found, _, err = run(capsys, *arguments)
     assert (found, "Traceback" in err) == (status, False)
     assert said in err
+
+
+def test_statistics_of_another_node_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing would be known of any pod, and priority alone would decide."""
+    summary = tmp_path / "summary.json"
+    summary.write_text(json.dumps({"node": {"nodeName": "b-1"}, "pods": []}))
+    status, out, err = run(capsys, *NODE, "--signal", "memory", "--stats", str(summary))
+    assert (status, out) == (3, "")
+    assert err == f'forewarn node-pressure: {summary}: this is the /stats/summary of node "b-1", not of "a-1"\n'
 
 
 @given(
