@@ -39,10 +39,18 @@ class CreateWorkload(NamedTuple):
 
 
 class UpdateWorkload(NamedTuple):
-    """A workload in another size, or with other annotations; the pod template in it is the same object."""
+    """A workload in another size, or with other annotations; the pod template in it is the same object. `may_fail`: the
+    sync goes on with its status where the API server refuses it."""
 
     key: Key
     object: ApiObject
+    may_fail: bool = False
+
+
+class UpdateConflict(NamedTuple):
+    """An update of a workload that has changed since it was read: the API server refuses it, and the sync ends."""
+
+    key: Key
 
 
 class DeleteWorkload(NamedTuple):
@@ -81,5 +89,14 @@ class Report(NamedTuple):
 
 
 Action = (
-    CreatePod | DeletePod | CreateWorkload | UpdateWorkload | DeleteWorkload | SetStatus | ReleasePod | Requeue | Report
+    CreatePod
+    | DeletePod
+    | CreateWorkload
+    | UpdateWorkload
+    | UpdateConflict
+    | DeleteWorkload
+    | SetStatus
+    | ReleasePod
+    | Requeue
+    | Report
 )

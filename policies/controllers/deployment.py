@@ -12,6 +12,7 @@ from policies.controllers.actions import (
     Report,
     Requeue,
     SetStatus,
+    UpdateConflict,
     UpdateWorkload,
 )
 from policies.controllers.replica_set import ReplicaSetStatus, calculate_status, min_ready_seconds, replicas_of
@@ -19,6 +20,7 @@ from policies.controllers.scaling import scaled
 from policies.controllers.templates import TEMPLATE_HASH, template_hash, template_of, without_hash
 from policies.controllers.view import WorkloadState
 from policies.objects.fields import (
+    NOTHING,
     at,
     boolean,
     int32,
@@ -30,7 +32,7 @@ from policies.objects.fields import (
 from policies.objects.workload import holds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from policies.controllers.view import Key, View
     from policies.objects.fields import ApiObject
@@ -47,15 +49,21 @@ _INT32: Final = 2**31 - 1
 
 
 class DeploymentStatus(NamedTuple):
-    """Counts over all ReplicaSets. `progressed`: seconds since 1970 of the last step that was one; `stalled`: the
-    deadline for the next has passed."""
+    """Counts over all ReplicaSets. `unavailable`: of the pods they ask for; `progressed`: seconds since 1970 of the
+    last step that was one; `stalled`: the deadline for the next has passed; `paused`: it says that it is paused;
+    `revision`: that of its template, which it says in an annotation; `observed`: the spec of which it tells (upstream
+    `observedGeneration`)."""
 
     replicas: int = 0
     updated: int = 0
     ready: int = 0
     available: int = 0
+    unavailable: int = 0
     progressed: float = 0.0
     stalled: bool = False
+    paused: bool = False
+    revision: int = 0
+    observed: Mapping[str, object] = NOTHING
 
 
 class Size(NamedTuple):
@@ -106,18 +114,54 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     state = view.workload(key)
     if state is None:
         return []
+    state, actions = _told_of_pause(state, now)
     sizes = sorted((_size(view, owned, now) for owned in view.owned(key)), key=lambda size: size.age)
     found = find_new_replica_set(template_of(state.object), [size.state.object for size in sizes])
     new = next((size for size in sizes if size.state.object is found), None)
     rollout = Rollout(view, state, new, [size for size in sizes if size is not new], now)
-    rollout, actions = _annotated_new(rollout)
-    if _is_paused(state.object) or _is_scaling(rollout):
+    rollout, updates = _annotated_new(rollout)
+    paused = _is_paused(state.object)
+    if updates and rollout.new is not None and not paused:  # `isScalingEvent` writes it, and who comes after it again
+        return [*actions, *updates, UpdateConflict(rollout.new.state.key)]
+    if not updates:
+        rollout, updates = _told_of_revision(rollout)
+    actions += updates
+    if paused or _is_scaling(rollout):
         actions += _scale(rollout)
     elif _is_rolling(state.object):
         actions += _roll(rollout)
     else:
         actions += _recreate(rollout)
     return actions + _progress(rollout, actions)
+
+
+def _told_of_pause(state: WorkloadState, now: float) -> tuple[WorkloadState, list[Action]]:
+    """A Deployment that is paused, or goes on, says so first, and the time to the deadline begins anew.
+
+    Source: `checkPausedConditions`.
+    """
+    known, paused = _status(state), _is_paused(state.object)
+    if paused == known.paused or known.stalled or _deadline(state.object) == _INT32:
+        return state, []
+    status = known._replace(paused=paused, progressed=now)
+    return replace(state, status=status), [SetStatus(state.key, status)]
+
+
+def _told_of_revision(rollout: Rollout) -> tuple[Rollout, list[Action]]:
+    """A Deployment that goes back to an older ReplicaSet says whose revision its own is now.
+
+    Source: `getNewReplicaSet`, `SetDeploymentRevision`.
+    """
+    known = rollout.state.status
+    if rollout.new is None or not isinstance(known, DeploymentStatus) or known.revision == _number(rollout.new):
+        return rollout, []
+    status = known._replace(revision=_number(rollout.new))
+    told = rollout._replace(state=replace(rollout.state, status=status))
+    return told, [SetStatus(rollout.state.key, status)]
+
+
+def _status(state: WorkloadState) -> DeploymentStatus:
+    return state.status if isinstance(state.status, DeploymentStatus) else DeploymentStatus()
 
 
 def _size(view: View, owned: WorkloadState, now: float) -> Size:
@@ -188,7 +232,7 @@ def _annotated(size: Size, name: str) -> int | None:
     return _natural(at(size.state.object, "metadata", "annotations", name))
 
 
-def _resized(rollout: Rollout, size: Size, replicas: int, *, force: bool = False) -> list[Action]:
+def _resized(rollout: Rollout, size: Size, replicas: int, *, force: bool = False) -> list[UpdateWorkload]:
     """Upstream `scaleReplicaSet`."""
     desired, most = rollout.replicas, rollout.replicas + max_surge(rollout.object, rollout.replicas)
     annotated = (_annotated(size, DESIRED), _annotated(size, MAX)) == (desired, most)
@@ -211,7 +255,9 @@ def _annotated_new(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     if annotations.get(REVISION) == str(revision) and min_ready_seconds(new.state) == seconds:
         return rollout, []
     metadata = {**mapping(obj, "metadata"), "annotations": {**annotations, REVISION: str(revision)}}
-    written = {**obj, "metadata": metadata, "spec": {**mapping(obj, "spec"), "minReadySeconds": seconds}}
+    written = {**obj, "metadata": metadata}
+    if min_ready_seconds(new.state) != seconds:
+        written["spec"] = {**mapping(obj, "spec"), "minReadySeconds": seconds}
     renewed = new._replace(state=replace(new.state, object=written))
     return rollout._replace(new=renewed), [UpdateWorkload(new.state.key, written)]
 
@@ -222,7 +268,11 @@ def _next_revision(rollout: Rollout) -> int:
 
 def _number(size: Size) -> int:
     """The revision of a ReplicaSet, 0 where it has none."""
-    return _natural(at(size.state.object, "metadata", "annotations", REVISION)) or 0
+    return _revision(size.state.object)
+
+
+def _revision(replica_set: ApiObject) -> int:
+    return _natural(at(replica_set, "metadata", "annotations", REVISION)) or 0
 
 
 def _natural(value: object) -> int | None:
@@ -272,7 +322,7 @@ def _roll(rollout: Rollout) -> list[Action]:
         rollout, created = _created(rollout)
     assert rollout.new is not None
     grown = _reconcile_new(rollout, rollout.new)
-    return created + (grown or _reconcile_old(rollout, rollout.new) or _clean_up(rollout))
+    return [*created, *(grown or _reconcile_old(rollout, rollout.new) or _clean_up(rollout))]
 
 
 def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
@@ -280,10 +330,12 @@ def _created(rollout: Rollout) -> tuple[Rollout, list[Action]]:
     made = _new_replica_set(rollout)
     name = text(made.object, "metadata", "name")
     state = WorkloadState(("apps/ReplicaSet", rollout.state.key[1], name), made.object, None, rollout.now)
-    return rollout._replace(new=Size(state, replicas_of(state), ReplicaSetStatus())), [made]
+    told = _status(rollout.state)._replace(progressed=rollout.now, stalled=False, revision=_revision(made.object))
+    with_new = rollout._replace(new=Size(state, replicas_of(state), ReplicaSetStatus()))
+    return with_new, [made, SetStatus(rollout.state.key, told)]
 
 
-def _reconcile_new(rollout: Rollout, new: Size) -> list[Action]:
+def _reconcile_new(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
     """Source: `reconcileNewReplicaSet`."""
     if new.replicas == rollout.replicas:
         return []
@@ -293,7 +345,7 @@ def _reconcile_new(rollout: Rollout, new: Size) -> list[Action]:
     return _resized(rollout, new, new_rs_new_replicas(rollout.object, rollout.replicas, every, new.replicas))
 
 
-def _reconcile_old(rollout: Rollout, new: Size) -> list[Action]:
+def _reconcile_old(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
     """Source: `reconcileOldReplicaSets`: first what is not healthy, then as many as may be missing."""
     old = [size for size in rollout.old if size.replicas > 0]
     least = rollout.replicas - max_unavailable(rollout.object, rollout.replicas)
@@ -302,13 +354,22 @@ def _reconcile_old(rollout: Rollout, new: Size) -> list[Action]:
     if not old or room <= 0:
         return []
     shrunk = _without_unhealthy(old, room)
+    writes = _shrinks(rollout, old, shrunk)
     spare = max(sum(size.status.available for size in (*old, new)) - least, 0)
-    for place, size in enumerate(shrunk):
+    left: list[Size] = []
+    for size in shrunk:
         away = min(size.replicas, spare)
         spare -= away
-        shrunk[place] = size._replace(replicas=size.replicas - away)
-    pairs = zip(old, shrunk, strict=True)
-    return [write for before, after in pairs for write in _resized(rollout, before, after.replicas)]
+        left.append(size._replace(replicas=size.replicas - away))
+    return writes + _shrinks(rollout, shrunk, left)
+
+
+def _shrinks(rollout: Rollout, before: Sequence[Size], after: Sequence[Size]) -> list[UpdateWorkload]:
+    """Where one of these is refused, those after it are not written, and the status is. Source:
+    `reconcileOldReplicaSets`."""
+    pairs = zip(before, after, strict=True)
+    writes = [write for size, less in pairs for write in _resized(rollout, size, less.replicas)]
+    return [write._replace(may_fail=True) for write in writes]
 
 
 def _without_unhealthy(old: Sequence[Size], room: int) -> list[Size]:
@@ -333,7 +394,7 @@ def _clean_up(rollout: Rollout) -> list[Action]:
     return [DeleteWorkload(s.state.key) for s in doomed if not s.replicas and not s.status.replicas]
 
 
-def _recreate(rollout: Rollout) -> list[Action]:
+def _recreate(rollout: Rollout) -> Sequence[Action]:
     """Upstream `rolloutRecreate`: the new pods come when the old ones have ended."""
     shrunk = [write for size in rollout.old if size.replicas for write in _resized(rollout, size, 0)]
     if shrunk or _old_pods_running(rollout):
@@ -434,7 +495,7 @@ def settled_sync(known: Settled, state: WorkloadState, owned: WorkloadState, now
         return None
     if not isinstance(owned.status, ReplicaSetStatus):
         return None
-    return _report(state, known, [owned.status], owned.status, now, made=False)
+    return _report(state, known, [owned.status], owned.status, known.replicas, now)
 
 
 def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
@@ -443,8 +504,12 @@ def _progress(rollout: Rollout, actions: Sequence[Action]) -> list[Action]:
     about = Settled(obj, obj, rollout.replicas, _deadline(obj), _is_paused(obj))
     statuses = [size.status for size in rollout.every]
     new = rollout.new.status if rollout.new else ReplicaSetStatus()
-    made = any(isinstance(action, CreateWorkload) for action in actions)
-    return _report(rollout.state, about, statuses, new, rollout.now, made=made)
+    made = [int32(action.object, "spec", "replicas") or 0 for action in actions if isinstance(action, CreateWorkload)]
+    asked = sum(size.replicas for size in rollout.every) + sum(made)
+    told = [action.status for action in actions if isinstance(action, SetStatus)]
+    state = replace(rollout.state, status=told[-1]) if told else rollout.state
+    revision = None if rollout.new is None else _number(rollout.new)
+    return _report(state, about, statuses, new, asked, rollout.now, revision)
 
 
 def _report(
@@ -452,20 +517,24 @@ def _report(
     about: Settled,
     statuses: Sequence[ReplicaSetStatus],
     new: ReplicaSetStatus,
+    asked: int,
     now: float,
-    *,
-    made: bool,
+    revision: int | None = None,
 ) -> list[Action]:
-    """`statuses`: of all ReplicaSets; `made`: whether one is new."""
-    known = state.status if isinstance(state.status, DeploymentStatus) else DeploymentStatus()
+    """`statuses`: of all ReplicaSets; `asked`: for how many pods they ask; `revision`: of the new one, None where it is
+    as it was."""
+    known = _status(state)
+    available = sum(status.available for status in statuses)
     counts = (
         sum(status.replicas for status in statuses),
         new.replicas,
         sum(status.ready for status in statuses),
-        sum(status.available for status in statuses),
+        available,
+        max(asked - available, 0),
     )
-    status = DeploymentStatus(*counts, known.progressed or now, known.stalled)
-    if made or _progressed(known, status):
+    said, spec = known.revision if revision is None else revision, mapping(state.object, "spec")
+    status = DeploymentStatus(*counts, known.progressed or now, known.stalled, known.paused, said, spec)
+    if _progressed(known, status):
         status = status._replace(progressed=now, stalled=False)
     deadline = about.deadline
     further: list[Action] = []

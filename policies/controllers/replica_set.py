@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
 from policies.controllers.templates import pod_of_template, template_of
-from policies.objects.fields import INT32, int32
+from policies.objects.fields import INT32, NOTHING, int32, mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policies.controllers.view import Key, PodCounts, PodState, View, WorkloadState
     from policies.objects.fields import ApiObject
@@ -23,11 +23,12 @@ BURST_REPLICAS: Final = 500
 
 
 class ReplicaSetStatus(NamedTuple):
-    """Counts of active pods."""
+    """Counts of active pods. `observed`: the spec of which it tells (upstream `observedGeneration`)."""
 
     replicas: int = 0
     ready: int = 0
     available: int = 0
+    observed: Mapping[str, object] = NOTHING
 
 
 def reconcile(view: View, key: Key, now: float) -> list[Action]:
@@ -52,7 +53,7 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
 def _of_counts(view: View, state: WorkloadState, counts: PodCounts, replicas: int) -> list[Action]:
     """The same where no pod goes: who they are does not matter."""
     actions = _create(view, state, replicas - counts.active)
-    status = ReplicaSetStatus(counts.active, counts.ready, counts.ready)
+    status = ReplicaSetStatus(counts.active, counts.ready, counts.ready, mapping(state.object, "spec"))
     return actions if status == state.status else [*actions, SetStatus(state.key, status)]
 
 
@@ -81,7 +82,8 @@ def calculate_status(state: WorkloadState, active: Sequence[PodState], now: floa
     """Upstream `calculateStatus`: of the pods before this sync's writes."""
     seconds = min_ready_seconds(state)
     ready = [pod for pod in active if pod.ready is not None]
-    return ReplicaSetStatus(len(active), len(ready), sum(pod.available(seconds, now) for pod in ready))
+    available = sum(pod.available(seconds, now) for pod in ready)
+    return ReplicaSetStatus(len(active), len(ready), available, mapping(state.object, "spec"))
 
 
 def _manage_replicas(view: View, state: WorkloadState, active: Sequence[PodState], now: float) -> list[Action]:

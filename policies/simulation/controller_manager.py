@@ -24,6 +24,7 @@ from policies.controllers.actions import (
     Report,
     Requeue,
     SetStatus,
+    UpdateConflict,
     UpdateWorkload,
 )
 from policies.controllers.daemon_set import is_concerned, target_node
@@ -476,16 +477,21 @@ class ControllerManager:
         elif isinstance(action, SetStatus):
             if action.key[0] == BUDGET:
                 yield self._latencies.write(*self._named("status", action.key))
-            self._api.set_status(action.key, action.status)
-            self._wake_controller(action.key)
+            self._store_status(action)
         elif isinstance(action, ReleasePod):
             self._view.release(action.key, action.uid)
         elif isinstance(action, Requeue):
             self._requeue(action.key, action.at - self._api.epoch)
         elif isinstance(action, Report):
             self._report(action)
+        elif isinstance(action, UpdateConflict):
+            yield self._latencies.write(*self._named("update", action.key))
         else:
             yield from self._change_workload(action)
+
+    def _store_status(self, action: SetStatus) -> None:
+        self._api.set_status(action.key, action.status)
+        self._wake_controller(action.key)
 
     def _report(self, action: Report) -> None:
         if action.key[0] == JOB and action.reason == "Failed":

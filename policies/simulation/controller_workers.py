@@ -11,10 +11,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from policies.controllers import SYNC_DELAY
-from policies.controllers.actions import CreatePod, CreateWorkload, DeletePod, Requeue, SetStatus
+from policies.controllers.actions import CreatePod, DeletePod, Requeue, SetStatus, UpdateConflict, UpdateWorkload
 from policies.controllers.daemon_set import DaemonSetStatus
 from policies.controllers.resource_quota import slow_start_batches
 from policies.controllers.stateful_set import StatefulSetStatus
+from policies.copies import replace
 from policies.simulation.api_server import BUDGET, Change, controller_of
 from policies.simulation.controller_manager import (
     CRON_JOB,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from policies.controllers.actions import Action
-    from policies.controllers.view import Key, PodState
+    from policies.controllers.view import Key, PodState, WorkloadState
     from policies.simulation.api_server import ApiServer
     from policies.simulation.clock import Clock
     from policies.simulation.controller_manager import Due
@@ -44,6 +45,8 @@ _USUAL_WORKERS: Final = 5
 _TOLD_OF_FAILURES: Final = ("apps/ReplicaSet", "/ReplicationController")
 _APART: Final = 1e-5
 """Seconds between reading the clock and setting a timer by it, with dice."""
+_SHARED: Final = (DEPLOYMENT, "apps/ReplicaSet")
+"""Kinds whose controllers write the same objects."""
 _AT_ONCE: Final = ("apps/ReplicaSet", "/ReplicationController", DAEMON_SET, JOB)
 """Kinds whose pods are made in batches, and deleted all at once."""
 
@@ -145,8 +148,16 @@ class ControllerWorkers(ControllerManager):
         if key[0] in REVISED and self._is_revised(key, actions):
             yield self._latencies.write("create", f"{key[1]}/{key[2]}")  # the ControllerRevision
         self.refusals.begin(key, sum(isinstance(action, CreatePod) for action in actions))
+        read, failed = self._read(key), False
         for batch in self._batches(key, actions):
             first = batch[0]
+            if read and isinstance(first, SetStatus | UpdateWorkload | UpdateConflict):
+                if not failed or isinstance(first, SetStatus):
+                    failed = not (yield from self._written(key, first, read))
+                if failed and not (isinstance(first, UpdateWorkload) and first.may_fail):
+                    self._requeue(key, self._clock.now)
+                    return
+                continue
             if isinstance(first, Requeue) and first.key[0] != CRON_JOB:
                 self._requeue(first.key, first.at - self._api.epoch)
                 continue
@@ -159,6 +170,38 @@ class ControllerWorkers(ControllerManager):
         if self.refusals.stops(key) and key[0] in _TOLD_OF_FAILURES:
             yield from self._tell_of_failure(key, actions)
         self._after(key)
+
+    def _read(self, key: Key) -> dict[Key, WorkloadState]:
+        """What a sync has read that writes what others write too: the API server refuses what has changed since."""
+        if key[0] not in _SHARED:
+            return {}
+        state = self._api.workloads.get(key)
+        return {} if state is None else {each.key: each for each in (state, *self._api.owned(key))}
+
+    def _written(
+        self, key: Key, action: SetStatus | UpdateWorkload | UpdateConflict, read: dict[Key, WorkloadState]
+    ) -> Generator[float | None, None, bool]:
+        """Whether a write has come through.
+
+        A Deployment whose status has been written is not read again in the same sync: its next status is refused. A
+        ReplicaSet's controller writes a status once more, over what has changed. Source: `getNewReplicaSet`,
+        `syncRolloutStatus`, `updateReplicaSetStatus`.
+        """
+        name = f"{action.key[1]}/{action.key[2]}"
+        verb = "status" if isinstance(action, SetStatus) else "update"
+        yield self._latencies.write(verb, name)
+        state = self._api.workloads.get(action.key)
+        changed = state is None or state is not read.get(action.key)
+        if isinstance(action, UpdateConflict) or (changed and key[0] == DEPLOYMENT):
+            return False
+        if isinstance(action, SetStatus):
+            if changed:
+                yield self._latencies.write(verb, name)
+            self._store_status(action)
+        elif state is not None:
+            self._api.put_workload(replace(state, object=action.object))
+            read[action.key] = self._api.workloads[action.key]
+        return True
 
     def _tell_of_failure(self, key: Key, actions: Sequence[Action]) -> Generator[float | None, None, None]:
         """A ReplicaSet says in its status that it has failed, and hears of that as of every change of its status.
@@ -214,9 +257,6 @@ class ControllerWorkers(ControllerManager):
         yield from super()._apply(action)
         if isinstance(action, SetStatus) and action.key[0] == JOB:  # its own status wakes it. Source: `updateJob`
             self._requeue(action.key, self._clock.now + SYNC_DELAY[JOB])
-        if isinstance(action, CreateWorkload) and action.owner[0] == DEPLOYMENT:
-            # The Deployment's revision. Source: `getNewReplicaSet`, `SetDeploymentRevision`.
-            yield self._latencies.write("status", f"{action.owner[1]}/{action.owner[2]}")
 
     def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
         """The API server draws a name when it stores the pod."""

@@ -382,5 +382,6 @@ def test_what_a_replica_set_counts() -> None:
     world.step(key)
     world.run("w-1")
     actions = world.step(key)
-    assert world.objects[key].status == ReplicaSetStatus(2, 1, 0)
+    state = world.objects[key]
+    assert state.status == ReplicaSetStatus(2, 1, 0, state.object["spec"])
     assert [action.at for action in actions if isinstance(action, Requeue)] == [1010.0]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.controllers.actions import Action, CreateWorkload, SetStatus, UpdateConflict, UpdateWorkload
 from policies.controllers.daemon_set import target_node
 from policies.controllers.deployment import max_surge, max_unavailable, new_rs_new_replicas
 from policies.controllers.replica_set import ReplicaSetStatus, by_rank, deletion_cost
@@ -122,6 +123,56 @@ def test_old_pods_go_as_many_may_be_missing(
         world.objects[made] = type(state)(made, state.object, ReplicaSetStatus(size, available, available), 0.0, key)
     world.step(key)
     assert world.objects["apps/ReplicaSet", "default", "v1"].object["spec"]["replicas"] == left
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "writes"),
+    [
+        ({}, {"replicas": 3}, ["update v0", "status"]),
+        ({}, {"image": "next"}, ["create", "status", "update v0", "status"]),
+        ({}, {"image": "old1"}, ["update v1", "conflict v1", "status", "update v1", "status"]),
+        ({}, {"paused": True}, ["status", "status"]),
+        ({"paused": True}, {"paused": True, "image": "old1"}, ["update v1", "status"]),
+        ({"paused": True}, {}, ["status", "status"]),
+        (
+            {"paused": True},
+            {"image": "old1"},
+            ["status", "update v1", "conflict v1", "status", "update v1", "status"],
+        ),
+        ({}, {"progressDeadlineSeconds": 2**31 - 1, "paused": True}, ["status"]),
+    ],
+)
+def test_what_a_deployment_writes_and_in_which_order(
+    before: dict[str, Any], after: dict[str, Any], writes: list[str]
+) -> None:
+    """v0 has all pods, v1 is an older ReplicaSet. The answers are those of `oracle scenarios`; what follows a conflict
+    is the next sync. Source: upstream `syncDeployment`."""
+    plain = deployment(2, 1, 1)
+
+    def changed(image: str = "", **spec: Any) -> dict[str, Any]:
+        made = with_image(plain, image) if image else plain
+        return {**made, "spec": {**made["spec"], **spec}}
+
+    world, key = sized((2, 1), (2, 0))
+    world.add(changed(**before))
+    world.settle(key)
+    world.run()
+    world.settle(key)
+    world.log.clear()
+    world.add(changed(**after))
+    world.step(key)
+    assert [told for write in world.log if (told := named(write))] == writes
+
+
+def named(write: Action) -> str:
+    match write:
+        case SetStatus():
+            return "status"
+        case CreateWorkload():
+            return "create"
+        case UpdateWorkload() | UpdateConflict():
+            return f"{'update' if isinstance(write, UpdateWorkload) else 'conflict'} {write.key[2]}"
+    return ""
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from policies.controllers.actions import (
     DeleteWorkload,
     ReleasePod,
     SetStatus,
+    UpdateConflict,
     UpdateWorkload,
 )
 from policies.controllers.view import Key, PodState, Tally, WorkloadState
@@ -26,7 +27,7 @@ from policies.selectors import LabelSelector
 
 @dataclass
 class World:
-    """A View; `step` syncs one object and stores what comes of it, `log` has every write."""
+    """A View; `step` syncs one object and stores what comes of it, until no write is refused; `log` has every write."""
 
     now: float = 1_000.0
     pods: dict[tuple[str, str], PodState] = field(default_factory=dict)
@@ -87,7 +88,7 @@ class World:
         for action in actions:
             self.apply(action)
         self.log += actions
-        return actions
+        return self.step(key) if any(isinstance(action, UpdateConflict) for action in actions) else actions
 
     def apply(self, action: Action) -> None:
         match action:

@@ -48,6 +48,43 @@ def test_a_rollout_goes_through(strategy: dict[str, Any]) -> None:
     assert len(created) == 6
 
 
+@pytest.mark.parametrize(
+    ("surge", "cpu", "changes", "expected"),
+    [
+        (
+            2,
+            "7",
+            [{"image": "new"}],
+            [("created", 2.1), ("created", 3.2), ("deleted", 4.1), ("created", 8.7)],
+        ),
+        (1, "4", [{"image": "new"}, {"paused": True}, {}], [("deleted", 3.1), ("deleted", 3.2), ("created", 5.3)]),
+    ],
+    ids=["a size is refused, as a status came before", "goes on and goes back"],
+)
+def test_when_the_pods_of_a_rollout_come_and_go(
+    surge: int, cpu: str, changes: list[dict[str, Any]], expected: list[tuple[str, float]]
+) -> None:
+    """The first of them, in milliseconds after the last change: each write takes one. As `oracle scenarios` has it."""
+
+    def changed(image: str = "old", **spec: Any) -> dict[str, Any]:
+        rolling = {"maxSurge": surge, "maxUnavailable": 1}
+        obj = deployment(image, {"type": "RollingUpdate", "rollingUpdate": rolling})
+        pod = obj["spec"]["template"]["spec"]
+        pod["terminationGracePeriodSeconds"] = 0
+        pod["containers"][0]["resources"]["requests"]["cpu"] = "3" if image == "new" else "1"
+        return {**obj, "spec": {**obj["spec"], "replicas": 3 + surge, **spec}}
+
+    at = [10 * (place + 1) for place in range(len(changes))]
+    arrivals = [{"at": t, "op": "update", "object": changed(**change)} for t, change in zip(at, changes, strict=True)]
+    node = make_node("n1").has(cpu=cpu).obj
+    case = {"nodes": [node], "workloads": [changed()], "arrivals": arrivals, "scalingDown": True}
+    (outcome,) = answer_case(case)["outcomes"]
+    told = [(event["event"], 1000 * (event["t"] - at[-1])) for event in outcome["timeline"]]
+    found = [(what, t) for what, t in told if what in ("created", "deleted") and t > 0][: len(expected)]
+    assert [what for what, _ in found] == [what for what, _ in expected]
+    assert [t for _, t in found] == pytest.approx([t for _, t in expected], abs=0.4)
+
+
 def daemons(label: str) -> dict[str, Any]:
     pod = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 5}
     template = {"metadata": {"labels": {"app": "d", "version": label}}, "spec": pod}
