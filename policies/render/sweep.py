@@ -20,7 +20,6 @@ SETTLED: Final = "settled after"
 _NEEDED: Final = "nodes needed"
 _TEXTS: Final = ("question", SETTLED, _NEEDED)
 """Columns that are no counts."""
-_NOTHING: Final = "nobody is lost, waits or is pushed out"
 
 
 def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a painter)
@@ -80,6 +79,12 @@ def without(sweep: Sweep) -> str:
     return f"without any of it: {plural(row.pushed_out, 'pod')} pushed out, {row.pending} pending in the end"
 
 
+def _nothing(sweep: Sweep) -> str:
+    if sweep.pending:
+        return "nobody is lost or pushed out, and no more pods wait than before"
+    return "nobody is lost, waits or is pushed out"
+
+
 def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
     """The table, line by line."""
     yield paint(f"what if {EVERY[sweep.kind]}: {len(sweep.rows)} asked", "bold")
@@ -94,7 +99,7 @@ def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[
     harmless = len(sweep.rows) - len(found)
     if harmless:
         others = f"{harmless} others" if found else plural(harmless, "question")
-        yield paint(f"  {others if harmless > 1 or not found else '1 other'}: {_NOTHING}", "good")
+        yield paint(f"  {others if harmless > 1 or not found else '1 other'}: {_nothing(sweep)}", "good")
     yield from (f"  note: {note}" for note in sweep.notes)
 
 
@@ -125,6 +130,6 @@ def markdown(sweep: Sweep) -> str:
         lines += ["", f"and {len(found) - MOST_ROWS} more"]
     harmless = len(sweep.rows) - len(found)
     if harmless:
-        lines += ["", f"Of {harmless}{' others' if found else ''}, {_NOTHING}."]
+        lines += ["", f"Of {harmless}{' others' if found else ''}, {_nothing(sweep)}."]
     lines += ["", *(f"- {text_of(note)}" for note in sweep.notes)] if sweep.notes else []
     return "\n".join(lines) + "\n"

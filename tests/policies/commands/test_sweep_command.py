@@ -209,6 +209,10 @@ def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:
         "  70 others: nobody is lost, waits or is pushed out",
     ]
     assert markdown(sweep).count("| node n") == MOST_ROWS
+    waited = Sweep("every-node", 9, 2, rows(3, pending=2))
+    said = "nobody is lost or pushed out, and no more pods wait than before"
+    assert list(render(waited))[-1] == f"  3 questions: {said}"
+    assert markdown(waited).endswith(f"Of 3, {said}.\n")
     assert list(render(Sweep("every-node", 9, 0, rows(1))))[-1].startswith("  1 question: nobody")
 
 
