@@ -118,7 +118,8 @@ def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autos
         found = _of_classes(cache, [asked[name] for name in names], until, autoscaling)
     rows = [row_of(name, told) for name, told in zip(names, _watched(found, len(names)), strict=True)]
     (tally,) = tallies
-    return Sweep(kind, tally.running, tally.pending, worst_first(rows), None if at_rest(world) else anyway)
+    nothing_else = at_rest(world) and not (anyway.pushed_out or anyway.pending)
+    return Sweep(kind, tally.running, tally.pending, worst_first(rows), None if nothing_else else anyway)
 
 
 def _asked_of_groups(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class Answer(NamedTuple):
     """What comes of a question. `standings`: of the workloads for which something differs, or that lack pods.
 
     `budgets`: disruption budget -> (healthy pods, pods that it wants to be healthy), of those that have too few in the
-    end and had enough before. `anyway`: what would happen without it, where the cluster is not at rest. `stuck`: node
+    end and had enough before. `anyway`: what would happen without it, where anything is under way. `stuck`: node
     that could not be emptied -> the pods left on it. `unread`: what its controllers cannot go on with, and why.
     `autoscalers`: what they would make of the pods that wait in the end.
     """
@@ -146,7 +146,7 @@ def ask(
         bound=_bound(simulation, summary.names),
         simulation=simulation,
         summary=summary,
-        anyway=None if at_rest(world) else _without(world),
+        anyway=_without(world),
         autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         occupancy=occupancy,
     )
@@ -306,15 +306,22 @@ def _stuck(simulation: Simulation, name: str) -> list[str]:
 
 
 def at_rest(world: World) -> bool:
-    """Whether nothing is under way at time 0: no pod waits for a node or ends."""
+    """Whether no pod waits for a node or ends at time 0."""
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 
 
-def _without(world: World) -> Summary:
-    """What happens without it."""
+def _without(world: World) -> Summary | None:
+    """What happens without it; None: nothing does."""
     simulation = Simulation(world._replace(arrivals=()))
+    resting = at_rest(world)
+    if resting:  # pods may be missing nonetheless, or too many: controllers tell at once
+        simulation.begin()
+        if simulation.look_around():
+            return None
+        simulation = Simulation(world._replace(arrivals=()))
     simulation.run()
-    return summarize(simulation)
+    found = summarize(simulation)
+    return None if resting and not (found.evictions or found.waiting) else found
 
 
 def pairs(pushes: Iterable[Push]) -> list[tuple[tuple[str, int, str, int], list[Push]]]:

@@ -163,6 +163,27 @@ def test_a_daemons_pod_goes_with_its_node_and_is_missed_where_another_takes_its_
     assert [row["fewer"] for row in asked(capsys, "every-node", "--cluster", cluster)["rows"]] == [int(taken), 0]
 
 
+def test_what_controllers_do_anyway_is_told_apart_from_the_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No pod waits, but one of a ReplicaSet is missing, and pushes another out as soon as it is made."""
+    nodes = [make_node(name).has(cpu="4", memory="8Gi", pods="10").obj for name in ("n0", "n1", "empty")]
+    nodes[2]["spec"] = {"unschedulable": True}
+    (low, *low_pods), (web, *web_pods) = (
+        by_name("low", 1, "3", "low", "n0")[1:],
+        by_name("web", 1, "3", "high", "n1")[1:],
+    )
+    web["spec"] = web["spec"] | {"replicas": 2}
+    del web["spec"]["template"]["spec"]["priority"]  # that of its class
+    cluster = written(tmp_path, [*nodes, *classes(), low, *low_pods, web, *web_pods])
+    anyway = {"pushedOut": 1, "pending": {"default/low": 1}}
+    answer = asked(capsys, "node", "empty", "--cluster", cluster)
+    assert {key: answer["withoutIt"][key] for key in anyway} == anyway
+    assert (len(answer["pushedOut"]), answer["pending"]["byWorkload"]) == (1, anyway["pending"])
+    sweep = asked(capsys, "every-node", "--cluster", cluster)
+    assert (sweep["withoutIt"]["pushedOut"], sweep["withoutIt"]["pending"]) == (1, 1)
+
+
 def test_every_node_zone_and_class_is_asked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = written(tmp_path, [*cluster_of(1), make_node("of-no-zone").obj])
     nodes = {row["question"] for row in asked(capsys, "every-node", "--cluster", cluster)["rows"]}
