@@ -32,6 +32,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 fewer fit than --at-least, 2 usage, 3 not done."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
+    if options.preempting and options.at_least is None:
+        parser.error("--preempting goes with --at-least")
     release = release_of(options, parser)
     places = Places()
     autoscaling = autoscaling_of(options, parser)

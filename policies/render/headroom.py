@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policies.headroom import Headroom, Left, OfClass, OfGroup
+    from policies.objects.pod import Pod
 
 _SHOWN: Final = 5
 _MOST_GROUPS: Final = 20
@@ -26,10 +27,17 @@ def render(found: Headroom, paint: Callable[[str, str], str] = _plain) -> Iterat
     """The answer, line by line."""
     pod = found.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
-    asks = pod.occupies.resource
-    size = f"{cpu(asks.milli_cpu)} cpu and {memory(asks.memory)} of memory each"
+    size = size_of(pod)
     yield paint(f"{found.name} ({named}priority {pod.effective_priority}, {size})", "bold")
     yield from (f"  {line}" for line in _lines(found, paint))
+
+
+def size_of(pod: Pod) -> str:
+    """`0.5 cpu and 6Gi of memory each`, of what it asks for."""
+    asks = pod.occupies.resource
+    parts = [f"{cpu(asks.milli_cpu)} cpu"] if asks.milli_cpu else []
+    parts += [f"{memory(asks.memory)} of memory"] if asks.memory else []
+    return f"{' and '.join(parts)} each" if parts else "no request for cpu or memory"
 
 
 def _lines(found: Headroom, paint: Callable[[str, str], str]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.headroom import told as count_told
-from policies.render.headroom import cpu, memory, stranded
+from policies.render.headroom import size_of, stranded
 from policies.render.html.elements import data, document, element, section, table, tile, told
 from policies.render.html.node_data import node_data
 from policies.render.html.nodes import nodes
@@ -47,9 +47,9 @@ def _coming(found: Headroom) -> Iterator[tuple[Pod, str, str]]:
 
 
 def _header(found: Headroom) -> Element:
-    pod, asks = found.pod, found.pod.occupies.resource
+    pod = found.pod
     named = f"class {pod.priority_class_name}, " if pod.priority_class_name else ""
-    size = f"{cpu(asks.milli_cpu)} cpu and {memory(asks.memory)} of memory each"
+    size = size_of(pod)
     first = " and ".join(found.left[0].scarce) if found.left else "-"
     figures = element(
         "dl",

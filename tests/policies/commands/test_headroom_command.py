@@ -120,12 +120,32 @@ def test_json_says_what_runs_out(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("requests", "said"),
+    [
+        ({"cpu": "500m", "memory": "6Gi"}, "0.5 cpu and 6Gi of memory each)"),
+        ({"cpu": "1"}, "priority 0, 1 cpu each)"),
+        ({"memory": "1Gi"}, "priority 0, 1Gi of memory each)"),
+        ({}, "priority 0, no request for cpu or memory)"),
+    ],
+)
+@pytest.mark.parametrize("output", ["text", "html"])
+def test_what_each_asks_for_is_told_and_nothing_else(
+    output: str, requests: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pod.json").write_text(json.dumps(make_pod("one").request(**requests).obj))
+    arguments = "-f", str(tmp_path / "pod.json"), "--cluster", "docs/whatif/cluster.yaml", "-o", output
+    out = run(capsys, *arguments)[1]
+    assert said.rstrip(")") in out if output == "html" else said in out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
         ((*SHOWN, "--at-least", "4"), 0, ""),
         ((*SHOWN, "--at-least", "5"), 1, ""),
         ((*SHOWN, "--at-least", "8", "--preempting"), 0, ""),
         ((*SHOWN, "--at-least", "-1"), 2, "must be between 0 and"),
+        ((*SHOWN, "--preempting"), 2, "--preempting goes with --at-least"),
         (SHOWN[:2], 2, "--cluster is missing"),
         (("-f", "docs/whatif/cluster.yaml", "--cluster", "docs/whatif/cluster.yaml"), 3, "the pod names its node"),
         ((*SHOWN, "-o", "markdown"), 0, ""),
