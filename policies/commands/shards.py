@@ -180,7 +180,7 @@ def in_order(parts: Sequence[Part]) -> list[Part]:
         _same_run(first, part)
         other = found.setdefault(part.shard.number, part)
         if other is not part:
-            raise SourceError(part.file, f"part {part.shard.number} once more: {other.file} is that too")
+            raise SourceError(part.file, f"part {part.shard.number} is here twice: {other.file} is the same part")
     missing = [str(index) for index in range(first.shard.parts) if index not in found]
     if missing:
         parts_missing = f"{'part' if len(missing) == 1 else 'parts'} {listed(missing)}"

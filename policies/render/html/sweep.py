@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def page(sweep: Sweep) -> str:
     """The whole file."""
     title = f"What if {EVERY[sweep.kind]}"
-    lead = ". ".join(part for part in (f"Before: {before(sweep)}", without(sweep)) if part)
+    lead = "; ".join(part for part in (f"Before: {before(sweep)}", without(sweep)) if part)
     header = element(
         "header",
         element("p", "forewarn", class_="brand"),

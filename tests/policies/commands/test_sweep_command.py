@@ -388,7 +388,7 @@ def test_what_is_not_all_of_one_run_is_said(tmp_path: Path, capsys: pytest.Captu
 
     nodes, zones = parts_of(tmp_path, "every-node", 2), parts_of(tmp_path, "every-zone", 2)
     assert refused(nodes[0]) == "forewarn merge: every-node-0.json: one of 2 parts; part 1 missing\n"
-    assert "every-node-0.json: part 0 once more" in refused(nodes[0], nodes[1], nodes[0])
+    assert "every-node-0.json: part 0 is here twice" in refused(nodes[0], nodes[1], nodes[0])
     assert 'command was "every-node" there, and is "every-zone" here' in refused(nodes[0], zones[1])
     assert "one of 2 parts, and this one of 3" in refused(nodes[0], changed("count.json", count=3))
     assert "another state of the cluster" in refused(nodes[0], changed("cluster.json", cluster="x"))
