@@ -354,7 +354,9 @@ def _reconcile_old(rollout: Rollout, new: Size) -> list[UpdateWorkload]:
     if not old or room <= 0:
         return []
     shrunk = _without_unhealthy(old, room)
-    writes = _shrinks(rollout, old, shrunk)
+    writes = _shrinks(rollout, old[: len(shrunk)], shrunk)
+    if len(shrunk) < len(old):
+        return writes
     spare = max(sum(size.status.available for size in (*old, new)) - least, 0)
     left: list[Size] = []
     for size in shrunk:
@@ -373,10 +375,13 @@ def _shrinks(rollout: Rollout, before: Sequence[Size], after: Sequence[Size]) ->
 
 
 def _without_unhealthy(old: Sequence[Size], room: int) -> list[Size]:
-    """The old ReplicaSets, less pods that are not available. Source: `cleanupUnhealthyReplicas`."""
+    """The old ReplicaSets, less pods that are not available; up to one whose status is late and tells of more available
+    ones than it asks for: upstream takes that for a mistake. Source: `cleanupUnhealthyReplicas`."""
     shrunk: list[Size] = []
     for size in old:
-        away = max(min(room, size.replicas - size.status.available), 0)
+        if room > 0 and size.replicas < size.status.available:
+            break
+        away = min(room, size.replicas - size.status.available) if room > 0 else 0
         room -= away
         shrunk.append(size._replace(replicas=size.replicas - away))
     return shrunk

@@ -108,12 +108,15 @@ def test_scaling_keeps_the_proportions(
         (2, (10, 8), (0, 0), 8),
         (2, (10, 9), (0, 0), 8),
         (2, (8, 8), (2, 0), 8),
+        (2, (8, 8), (2, 2), 6),
+        (2, (8, 9), (2, 2), 8),
     ],
 )
 def test_old_pods_go_as_many_may_be_missing(
     unavailable: int, old: tuple[int, int], new: tuple[int, int], left: int
 ) -> None:
-    """(size, available pods) of the old and of the new ReplicaSet; what is not healthy goes first."""
+    """(size, available pods) of the old and of the new ReplicaSet; what is not healthy goes first. While the old one's
+    status is late nobody goes."""
     world = World()
     obj = deployment(10, 0, unavailable)
     key = world.add(obj)
