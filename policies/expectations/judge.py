@@ -61,7 +61,7 @@ def judge(expectation: Expectation, setting: Setting) -> Verdict:
     count, of_nobody = 0, _patterns(expectation)
     for question in _questions(expectation.when, setting):
         count += 1
-        answer = ask(question, setting.world(question.arrivals))
+        answer = ask(question, setting.world(question.arrivals), without=False)
         broken = list(_broken(expectation, answer))
         if broken:
             return Verdict(expectation, count, question.title, broken, answer)

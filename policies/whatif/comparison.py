@@ -123,9 +123,11 @@ def ask(
     progress: Callable[[float, int], None] | None = None,
     watch: Callable[[Simulation], Occupancy] | None = None,
     autoscaling: Autoscaling = _USUAL,
+    *,
+    without: bool = True,
 ) -> Answer:
-    """Run it. `world`: with the question's arrivals; `watch`: Occupancy, where the answer is to have one. Raises
-    ValueError where that takes too long."""
+    """Run it. `world`: with the question's arrivals; `watch`: Occupancy, where the answer is to have one; `without`:
+    whether it is to say what would happen anyway. Raises ValueError where that takes too long."""
     simulation = Simulation(world, progress=progress)
     occupancy = watch(simulation) if watch else None
     before, budgets = _standing(simulation), short_budgets(simulation)
@@ -146,7 +148,7 @@ def ask(
         bound=_bound(simulation, summary.names),
         simulation=simulation,
         summary=summary,
-        anyway=_without(world),
+        anyway=_without(world) if without else None,
         autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         occupancy=occupancy,
     )
