@@ -43,14 +43,14 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     cache = DumpCache()
     load_cluster(*options.cluster, into=cache)
     settle(cache, release)
-    found = risks(cache.snapshot(), world_with(cache, [], options.until), options.most, _watched)
-    wanted = [
-        risk
-        for risk in found.risks
-        if options.namespace in (None, risk.namespace) and options.priority_class in (None, risk.priority_class)
-    ]
+    cluster = cache.snapshot()
+    running = (pod for pod in cluster.pods.values() if pod.node_name)
+    if not any(_is_chosen(pod.namespace, pod.priority_class_name, options) for pod in running):
+        _refuse(options)
+    found = risks(cluster, world_with(cache, [], options.until), options.most, _watched)
+    wanted = [risk for risk in found.risks if _is_chosen(risk.namespace, risk.priority_class, options)]
     if not wanted:
-        raise InvalidObject(f"no workload{_chosen(options)} runs: there is nothing to ask")
+        _refuse(options)
     found = found._replace(risks=wanted)
     if options.output == "json":
         print(json.dumps(as_dict(found)))  # noqa: T201
@@ -68,6 +68,18 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
         color = wants_color(options.color, sys.stdout)
         sys.stdout.writelines(clean(line, color) + "\n" for line in render(found, painter(color)))
     return FOUND if options.fail_on == "loss" and any(risk.losses for risk in wanted) else OK
+
+
+def _is_chosen(namespace: str, name: str, options: argparse.Namespace) -> bool:
+    """`name`: of its class."""
+    return options.namespace in (None, namespace) and options.priority_class in (None, name)
+
+
+def _refuse(options: argparse.Namespace) -> None:
+    """Where a workload was asked for, and none is it. Raises InvalidObject."""
+    chosen = _chosen(options)
+    if chosen:
+        raise InvalidObject(f"no workload{chosen} runs: there is nothing to ask")
 
 
 def _chosen(options: argparse.Namespace) -> str:

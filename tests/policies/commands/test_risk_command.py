@@ -146,6 +146,19 @@ def test_where_no_workload_is_chosen_that_is_said_and_nothing_is_promised(
     assert (status, out, err) == (3, "", f"forewarn risk: {named}: there is nothing to ask\n")
 
 
+def test_a_name_that_is_spelled_wrong_is_refused_before_any_loss_is_tried(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("policies.risk.risks", None)
+    assert run(capsys, "risk", "--cluster", SHOWN, "-n", "shpo")[0] == 3
+
+
+def test_a_cluster_without_workloads_risks_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("apiVersion: v1\nkind: Node\nmetadata: {name: a}\n")
+    status, out, _ = run(capsys, "risk", "--cluster", str(tmp_path / "empty.yaml"), "-o", "json")
+    assert (status, json.loads(out)["workloads"]) == (0, [])
+
+
 def test_a_loss_that_was_not_tried_is_not_survived(capsys: pytest.CaptureFixture[str]) -> None:
     assert "survives" not in run(capsys, "risk", "--cluster", SHOWN, "--most", "0")[1]
 
