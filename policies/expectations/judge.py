@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 5
 _LONGEST: Final = 80
 """Characters of a pattern in a note."""
+_EMPTY: Final = '""'
 
 
 class Setting(NamedTuple):
@@ -91,10 +92,12 @@ def _of_nobody(patterns: Mapping[str, PodPattern], answer: Answer) -> dict[str, 
 
 def _told(pattern: PodPattern) -> str:
     """` of class gold of workload shop/* in namespace shop`."""
-    given = pattern.priority_class, pattern.workload, pattern.namespace
-    told = zip((" of class ", " of workload ", " in namespace "), given, strict=True)
-    found = "".join(f"{what}{cut(name, _LONGEST)}" for what, name in told if name)
-    return " without a class" + found if pattern.priority_class == "" else found
+    of_class = " without a class" if pattern.priority_class == "" else _named(" of class", pattern.priority_class)
+    return of_class + _named(" of workload", pattern.workload) + _named(" in namespace", pattern.namespace)
+
+
+def _named(what: str, name: str | None) -> str:
+    return "" if name is None else f"{what} {cut(name, _LONGEST) or _EMPTY}"
 
 
 def _asks_for_more(expectation: Expectation) -> bool:

@@ -36,10 +36,10 @@ class Names:
 
 
 def _told_apart(kinds: Iterable[str]) -> dict[str, str]:
-    """`group/Kind` -> `Kind`, of several groups `Kind.group`, as upstream writes a GroupKind."""
+    """`group/Kind` -> `Kind`, of several groups `Kind.group`, as upstream writes a GroupKind: the core's alone."""
     split = {kind: kind.rpartition("/")[::2] if kind else ("", "Pod") for kind in kinds}
     often = Counter(name for _, name in split.values())
-    return {kind: f"{name}.{group}" if often[name] > 1 else name for kind, (group, name) in split.items()}
+    return {kind: f"{name}.{group}" if group and often[name] > 1 else name for kind, (group, name) in split.items()}
 
 
 def names_in(simulation: Simulation) -> Names:

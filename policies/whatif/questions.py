@@ -97,8 +97,10 @@ def upgraded(cluster: ClusterSnapshot, selector: str, most: int, seconds: float)
 def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:
     """`KIND/NAME` gets another number of replicas. Raises InvalidObject."""
     kind, _, name = workload.partition("/")
-    asked = kind.lower().removesuffix(".apps")
+    asked, _, group = kind.lower().partition(".")
     known = next((known for names, known in _KINDS.items() if asked in names), None)
+    if known is not None and group not in ("", *_groups(known)):
+        known = None
     if known is None or not name or "/" in name:
         kinds = ", ".join(f"{names[0]} ({names[-1]})" for names in _KINDS)
         raise InvalidObject(f"{workload}: write KIND/NAME, with one of {kinds}, and its namespace with -n")
@@ -111,6 +113,12 @@ def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: st
     metadata = {"namespace": namespace, "name": name}
     obj = {"apiVersion": version, "kind": kind, "metadata": metadata, "replicas": replicas}
     return Question(f"{kind} {namespace}/{name} has {plural(replicas, 'replica')}", [Arrival(0.0, "scale", obj)])
+
+
+def _groups(known: str) -> tuple[str, ...]:
+    """What kubectl takes behind a resource's name and a dot: its group, or version and group."""
+    group, _, version = known.partition(" ")[0].rpartition("/")
+    return (group, f"{version}.{group}") if group else ()
 
 
 def deleted(cluster: ClusterSnapshot, name: str, arrivals: Sequence[Arrival]) -> Question:

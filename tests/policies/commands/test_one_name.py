@@ -167,6 +167,10 @@ def test_an_expectation_names_workloads_of_every_kind(tmp_path: Path, capsys: py
         ([("apps/Deployment", "a/b"), ("", "a/b")], ["Deployment a/b", "Pod a/b"]),
         ([("/ReplicationController", "a/b"), ("", "a/b")], ["ReplicationController a/b", "Pod a/b"]),
         (
+            [("/ReplicationController", "a/b"), ("x.io/ReplicationController", "a/b")],
+            ["ReplicationController a/b", "ReplicationController.x.io a/b"],
+        ),
+        (
             [("apps/Deployment", "a/b"), ("x.io/Deployment", "a/b"), ("apps/DaemonSet", "a/b")],
             ["Deployment.apps a/b", "Deployment.x.io a/b", "DaemonSet a/b"],
         ),

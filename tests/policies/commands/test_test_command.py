@@ -132,6 +132,7 @@ def test_of_any_the_first_that_breaks_it_is_told(capsys: pytest.CaptureFixture[s
     ("expect", "noted"),
     [
         ({"run": {"class": "glod"}}, ["run: there is no pod of class glod"]),
+        ({"run": {"namespace": ""}}, ['run: there is no pod in namespace ""']),
         ({"nonePending": {"workload": "web"}}, ["nonePending: there is no pod of workload web"]),
         ({"nonePushedOut": {"class": ""}}, ["nonePushedOut: there is no pod without a class"]),
         (
