@@ -129,7 +129,7 @@ def test_what_is_foretold_of_an_event_is_what_happens(
     kubelets: GracefulKubelets,
     tmp_path: Path,
 ) -> None:
-    as_simulated, as_asked, of_several, differences = 0, 0, 0, list[str]()
+    as_simulated, as_asked, of_several, differences, apart = 0, 0, 0, list[str](), list[str]()
     print(f"\ne2e: {EVENTS} events, SEED={SEED}")
     for number in range(FIRST, FIRST + EVENTS):
         rng = random.Random(f"{SEED} event {number}")
@@ -152,7 +152,9 @@ def test_what_is_foretold_of_an_event_is_what_happens(
         as_asked += found == one
         of_several += found != one and found in expected
         what = f"{number}: {json.dumps(event.line)}"
-        if found not in expected or (one not in expected and len(expected) == 1):
+        if one not in expected:  # the first of the runs has whatif's times
+            apart.append(f"{what}: {one} by whatif, and by simulate {sorted(map(str, expected))}")
+        if found not in expected:
             told = "; or ".join(map(str, sorted(expected, key=str)[:3]))
             differences.append(f"{what}: {found}; one of {len(expected)} was told: {told}; by whatif {one}")
             print(differences[-1], flush=True)
@@ -161,4 +163,6 @@ def test_what_is_foretold_of_an_event_is_what_happens(
     print(f"e2e: {as_simulated} of {EVENTS} as simulated, {as_asked} of {EVENTS} as whatif told, {of_several} others")
     print(f"e2e: came to another end that ties or races allow (SEED={SEED})")
     print("\n".join(differences))
+    assert not apart
     assert as_simulated >= 0.9 * EVENTS
+    assert as_asked >= 0.7 * EVENTS  # ties and races decide in one of ten
