@@ -118,7 +118,7 @@ def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autos
         found = _of_classes(cache, [asked[name] for name in names], until, autoscaling)
     rows = [row_of(name, told) for name, told in zip(names, _watched(found, len(names)), strict=True)]
     (tally,) = tallies
-    nothing_else = at_rest(world) and not (anyway.pushed_out or anyway.pending)
+    nothing_else = at_rest(world) and not (anyway.fewer or anyway.pushed_out or anyway.pending)
     return Sweep(kind, tally.running, tally.pending, worst_first(rows), None if nothing_else else anyway)
 
 

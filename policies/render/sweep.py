@@ -76,7 +76,8 @@ def without(sweep: Sweep) -> str:
     row = sweep.anyway
     if row is None:
         return ""
-    return f"without any of it: {plural(row.pushed_out, 'pod')} pushed out, {row.pending} pending in the end"
+    fewer = f", {row.fewer} fewer running" if row.fewer else ""
+    return f"without any of it: {plural(row.pushed_out, 'pod')} pushed out, {row.pending} pending in the end{fewer}"
 
 
 def _nothing(sweep: Sweep) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from policies.kube_apiserver.priority import Resolved
     from policies.whatif.class_change import Cell, ClassChange, Ranked
-    from policies.whatif.comparison import Answer, Push, Standing
+    from policies.whatif.comparison import Answer, Anyway, Push, Standing
 
 MOST_LINES: Final = 20
 """Of one kind that are told one by one."""
@@ -66,7 +66,7 @@ def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     yield from _pushed(answer, paint)
     yield from (paint(line, "warning") for line in _left_undone(answer))
     if answer.anyway is not None:
-        yield _without(answer)
+        yield without_it(answer)
 
 
 def _left_undone(answer: Answer) -> Iterator[str]:
@@ -143,12 +143,20 @@ def _pair(pair: tuple[str, int, str, int], pushes: list[Push]) -> str:
     return told if whom == pushes[0].victim else f"{told}: {victims}"
 
 
-def _without(answer: Answer) -> str:
+def without_it(answer: Answer) -> str:
+    """What would happen without the event, of an answer that says so."""
     anyway = answer.anyway
     assert anyway is not None
-    waiting = sum(each.pods for each in anyway.waiting)
-    pushed = plural(len(anyway.evictions), "pod") if anyway.evictions else "nobody"
-    return f"without it: {pushed} pushed out, {plural(waiting, 'pod')} pending in the end"
+    waiting = sum(each.pods for each in anyway.summary.waiting)
+    pushed = plural(len(anyway.summary.evictions), "pod") if anyway.summary.evictions else "nobody"
+    return f"without it: {pushed} pushed out, {plural(waiting, 'pod')} pending in the end{_other_ends(anyway)}"
+
+
+def _other_ends(anyway: Anyway) -> str:
+    """What else would come without the event: `, 2 fewer running, 1 refused by a quota`; empty for nothing."""
+    refused = sum(each.pods for each in anyway.summary.missing)
+    fewer = f", {anyway.fewer} fewer running" if anyway.fewer else ""
+    return fewer + (f", {refused} refused by a quota" if refused else "")
 
 
 # A class that changes
@@ -215,7 +223,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     for name, count in sorted(summary.broken_budgets.items())[:MOST_LINES]:
         bullets.append(f"- disruption budget {text_of(name)} is broken: {plural(count, 'pod')} more than it allows")
     bullets += [f"- {text_of(cut(line, _LONGEST))}" for line in _left_undone(answer)]
-    bullets += [f"- {text_of(_without(answer))}"] if answer.anyway is not None else []
+    bullets += [f"- {text_of(without_it(answer))}"] if answer.anyway is not None else []
     bullets += [f"- {text_of(note)}" for note in notes]
     lines += [*([""] if lines[-1] else []), *bullets] if bullets else []
     lines += _picture(answer)

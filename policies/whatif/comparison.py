@@ -84,6 +84,13 @@ class Bound(NamedTuple):
     t: float
 
 
+class Anyway(NamedTuple):
+    """What would happen without the event. `fewer`: replicas that run no more in the end."""
+
+    summary: Summary
+    fewer: int
+
+
 class Answer(NamedTuple):
     """What comes of a question. `standings`: of the workloads for which something differs, or that lack pods.
 
@@ -104,7 +111,7 @@ class Answer(NamedTuple):
     bound: Sequence[Bound]
     simulation: Simulation
     summary: Summary
-    anyway: Summary | None
+    anyway: Anyway | None
     autoscalers: Autoscalers
     occupancy: Occupancy | None = None
 
@@ -312,18 +319,14 @@ def at_rest(world: World) -> bool:
     return all(s.pod.terminal or (s.pod.node_name and not s.terminating) for s in world.pods)
 
 
-def _without(world: World) -> Summary | None:
-    """What happens without it; None: nothing does."""
+def _without(world: World) -> Anyway | None:
+    """What happens without it; None: nothing that anybody would blame the event for."""
     simulation = Simulation(world._replace(arrivals=()))
-    resting = at_rest(world)
-    if resting:  # pods may be missing nonetheless, or too many: controllers tell at once
-        simulation.begin()
-        if simulation.look_around():
-            return None
-        simulation = Simulation(world._replace(arrivals=()))
+    losses = Losses(simulation)
     simulation.run()
-    found = summarize(simulation)
-    return None if resting and not (found.evictions or found.waiting) else found
+    found = Anyway(summarize(simulation), sum(losses.of(simulation).values()))
+    quiet = not (found.fewer or found.summary.evictions or found.summary.waiting or found.summary.missing)
+    return None if quiet and at_rest(world) else found
 
 
 def pairs(pushes: Iterable[Push]) -> list[tuple[tuple[str, int, str, int], list[Push]]]:
@@ -383,5 +386,5 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "unread": list(answer.unread),
     }
     if answer.anyway is not None:
-        told["withoutIt"] = answer.anyway.to_dict()
+        told["withoutIt"] = answer.anyway.summary.to_dict() | {"fewer": answer.anyway.fewer}
     return told

@@ -12,7 +12,7 @@ from policies.render.html.elements import chart, data, document, element, sectio
 from policies.render.html.node_data import node_data
 from policies.render.html.nodes import nodes, pushed
 from policies.render.simulation import duration, missing, settled
-from policies.render.whatif import class_change, not_emptied
+from policies.render.whatif import class_change, not_emptied, without_it
 from policies.whatif.node_bands import NodeBands
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def _odds_and_ends(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines += [*missing(answer.summary), *not_emptied(answer)]
     lines += [f"nothing is done for {problem}" for problem in answer.unread]
     if answer.anyway is not None:
-        pushed, waiting = len(answer.anyway.evictions), sum(each.pods for each in answer.anyway.waiting)
-        lines.append(f"without it {plural(pushed, 'pod')} would be pushed out, and {plural(waiting, 'pod')} pending")
+        lines.append(without_it(answer))
     lines += list(notes)
     if lines:
         items = [element("li", told(line)) for line in lines[:_MOST_NOTES]]

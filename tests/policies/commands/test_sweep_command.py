@@ -184,6 +184,26 @@ def test_what_controllers_do_anyway_is_told_apart_from_the_loss(
     assert (sweep["withoutIt"]["pushedOut"], sweep["withoutIt"]["pending"]) == (1, 1)
 
 
+def test_so_are_pods_that_are_too_many_and_those_that_a_taint_ends_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A ReplicaSet of one has two pods; the other's have five minutes on a node that is not ready."""
+    nodes = [make_node(name).has(cpu="4", memory="8Gi", pods="10").obj for name in ("n0", "n1", "empty")]
+    for node, effect in ((nodes[1], "NoExecute"), (nodes[2], "NoSchedule")):
+        node["spec"] = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": effect}]}
+    (many, *pods), (web, *web_pods) = by_name("many", 2, "1", "low", "n0")[1:], by_name("web", 1, "3", "high", "n1")[1:]
+    many["spec"] = many["spec"] | {"replicas": 1}
+    for pod in (web["spec"]["template"], *web_pods):
+        stays = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 300}
+        pod["spec"] = pod["spec"] | {"tolerations": [{**stays, "effect": "NoExecute"}]}
+    cluster = written(tmp_path, [*nodes, *classes(), many, *pods, web, *web_pods])
+    without = asked(capsys, "node", "empty", "--cluster", cluster)["withoutIt"]
+    sweep = asked(capsys, "every-node", "--cluster", cluster)["withoutIt"]
+    assert without["fewer"] == sweep["fewer"] > 0
+    assert (without["pushedOut"], sum(without["pending"].values())) == (sweep["pushedOut"], sweep["pending"])
+    assert "fewer running" in run(capsys, "whatif", "node", "empty", "--cluster", cluster)[1]
+
+
 def test_every_node_zone_and_class_is_asked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = written(tmp_path, [*cluster_of(1), make_node("of-no-zone").obj])
     nodes = {row["question"] for row in asked(capsys, "every-node", "--cluster", cluster)["rows"]}

@@ -259,7 +259,7 @@ def test_where_nothing_happens_all_is_settled_at_the_start(capsys: pytest.Captur
     assert asked(capsys, "class", "batch", "--delete")["settledAt"] == 0.0
 
 
-@pytest.mark.parametrize("kind", ["deploy", "Deployment", "deployments", "deployments.apps", "deployment.apps"])
+@pytest.mark.parametrize("kind", ["deploy", "Deployment", "deployments", "deployments.apps", "deployments.v1.apps"])
 def test_a_kind_may_be_written_as_kubectl_takes_it(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert asked(capsys, "scale", f"{kind}/web", "4", "-n", "shop")["question"] == "Deployment shop/web has 4 replicas"
 
@@ -324,6 +324,7 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
             "PriorityClass system-mine: metadata.name: Forbidden: priority class names with 'system-' prefix are",
         ),
         (["class", "Big_One", "--value", "1", "--cluster", SHOWN], 3, "PriorityClass Big_One: metadata.name: Invalid"),
+        (["scale", "rc.apps/web", "1", "--cluster", SHOWN], 3, "rc.apps/web: write KIND/NAME, with one of deployment"),
         (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 3, "with one of deployment (deploy), replicaset (rs)"),
         (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 3, "the cluster's own"),
         (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 3, "maximum allowed value"),
