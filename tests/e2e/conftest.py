@@ -16,6 +16,7 @@ from policies.semantics import Semantics
 from tests.e2e.build import CACHE, MINOR, binaries, control_plane
 from tests.e2e.control_plane import WITHOUT, ControlPlane, boot
 from tests.e2e.installation import Installation
+from tests.e2e.living import classes_of, kubelets_of
 from tests.e2e.objects import priority_class
 from tests.e2e.processes import free_ports
 from tests.e2e.quotas import ADMISSION, LIMITED, Limiting
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.e2e.api import Api
+    from tests.e2e.graceful_kubelet import GracefulKubelets
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -119,3 +121,17 @@ def webhook(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[
         yield made
     finally:
         made.end(api)
+
+
+@pytest.fixture(scope="module")
+def kubelets(plane: ControlPlane, webhook: Webhook) -> Iterator[GracefulKubelets]:
+    """Controllers and kubelets, as clusters of tests/e2e/living.py have them."""
+    with kubelets_of(plane) as running:
+        yield running
+
+
+@pytest.fixture
+def living_classes(api: Api) -> Iterator[None]:
+    """The priority classes of such clusters."""
+    with classes_of(api):
+        yield

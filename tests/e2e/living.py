@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
 from contextlib import closing, contextmanager
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 A_CLUSTER: Final = 3
 """Changes that one cluster lives through."""
+RUNS: Final = 24
+"""Of a simulation, for ties and races."""
 NAMESPACE: Final = "default"
 CLASSES: Final = {"": 0, "mid": 100, "high": 1000}
 CONTROLLERS: Final = (
@@ -159,6 +164,19 @@ def keep(directory: Path, name: str, lines: list[str]) -> None:
         kept = Path(os.environ["EVIDENCE"]) / name
         shutil.copytree(directory, kept, dirs_exist_ok=True)
         (kept / "seen.txt").write_text("\n".join(lines) + "\n")
+
+
+def forewarn(plane: ControlPlane, *words: str) -> str:
+    """What the command prints, with the control plane's kubeconfig."""
+    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
+    command = [sys.executable, "-m", "policies.cli", *words]
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def simulated(plane: ControlPlane, dump: Path, *what: str) -> set[Ending]:
+    """What may come of it, by `forewarn simulate`."""
+    told = forewarn(plane, "simulate", "--cluster", str(dump), *what, "--runs", str(RUNS), "-o", "json")
+    return {Ending.told(each["summary"]) for each in json.loads(told)["outcomes"]}
 
 
 @contextmanager

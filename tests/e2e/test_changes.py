@@ -14,8 +14,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -27,19 +25,18 @@ from tests.e2e.living import (
     NAMESPACE,
     Ending,
     build,
-    classes_of,
     clear,
+    forewarn,
     keep,
-    kubelets_of,
     made,
     settled,
+    simulated,
     workloads,
 )
 from tests.e2e.random_cases import SEED
 from tests.e2e.truth import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.e2e.api import Answer, Api, Obj
@@ -56,7 +53,6 @@ QUOTAS = bool(os.environ.get("QUOTAS"))
 QUIET = 45 if QUOTAS else 13
 """Seconds in which nothing happens once all is over: more than kube-scheduler's longest back-off, 10 s; where a quota
 refuses pods, what a controller waits that has tried for 40 s."""
-RUNS = 24
 TOLD_BY = ("[preempts-running-pods]", "[rollout-preempts-itself]")
 
 
@@ -80,27 +76,12 @@ def change_of(there: list[Obj], number: int, rng: random.Random) -> Obj:
     return found
 
 
-@pytest.fixture(scope="module")
-def kubelets(plane: ControlPlane, webhook: Webhook) -> Iterator[GracefulKubelets]:
-    with kubelets_of(plane) as running:
-        yield running
-
-
-@pytest.fixture
-def classes(api: Api) -> Iterator[None]:
-    with classes_of(api):
-        yield
-
-
 def foretold(plane: ControlPlane, change: Obj, directory: Path) -> set[Ending]:
     """What people are told: `forewarn snapshot`, then `forewarn simulate` of it."""
-    program, environment = [sys.executable, "-m", "policies.cli"], {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
     dump, file = directory / "cluster.json", directory / "change.json"
     file.write_text(json.dumps(change))
-    subprocess.run([*program, "snapshot", "-o", str(dump)], env=environment, check=True, capture_output=True)
-    command = [*program, "simulate", "--cluster", str(dump), "-f", str(file), "--runs", str(RUNS), "-o", "json"]
-    told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    return {Ending.told(each["summary"]) for each in json.loads(told.stdout)["outcomes"]}
+    forewarn(plane, "snapshot", "-o", str(dump))
+    return simulated(plane, dump, "-f", str(file))
 
 
 def limit(api: Api, rng: random.Random) -> None:
@@ -130,7 +111,7 @@ def test_what_is_simulated_is_what_happens(
     webhook: Webhook,
     api: Api,
     stage: Stage,
-    classes: None,
+    living_classes: None,
     kubelets: GracefulKubelets,
     tmp_path: Path,
 ) -> None:

