@@ -194,6 +194,14 @@ def _in_force(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Ru
             yield rule, severity or Severity.ERROR, action
 
 
+def may_deny(kind: str, operation: Operation, config: Config) -> bool:
+    """Whether a rule in force at the webhook could deny an object of this kind (`group/Kind`)."""
+    if operation is Operation.DELETE and kind != PRIORITY_CLASS:
+        return False
+    target = _target_of(kind, operation) or Target.TEMPLATE
+    return any(action is Action.DENY for _, _, action in _in_force(target, Phase.VALIDATE, config))
+
+
 def _target(subject: ReviewedObject, context: Context) -> Target | None:
     """Which rules look at a subject; None: none of them. Raises InvalidObject."""
     if subject.part:
@@ -204,17 +212,21 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
     deleted = subject.operation is Operation.DELETE
     if subject.subresource or subject.operation is Operation.CONNECT or (deleted and kind != PRIORITY_CLASS):
         return None
-    if kind == PRIORITY_CLASS:
-        return Target.DELETED_PRIORITY_CLASS if deleted else Target.PRIORITY_CLASS
-    if kind in _ALONE:
-        return _ALONE[kind]
     if kind == LIMIT_RANGE:
         from policies.objects.limit_range import LimitRange
 
         LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
+    known = _target_of(kind, subject.operation)
+    return known or (Target.TEMPLATE if context.template(subject) else Target.OTHER)
+
+
+def _target_of(kind: str, operation: Operation) -> Target | None:
+    """What rules call a kind; None: that depends on the object."""
+    if kind == PRIORITY_CLASS:
+        return Target.DELETED_PRIORITY_CLASS if operation is Operation.DELETE else Target.PRIORITY_CLASS
     if kind == POD:
-        return Target.UPDATED_POD if subject.operation is Operation.UPDATE else Target.POD
-    return Target.TEMPLATE if context.template(subject) else Target.OTHER
+        return Target.UPDATED_POD if operation is Operation.UPDATE else Target.POD
+    return _ALONE.get(kind)
 
 
 def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:

@@ -79,6 +79,9 @@ _REFUSALS: Final = {
 }
 
 
+_SERVER_ERROR: Final = 500
+
+
 class _OwnProcess(ProcessCollector):
     """The usual `process_*`, whose help says of which process they are."""
 
@@ -119,6 +122,13 @@ class Metrics:
         )
         self._refused = self._closed(
             Counter, "requests_refused", "Requests that got no AdmissionReview, by why not.", "reason", [*Refusal]
+        )
+        self.refused_api_servers = self._closed(
+            Counter,
+            "api_server_requests_rejected",
+            "API servers' requests that got an HTTP 4xx instead of an AdmissionReview: failurePolicy decides on them.",
+            "reason",
+            [*dict.fromkeys(_REFUSALS[status] for status in _REFUSALS if status < _SERVER_ERROR)],
         )
         self.in_flight = self._make(Gauge, "in_flight", "Requests that have not been answered yet.")
         self.findings = self._make(Counter, "findings", "What rules said of requests.", "rule", "action")

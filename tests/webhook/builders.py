@@ -116,7 +116,8 @@ def review(obj: dict[str, Any] | None, operation: str = "CREATE", **request: Any
 
 
 def body(obj: dict[str, Any] | None, operation: str = "CREATE", **request: Any) -> bytes:
-    return json.dumps(review(obj, operation, **request)).encode()
+    """A review as an API server writes it."""
+    return json.dumps(review(obj, operation, **request), separators=(",", ":")).encode()
 
 
 def decided(

@@ -79,7 +79,7 @@ class Running:
     @property
     def held(self) -> int:
         """Bytes of the bodies in flight."""
-        return self.routes._intake._held
+        return self.routes._intake.held
 
     def stop(self) -> None:
         self.server.handle_exit(SIGTERM, None)
@@ -99,7 +99,7 @@ def running(
     health, contexts = Health(), SwappingContext(self_signed(datetime.now(UTC)), demands)
     sock = bind("127.0.0.1", 0)
     port = sock.getsockname()[1]
-    routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits, workers)
+    routes = Routes(endpoint, from_wsgi(create_app(endpoint.metrics)), health, limits, workers)
     refused = endpoint.metrics.refuse_by_status
     server = TlsServer(routes, contexts.listening, endpoint.gate, health, limits, client_names, refused)
     thread = Thread(target=server.run, args=([sock],), daemon=True)

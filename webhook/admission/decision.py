@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.disclosure import Audience
-from policies.evaluator import Phase, evaluate, impact_of
-from policies.findings import Action, Finding, Severity, one_line
+from policies.evaluator import Phase, evaluate, impact_of, may_deny
+from policies.findings import NO_OBJECT, NOWHERE, Action, Finding, Severity, one_line
 from policies.kinds import KINDS, NAMESPACE, PRIORITY_CLASS, plurals
 from policies.objects.fields import NOTHING, InvalidObject, at
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, Namespace
@@ -45,6 +45,8 @@ Confirm = Callable[[], Mapping[str, PriorityClass]]
 
 LATE: Final = "late-cluster-state"
 """Key of the audit annotation on what was answered by an old cache."""
+NOT_EVALUATED: Final = "not-evaluated"
+"""Key of the audit annotation, and id of the finding, on an object that can't be read."""
 NOT_EXEMPT: Final = "not-exempt"
 """Key of the audit annotation on what a namespace's annotation would exempt, were its end not too far away."""
 
@@ -136,7 +138,7 @@ ROWS: Final = (
     DirectionRow("scale", lambda request, _: request.subresource == "scale", Direction.LOOK_UP),
     DirectionRow("namespace-subresource", lambda request, _: _changes_a_namespace(request), Direction.JUDGE),
     DirectionRow("other-subresource", lambda request, _: bool(request.subresource), Direction.PASS),
-    DirectionRow("unknown-kind", lambda request, config: not _is_judged(request, config), Direction.PASS),
+    DirectionRow("unknown-kind", lambda request, config: not _is_evaluated(request, config), Direction.PASS),
     DirectionRow("delete-without-object", lambda request, _: not (request.object or request.old), Direction.PASS),
     DirectionRow("delete", lambda request, _: request.operation is Operation.DELETE, Direction.JUDGE),
     DirectionRow("update", lambda request, _: request.operation is Operation.UPDATE, Direction.JUDGE),
@@ -261,6 +263,23 @@ def passed(uid: str, exemption: str) -> Decision:
     return Decision(AdmissionResponse(uid, audit={"exempt": one_line(exemption)}), Verdict.EXEMPT, exemption=exemption)
 
 
+def not_evaluated(
+    request: AdmissionRequest, hook: Hook, cluster: ClusterSnapshot | None, config: Config, now: datetime, why: str
+) -> Decision:
+    """The decision on a request whose objects can't be read: denied if a rule that is in force could deny it."""
+    ours = not request.subresource or request.kind.group_kind == NAMESPACE
+    if not (ours and _is_evaluated(request, config)) or request.operation is Operation.CONNECT:
+        return passed(request.uid, "")
+    if exemption := config.exemption(request.user, _namespace(request, cluster), now):
+        return passed(request.uid, exemption)
+    if hook is Hook.MUTATE:  # /validate denies it
+        return Decision(AdmissionResponse(request.uid, audit={NOT_EVALUATED: why}), Verdict.ALLOWED)
+    action = Action.DENY if may_deny(request.kind.group_kind, request.operation, config) else Action.WARN
+    message, remedy = f"the object is not evaluated: {why}", "make it smaller or less nested, or try again"
+    finding = Finding(NOWHERE, Severity.ERROR, NOT_EVALUATED, NO_OBJECT, message, remedy, action)
+    return _answer(request.uid, (finding,))
+
+
 def _marked(decision: Decision, cluster: ClusterSnapshot | None, time: Time, not_honoured: str) -> Decision:
     """A decision by late cluster state says so, and one that a namespace's annotation would have exempted."""
     if not_honoured:
@@ -317,7 +336,7 @@ def _text_at(obj: ApiObject, *path: str) -> str:
 _STORING: Final = (Operation.CREATE, Operation.UPDATE)
 
 
-def _is_judged(request: AdmissionRequest, config: Config) -> bool:
+def _is_evaluated(request: AdmissionRequest, config: Config) -> bool:
     kind = request.kind.group_kind
     return kind in _JUDGED or kind in config.options.pod_template_paths
 

@@ -32,6 +32,7 @@ from webhook.admission.decision import (
     in_full,
     look_at,
     may_stand,
+    not_evaluated,
     passed,
     refuse_default,
 )
@@ -39,7 +40,16 @@ from webhook.admission.impact_annotation import Impacts, ReinvocationCache, cost
 from webhook.admission.lanes import Cost
 from webhook.admission.prediction_process import Unanswered
 from webhook.admission.repeated_warnings import WarningLimiter
-from webhook.admission.review import AdmissionRequest, BadReview, parse_review, status_body, with_uid
+from webhook.admission.review import (
+    AdmissionRequest,
+    BadReview,
+    TooDeep,
+    parse_head,
+    parse_review,
+    status_body,
+    with_uid,
+)
+from webhook.admission.sizes import HEAD, MAX_DECODED, MAX_SMALL, MAX_WIRE, decoded_size
 from webhook.logs import LOGGER, log_event
 from webhook.metrics import KINDS, OTHER, Refusal
 
@@ -55,8 +65,6 @@ if TYPE_CHECKING:
     from webhook.admission.prediction_process import Predictors
     from webhook.metrics import Metrics
 
-MAX_BODY: Final = 7 * 1024 * 1024
-"""Bytes: two objects of the API server's 3 MiB, and what is around them."""
 PATHS: Final = {f"/{hook}": hook for hook in Hook}
 """Beside these, `/validate/TOKEN`: see webhook.admission.callers."""
 JSON: Final = (("content-type", "application/json"),)
@@ -75,8 +83,6 @@ _REASONS: Final = {
 }
 """metav1.StatusReason of the codes that are answered without an AdmissionReview."""
 _MILLISECONDS: Final = 1_000.0
-_ON_THE_LOOP: Final = 64 * 1024
-"""Bytes of a body that the event loop reads itself; what is larger is read by the thread that judges."""
 _ATTEMPT_SECONDS: Final = {Cost.RULES: 0.025, Cost.POD: 0.025, Cost.PODS: 0.004}
 """How long a prediction may keep the thread that judges; then it goes on in a process of its own. For one pod it is
 longer, as it may have to bring up to date what all predictions share."""
@@ -149,11 +155,15 @@ def refusal(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()
     return Reply(status, status_body(status, reason, message), JSON + headers)
 
 
-TOO_LARGE: Final = refusal(413, f"the body is larger than {MAX_BODY} bytes", _CLOSE)
+TOO_LARGE: Final = refusal(413, f"the body is larger than {MAX_WIRE} bytes", _CLOSE)
+TOO_LARGE_FOR_A_STRANGER: Final = refusal(413, f"without an API server's token a body has {MAX_SMALL} bytes", _CLOSE)
 TOO_MANY: Final = refusal(503, "too many requests are in flight; try again", _RETRY)
 STOPPING: Final = refusal(503, "the webhook is stopping; try again", _RETRY)
-_DEEP: Final = "the body is nested too deeply"
-TOO_DEEP: Final = refusal(400, _DEEP)
+TOO_DEEP: Final = "it is nested too deeply"
+TOO_LONG: Final = f"it has more than {MAX_DECODED} bytes of JSON"
+NO_MEMORY: Final = "forewarn has no memory left for reviews of this size"
+NOT_IN_TIME: Final = "it did not arrive in time"
+"""Why a review is not evaluated though it is one."""
 TOO_SLOW: Final = refusal(408, "the body did not come in time", _CLOSE)
 NOT_RESERVED: Final = refusal(
     503, "the place of the global default cannot be reserved: the API server does not answer", (("retry-after", "1"),)
@@ -272,37 +282,31 @@ class Endpoint:
     patience: WarningLimiter = field(default_factory=lambda: WarningLimiter(monotonic))
     expect: Callable[[Expectation, float], object] | None = None
 
-    def refuse(self, content_type: str, content_encoding: str, content_length: str) -> Reply | None:
-        """What the headers alone are refused for; None where they are in order. No content type counts as JSON."""
+    def refuse(self, content_type: str, content_encoding: str) -> Reply | None:
+        """The answer to a request whose headers alone reject it; None for any other. No content type counts as JSON."""
         if content_type.partition(";")[0].strip().lower() not in ("", "application/json"):
             return refusal(415, f'the content type must be application/json, not "{content_type[:80]}"')
         if content_encoding.lower() not in ("", "identity"):
             return refusal(415, f'the content encoding must be identity, not "{content_encoding[:80]}"')
-        if content_length.isdecimal() and int(content_length[:20]) > MAX_BODY:
-            return TOO_LARGE
         return None
 
-    def refused(self, hook: Hook, reply: Reply, **fields: object) -> Reply:
-        """Count and log an answer without an AdmissionReview."""
+    def refused(self, hook: Hook, reply: Reply, *, known: bool = False, **fields: object) -> Reply:
+        """Count and log an answer without an AdmissionReview. `known`: whether the caller is an API server."""
         verdict = str(reply.status)
         self.metrics.count(self.metrics.requests, hook.value, OTHER, OTHER, verdict)
-        self.metrics.refuse(_CLOSER.get(reply) or Refusal.of(reply.status))
+        reason = _CLOSER.get(reply) or Refusal.of(reply.status)
+        self.metrics.refuse(reason)
+        if known and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            self.metrics.count(self.metrics.refused_api_servers, reason)
         told = {name: value for name, value in fields.items() if value}
         log_event("request refused", {"phase": hook.value, "status": reply.status, **told}, logging.WARNING)
         return reply
 
     def answer(self, call: AdmissionCall) -> Reply | Later:
         """The answer, or the work that leads to it. Raises nothing."""
-        try:
-            if len(call.body) > MAX_BODY:
-                return self.refused(call.hook, TOO_LARGE, client=call.client)
-            return self._answer(call)
-        except BadReview as fault:
-            return self.refused(call.hook, refusal(400, str(fault)), why=str(fault), client=call.client)
-        except RecursionError:
-            return self._too_deep(call)
-        except Exception:
-            return self._broken(call)
+        if len(call.body) > MAX_SMALL:
+            return Later(self.guarded(call, lambda: self._read(call)), cost=Cost.PODS)
+        return self.guarded(call, lambda: self._read(call))()
 
     def answer_now(self, call: AdmissionCall) -> Reply:
         """The answer, on this thread."""
@@ -311,14 +315,30 @@ class Endpoint:
             reply = reply.run()
         return reply
 
-    def _answer(self, call: AdmissionCall) -> Reply | Later:
-        if len(call.body) > _ON_THE_LOOP:
-            return Later(self.guarded(call, lambda: self._read(call)), cost=Cost.PODS)
-        return self._read(call)
+    def not_evaluated(self, call: AdmissionCall, why: str) -> Reply:
+        """The answer to a review that can't be evaluated: denied where a rule could deny it.
+
+        An HTTP error would let `failurePolicy: Ignore` admit it. `call.body` may be no more than its first bytes.
+        """
+        started, known = monotonic(), self.callers.are_known(call.tokens)
+        try:
+            request = parse_head(call.body[:HEAD])
+        except BadReview as fault:
+            reply = {TOO_LONG: TOO_LARGE, NOT_IN_TIME: TOO_SLOW}.get(why) or refusal(400, str(fault))
+            return self.refused(call.hook, reply, known=known, why=why, client=call.client)
+        cluster = self.cluster() if known else None
+        decision = not_evaluated(request, call.hook, cluster, self.config(), datetime.now(UTC), why)
+        return self.tell(call.hook, request, Answered.of(decision), started)
 
     def _read(self, call: AdmissionCall) -> Reply | Later:
-        """Answer what can be answered without a look at the cluster, or as the last time; judge the rest."""
+        """Answer what needs no evaluation, or as a moment ago; evaluate anything else.
+
+        A large body is parsed here, in its turn on the thread that judges, and evaluated at once: only one at a time
+        takes the memory of its objects.
+        """
         started = monotonic()
+        if decoded_size(call.body) > MAX_DECODED:
+            return self.not_evaluated(call, TOO_LONG)
         request = parse_review(call.body)
         config, cluster, late = self.config(), self.cluster(), self.late()
         if not self.callers.are_known(call.tokens):
@@ -327,12 +347,16 @@ class Endpoint:
         exemption = exemption_of(request, cluster, config, datetime.now(UTC))
         if exemption is not None:
             return self.tell(call.hook, request, _passed(exemption), started)
-        key = None if late or cluster is None else key_of(call.hook, request)
+        is_large = len(call.body) > MAX_SMALL
+        key = None if late or cluster is None or is_large else key_of(call.hook, request)
         if key is not None and (known := self.answers.get(key, (cluster, config))) is not None:
             return self.tell(call.hook, request, known, started)
         deadline = Deadline.after(call.received, parse_timeout(call.timeout))
-        cost = cost_of(request, cluster, config, len(call.body))
-        state = _State(self, call, request, started, deadline.within(_AT_MOST[cost]), cost, cluster, config, late, key)
+        cost = Cost.PODS if is_large else cost_of(request, cluster, config, len(call.body))
+        held = request.stripped() if is_large else request
+        state = _State(self, call, held, started, deadline.within(_AT_MOST[cost]), cost, cluster, config, late, key)
+        if is_large:
+            return state.judge(request)
         return Later(self.guarded(call, state.judge), cost=cost)
 
     def guarded(self, call: AdmissionCall, run: Callable[[], Reply | Later]) -> Callable[[], Reply | Later]:
@@ -341,19 +365,25 @@ class Endpoint:
         def guarded() -> Reply | Later:
             try:
                 return run()
+            except (TooDeep, RecursionError):
+                return self.not_evaluated(call, TOO_DEEP)
             except BadReview as fault:
-                return self.refused(call.hook, refusal(400, str(fault)), why=str(fault), client=call.client)
+                known = self.callers.are_known(call.tokens)
+                return self.refused(
+                    call.hook, refusal(400, str(fault)), known=known, why=str(fault), client=call.client
+                )
             except NotReserved as fault:
                 return self.refused(call.hook, NOT_RESERVED, why=str(fault), client=call.client)
-            except RecursionError:
-                return self._too_deep(call)
             except Exception:
                 return self._broken(call)
 
         return guarded
 
-    def predict(self, question: PredictionJob) -> Decision | Reply:
-        """The decision on a request, with all the time that there is: what a prediction process answers."""
+    def predict(self, question: PredictionJob) -> Decision | str:
+        """The decision on a request, with all the time that there is: what a prediction process answers.
+
+        A string says why it can't be evaluated.
+        """
         call = question.call
         try:
             request, deadline = parse_review(call.body), Deadline(question.at)
@@ -404,10 +434,6 @@ class Endpoint:
             )
         return Reply(200, with_uid(answered.body, request.uid))
 
-    def _too_deep(self, call: AdmissionCall) -> Reply:
-        """What could be read, but not be looked through."""
-        return self.refused(call.hook, TOO_DEEP, why=_DEEP, client=call.client)
-
     def _broken(self, call: AdmissionCall) -> Reply:
         LOGGER.exception("internal error")
         return self.refused(call.hook, BROKEN, client=call.client)
@@ -428,7 +454,10 @@ def _given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, Priority
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """One request on its way through the lanes."""
+    """One request on its way through the lanes.
+
+    `request` is stripped where the body is large: what needs its objects parses the body again, in its turn.
+    """
 
     endpoint: Endpoint
     call: AdmissionCall
@@ -443,20 +472,26 @@ class _State:
     confirmed: bool = False
     classes: Mapping[str, PriorityClass] | None = None
 
-    def judge(self) -> Reply | Later:
-        """On the thread that judges: the decision, or as much of it as there is time for here."""
+    def judge(self, whole: AdmissionRequest | None = None) -> Reply | Later:
+        """On the thread that judges: the decision, or as much of it as there is time for here.
+
+        `whole`: the request with its objects, where they have just been parsed.
+        """
         endpoint = self.endpoint
+        if whole is None:
+            whole = parse_review(self.call.body) if self.request.is_stripped else self.request
         if endpoint.predictors is None:
-            return self.decided(self._decide(self.deadline.expired))
+            return self.decided(self._decide(whole, self.deadline.expired))
         if self.cost is not Cost.RULES and self.cluster is not None:
             self._keep_up(self.cluster)
         attempt = self._attempt(_ATTEMPT_SECONDS[self.cost])
-        decision = self._decide(attempt.expired)
+        decision = self._decide(whole, attempt.expired)
         left, since = self.deadline.seconds(), monotonic()
         if not attempt.used_up or left < _LEAST_SECONDS:
             return self.decided(decision)
+        carried = endpoint.memory.recent(whole.subject)
         return Later(
-            self._guarded(lambda: self._predict(decision, since)),
+            self._guarded(lambda: self._predict(decision, carried, since)),
             Where.PREDICT,
             self.cost,
             self._guarded(lambda: self.decided(replace(decision, outcome=decision.outcome and "shed"))),
@@ -471,12 +506,12 @@ class _State:
         with suppress(CutShort), metered(self._attempt(_UPKEEP_SECONDS).expired):
             cluster.prepare()
 
-    def _decide(self, expired: Callable[[], bool]) -> Decision:
+    def _decide(self, whole: AdmissionRequest, expired: Callable[[], bool]) -> Decision:
         endpoint = self.endpoint
         time = Time(datetime.now(UTC), expired, self.late, monotonic)
         confirm = partial(_given, self.classes) if self.confirmed else None
         return look_at(
-            self.request,
+            whole,
             self.call.hook,
             self.cluster,
             self.config,
@@ -486,15 +521,14 @@ class _State:
             endpoint.impacts.of,
         )
 
-    def _predict(self, cut: Decision, since: float) -> Reply | Later:
+    def _predict(self, cut: Decision, carried: str | None, since: float) -> Reply | Later:
         """On a thread that asks a prediction process: its decision, or the one that was cut short.
 
-        `since`: when it began to wait for that.
+        `carried`: as in PredictionJob; `since`: when it began to wait for that.
         """
         endpoint = self.endpoint
         assert endpoint.predictors is not None
         endpoint.metrics.prediction_queue_duration.observe(monotonic() - since)
-        carried = endpoint.memory.recent(self.request.subject)
         call = self.call
         question = PredictionJob(call, self.deadline.at, self.late, carried, self.confirmed, self.classes)
         try:
@@ -504,11 +538,7 @@ class _State:
         except Unanswered as fault:
             log_event("prediction given up", {"uid": self.request.uid, "why": str(fault)}, logging.WARNING)
             return self.decided(cut)
-        return (
-            endpoint.refused(call.hook, answer, client=call.client)
-            if isinstance(answer, Reply)
-            else self.decided(answer)
-        )
+        return endpoint.not_evaluated(call, answer) if isinstance(answer, str) else self.decided(answer)
 
     def decided(self, decision: Decision) -> Reply | Later:
         """Whatever still has to be asked of the API server, then the answer."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import orjson
@@ -28,6 +30,10 @@ KIND: Final = "AdmissionReview"
 
 class BadReview(ValueError):
     """A body that is no AdmissionReview v1 request: what is wrong with it, and what would be right."""
+
+
+class TooDeep(BadReview):
+    """A body that is nested more deeply than it can be parsed."""
 
 
 class GroupVersionKind(NamedTuple):
@@ -65,11 +71,38 @@ class AdmissionRequest(NamedTuple):
     object: ApiObject = NOTHING
     old: ApiObject | None = None
     dry_run: bool = False
+    is_stripped: bool = False
+
+    def stripped(self) -> AdmissionRequest:
+        """The request with only the names, versions and default of its objects: what is kept while it waits."""
+        old = None if self.old is None else _stripped(self.old)
+        return self._replace(object=_stripped(self.object), old=old, is_stripped=True)
 
     @property
     def subject(self) -> ReviewedObject:
         """What is judged."""
         return ReviewedObject(self.object, self.operation, self.old, self.namespace, self.subresource, self.user)
+
+
+_KEPT: Final = ("apiVersion", "kind", "value", "globalDefault", "preemptionPolicy")
+_KEPT_METADATA: Final = ("name", "generateName", "namespace", "uid", "resourceVersion")
+_LONGEST_KEPT: Final = 1024
+"""Characters."""
+
+
+def _stripped(obj: ApiObject) -> ApiObject:
+    metadata = obj.get("metadata")
+    kept = _scalars(obj, _KEPT)
+    return {**kept, "metadata": _scalars(metadata, _KEPT_METADATA)} if isinstance(metadata, dict) else kept
+
+
+def _scalars(obj: ApiObject, keys: tuple[str, ...]) -> dict[str, Any]:
+    values = {key: obj[key] for key in keys if key in obj}
+    return {
+        key: value
+        for key, value in values.items()
+        if isinstance(value, bool | int) or (isinstance(value, str) and len(value) <= _LONGEST_KEPT)
+    }
 
 
 class Cause(NamedTuple):
@@ -149,8 +182,8 @@ def status_body(code: int, reason: str, message: str) -> bytes:
     ).encode()
 
 
-def parse_review(body: bytes) -> AdmissionRequest:
-    """Read a request. Raises BadReview."""
+def parse_review(body: bytes, *, is_whole: bool = True) -> AdmissionRequest:
+    """Read a request; `is_whole`: with its objects. Raises BadReview."""
     review = _load(body)
     version, kind = review.get("apiVersion"), review.get("kind")
     if kind != KIND or not isinstance(version, str) or version != API_VERSION:
@@ -162,7 +195,7 @@ def parse_review(body: bytes) -> AdmissionRequest:
     if operation not in Operation.__members__:
         raise BadReview(f"request.operation: {_shown(operation)} is none of {', '.join(Operation)}")
     obj, old = _object(request, "object", "request."), _object(request, "oldObject", "request.")
-    if not obj and operation in (Operation.CREATE, Operation.UPDATE):
+    if is_whole and not obj and operation in (Operation.CREATE, Operation.UPDATE):
         raise BadReview(f"request.object: required on {operation}")
     return AdmissionRequest(
         uid=_text(request, "uid", "request.") or _required("request.uid"),
@@ -179,6 +212,25 @@ def parse_review(body: bytes) -> AdmissionRequest:
     )
 
 
+def parse_head(head: bytes) -> AdmissionRequest:
+    """Read a request without its objects, from the first bytes of a body that is not parsed. Raises BadReview.
+
+    Go writes the fields of a request in the order of their declaration, `object` after all that names it
+    (k8s.io/api/admission/v1). A string holds no `,"object":`, for its quotes are escaped; a key of `userInfo.extra` may
+    be it, and what ends there is no JSON.
+    """
+    for found in islice(_OBJECT_KEY.finditer(head), _OBJECT_KEYS):
+        try:
+            return parse_review(b"%s}}" % head[: found.start()], is_whole=False)
+        except BadReview:
+            continue  # a key of `extra`
+    raise BadReview("the body is not in the order in which an API server writes it")
+
+
+_OBJECT_KEY: Final = re.compile(rb',\s*"object"\s*:')
+_OBJECT_KEYS: Final = 8
+
+
 def _load(body: bytes) -> ApiObject:
     try:
         review = orjson.loads(body)
@@ -190,11 +242,14 @@ def _load(body: bytes) -> ApiObject:
 
 
 def _load_slowly(body: bytes) -> Any:
-    """What orjson refuses: some of it is JSON all the same (lone surrogates), of the rest this says what is wrong."""
+    """Parse what orjson rejects: JSON with lone surrogates. Of anything else this says what is wrong.
+
+    Raises BadReview.
+    """
     try:
         return json.loads(body.decode("utf-8"), parse_constant=_no_number)
     except RecursionError:
-        raise BadReview("the body is nested too deeply") from None
+        raise TooDeep("the body is nested too deeply") from None
     except ValueError as error:
         raise BadReview(f"the body is not JSON in UTF-8: {error}") from None
 

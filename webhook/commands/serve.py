@@ -153,7 +153,7 @@ def _run(settings: Settings) -> int:
         _announce("https", secure.getsockname(), "listening")
         _announce("http", plain.getsockname(), "health")
         limits = Limits(keep_alive=settings.keep_alive, drain=settings.drain)
-        routes = Routes(endpoint, from_wsgi(create_app(endpoint)), health, limits, workers)
+        routes = Routes(endpoint, from_wsgi(create_app(metrics)), health, limits, workers)
         names = frozenset(settings.client_names)
         TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.refuse_by_status).run([secure])
         log_event("stopped", {"in_flight": gate.inside})

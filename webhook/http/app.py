@@ -1,43 +1,42 @@
-"""The routes, as Flask applications: one for admission, one for probes and metrics."""
+"""The routes that Flask answers: probes and metrics, and on the port of the webhooks whatever is no webhook."""
 
 from __future__ import annotations
 
 import json
 from ipaddress import IPv6Address, ip_address
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from flask import Flask, Response, request
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, NotFound
 
-from webhook.admission.callers import bearer
-from webhook.admission.endpoint import MAX_BODY, NO_TOKEN, PATHS, TOO_LARGE, AdmissionCall, Reply, refusal
+from webhook.admission.endpoint import PATHS, Reply, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from webhook.accuracy import Accuracy
-    from webhook.admission.decision import Hook
-    from webhook.admission.endpoint import Endpoint
     from webhook.health import Health
     from webhook.metrics import Metrics
 
 
-def create_app(endpoint: Endpoint) -> Flask:
-    """POST /mutate and /validate; anything else is a 404 or 405 with a Status."""
+def create_app(metrics: Metrics) -> Flask:
+    """A 405 with a Status for other methods than POST of /mutate and /validate, a 404 for all other paths."""
     app = Flask("forewarn", static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     for path, hook in PATHS.items():
-        view = _view(endpoint, hook)
         for rule in (path, f"{path}/<token>"):
-            app.add_url_rule(rule, hook.value, view, methods=["POST"], provide_automatic_options=False)
+            app.add_url_rule(rule, hook.value, _not_here, methods=["POST"], provide_automatic_options=False)
 
     def refused(error: HTTPException) -> Response:
-        endpoint.metrics.refuse_by_status(error.code or 500)
+        metrics.refuse_by_status(error.code or 500)
         return _status(error)
 
     app.register_error_handler(HTTPException, refused)
     return app
+
+
+def _not_here(**_: str) -> Response:
+    """POST is answered by webhook.http.asgi, which hands everything else to this application."""
+    raise NotFound
 
 
 def create_health_app(health: Health, metrics: Metrics, accuracy: Accuracy | None = None) -> Flask:
@@ -85,35 +84,6 @@ def _is_loopback(address: str | None) -> bool:
         return False
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
     return (mapped or found).is_loopback
-
-
-def _view(endpoint: Endpoint, hook: Hook) -> Callable[..., Response]:
-    def answered(token: str) -> Reply:
-        received = monotonic()
-        headers = request.headers
-        reply = endpoint.refuse(
-            headers.get("Content-Type", ""), headers.get("Content-Encoding", ""), headers.get("Content-Length", "")
-        )
-        if reply is not None:
-            return endpoint.refused(hook, reply)
-        tokens = (token, bearer(headers.get("Authorization", "")))
-        if not endpoint.callers.may_ask(tokens):
-            return endpoint.refused(hook, NO_TOKEN)
-        try:
-            body = request.get_data(cache=False)
-        except RequestEntityTooLarge:
-            return endpoint.refused(hook, TOO_LARGE)
-        return endpoint.answer_now(AdmissionCall(hook, body, received, request.args.get("timeout", ""), tokens=tokens))
-
-    def view(token: str = "") -> Response:
-        if (full := endpoint.gate.enter()) is not None:
-            return _response(endpoint.refused(hook, full))
-        try:
-            return _response(answered(token))
-        finally:
-            endpoint.gate.leave()
-
-    return view
 
 
 def _response(reply: Reply) -> Response:

@@ -1,30 +1,39 @@
-"""Limits on requests in flight: their number, and the memory of their bodies. Beyond them the slowest is given up."""
+"""Limits on requests in flight: their number, and the memory of their bodies.
+
+A small body takes its memory as it comes, or its request is answered with 503. A large one waits for memory before it
+is read. Beyond the limits the request whose body has been arriving for longest is given up.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from webhook.admission.endpoint import TOO_MANY
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from types import TracebackType
 
     from webhook.admission.endpoint import Gate, Reply
 
 
 class NoRoom(Exception):
-    """The bodies in flight take all the room there is."""
+    """The bodies in flight take all the memory there is for them."""
 
 
 @dataclass(eq=False, slots=True)
 class InFlightRequest:
-    """One request that was let in. `held`: bytes of its body."""
+    """One request that was let in. `held`: bytes for its small body; `reserved`: for its large one."""
 
     came: float = field(default_factory=monotonic)
     held: int = 0
+    reserved: int = 0
     given_away: bool = False
 
 
@@ -53,17 +62,26 @@ class Coming:
 
 class InFlightLimiter:
     """Lets requests in up to the limits. Beyond them it gives up the request whose body has been arriving for longest,
-    if that is longer than `patience` (seconds), else it refuses the new one. `room`: bytes of all bodies in flight.
-    `seconds`: how long one may take.
+    if that is longer than `patience` (seconds), else it rejects the new one.
 
+    `room`: bytes for all small bodies in flight, `large_room` for all large ones; `seconds`: how long one may take.
     One event loop alone calls it.
     """
 
-    def __init__(self, gate: Gate, room: int, patience: float, seconds: float) -> None:
+    def __init__(self, gate: Gate, room: int, large_room: int, patience: float, seconds: float) -> None:
         self._gate, self._room, self._patience, self._seconds = gate, room, patience, seconds
         self._coming: dict[InFlightRequest, asyncio.Timeout] = {}
         self._held = 0
         self._is_looking = False
+        self._large_room = large_room
+        self._waiting: list[tuple[int, int, InFlightRequest, asyncio.Future[None]]] = []
+        """A heap: the smallest body is read next, for it is the last that may be kept from its evaluation."""
+        self._numbers = count()
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory for the bodies in flight."""
+        return self._held
 
     def enter(self) -> InFlightRequest | Reply:
         """A place, or why there is none. Whoever has one must leave."""
@@ -79,6 +97,9 @@ class InFlightLimiter:
     def leave(self, in_flight: InFlightRequest) -> None:
         """The request has been answered."""
         self._release(in_flight)
+        self._large_room += in_flight.reserved
+        in_flight.reserved = 0
+        self._grant()
         if not in_flight.given_away:
             self._gate.leave()
 
@@ -109,7 +130,7 @@ class InFlightLimiter:
             self._end(in_flight)
 
     def hold(self, in_flight: InFlightRequest, size: int) -> None:
-        """So many more bytes of it have come. Raises NoRoom."""
+        """Take so many more bytes for a small body. Raises NoRoom."""
         while self._held + size > self._room:
             slowest = self._cut_off_the_slowest()
             if slowest is None or slowest is in_flight:
@@ -119,8 +140,36 @@ class InFlightLimiter:
         self._held += size
         in_flight.held += size
 
-    def _cut_off_the_slowest(self) -> InFlightRequest | None:
-        in_flight = next(iter(self._coming), None)
+    async def reserve(self, in_flight: InFlightRequest, size: int, seconds: float) -> None:
+        """Wait until so many bytes are free for a large body, and take them. Raises NoRoom after so many seconds."""
+        until, granted = monotonic() + seconds, asyncio.get_running_loop().create_future()
+        heappush(self._waiting, (size, next(self._numbers), in_flight, granted))
+        self._grant()
+        try:
+            while not granted.done():
+                if (left := until - monotonic()) <= 0:
+                    raise NoRoom
+                await asyncio.wait([granted], timeout=min(left, self._patience))
+                if not granted.done():
+                    self._cut_off_the_slowest(is_large=True)
+        finally:
+            granted.cancel()  # does nothing to one that is granted
+        in_flight.came = monotonic()
+
+    def _grant(self) -> None:
+        """Let the smallest bodies that wait be read, as far as there is room."""
+        while self._waiting:
+            size, _, in_flight, granted = self._waiting[0]
+            if not granted.done():
+                if size > self._large_room:
+                    return
+                self._large_room -= size
+                in_flight.reserved += size
+                granted.set_result(None)
+            heappop(self._waiting)
+
+    def _cut_off_the_slowest(self, *, is_large: bool = False) -> InFlightRequest | None:
+        in_flight = next((found for found in self._coming if found.reserved or not is_large), None)
         if in_flight is None or monotonic() - in_flight.came < self._patience:
             return None
         self._end(in_flight)
@@ -134,3 +183,33 @@ class InFlightLimiter:
     def _release(self, in_flight: InFlightRequest) -> None:
         self._held -= in_flight.held
         in_flight.held = 0
+
+
+class Strangers:
+    """Requests of callers that are no API server: one at a time, of which no more than `most` wait for `seconds`.
+
+    One event loop alone calls it.
+    """
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most, self._seconds = most, seconds
+        self._waiting = 0
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """While it lasts, no other stranger's request is read or answered. Raises NoRoom."""
+        if self._waiting >= self._most:
+            raise NoRoom
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise NoRoom from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._turn.release()

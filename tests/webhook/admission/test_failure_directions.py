@@ -41,7 +41,8 @@ from webhook.admission import impact_annotation
 from webhook.admission.callers import Callers
 from webhook.admission.deadlines import DEFAULT_SECONDS, parse_timeout
 from webhook.admission.decision import ROWS, Decision, DefaultCandidate, Hook, Verdict
-from webhook.admission.endpoint import MAX_BODY, AdmissionCall
+from webhook.admission.endpoint import AdmissionCall
+from webhook.admission.sizes import MAX_DECODED, MAX_SMALL, MAX_WIRE, PARSED
 from webhook.admission.stale_cache import COUNTS_THE_CACHE, RESTS_ON_THE_CACHE
 from webhook.http.asgi import Limits
 from webhook.http.tls import Demands
@@ -536,17 +537,46 @@ def _(served: Running) -> None:
     is_status(served.post("/mutate", b"x", **{"Content-Encoding": "gzip"}), 415)
 
 
+def reviewed(answer: tuple[int, dict[str, str], bytes]) -> dict[str, Any]:
+    """The response in an answer that is an AdmissionReview."""
+    assert answer[0] == 200
+    found: dict[str, Any] = json.loads(answer[2])["response"]
+    return found
+
+
 @row("body-too-large")
 def _(served: Running) -> None:
-    is_status(served.post("/mutate", b" " * (MAX_BODY + 1)), 413)
-    chunks = (b" " * 65_536 for _ in range(MAX_BODY // 65_536 + 2))
+    large = body(pod("gold", uid="x" * MAX_DECODED))
+    assert not reviewed(served.post("/validate", large))["allowed"]
+    assert reviewed(served.post("/mutate", large))["allowed"]
+    is_status(served.post("/mutate", b" " * (MAX_WIRE + 1)), 413)
+    chunks = (b" " * 65_536 for _ in range(MAX_WIRE // 65_536 + 2))
     with served.connect() as connection:
         connection.request("POST", "/mutate", chunks, {"Content-Type": "application/json"}, encode_chunked=True)
         answer = answer_of(connection)
     is_status(answer, 413)
     assert answer[1]["connection"] == "close"
-    padded = body(pod("gold"))
-    assert served.post("/mutate", padded + b" " * (MAX_BODY - len(padded)))[0] == 200
+
+
+@row("no-memory")
+def _(_: Running) -> None:
+    large = body(pod("gold", 1000, uid="x" * 2 * MAX_SMALL))
+    with running(endpoint(), replace(PATIENT, large_room=3 * MAX_SMALL)) as busy, busy.tls() as first:
+        begin(first, large, 10)
+        _until(lambda: busy.endpoint.gate.inside == 1)
+        denied = reviewed(busy.post("/validate?timeout=1s", large))
+        assert "no memory" in denied["status"]["message"]
+        assert busy.post("/validate", body(pod("gold", 1000)))[0] == 200
+        first.sendall(large[10:])
+        assert read_answer(first)[0] == 200
+        assert reviewed(busy.post("/validate", large))["allowed"]
+
+
+@row("nested-too-deeply")
+def _(served: Running) -> None:
+    nested = body(pod("gold", deep=0)).replace(b'"deep":0', b'"deep":' + b"[" * 50_000 + b"]" * 50_000)
+    assert "nested" in reviewed(served.post("/validate", nested))["status"]["message"]
+    assert reviewed(served.post("/mutate", nested))["allowed"]
 
 
 @row("slow-body")
@@ -559,7 +589,7 @@ def _(served: Running) -> None:
 
 @row("not-json")
 def _(served: Running) -> None:
-    for given in (b"", b"{", b"\xff\xfe", b"[1,]", b"[" * 100_000, b'{"request": NaN}', b"9" * 5000, b"[]", b"null"):
+    for given in (b"", b"{", b"\xff\xfe", b"[1,]", b"[" * 60_000, b'{"request": NaN}', b"9" * 5000, b"[]", b"null"):
         for path in ("/mutate", "/validate"):
             is_status(served.post(path, given), 400)
 
@@ -624,7 +654,7 @@ def _with_slow_bodies(endpoint: Endpoint, limits: Limits, data: bytes, sent: int
     with running(endpoint, limits) as busy, busy.tls() as first, busy.tls() as second:
         for number, connection in enumerate((first, second), 1):
             begin(connection, data, sent)
-            _until(lambda number=number: (busy.endpoint.gate.inside, busy.held) == (number, number * sent))  # type: ignore[misc]
+            _until(lambda number=number: (busy.endpoint.gate.inside, busy.held) == (number, number * sent * PARSED))  # type: ignore[misc]
         yield busy, first, second
 
 
@@ -644,22 +674,22 @@ def _(_: Running) -> None:
 
 @row("no-room")
 def _(_: Running) -> None:
-    data, room = body(pod("gold", 1000)), 2_500_000
-    padded = data + b" " * (1_000_000 - len(data))
-    with _with_slow_bodies(endpoint(), replace(PATIENT, room=room), padded, 900_000) as (busy, _first, _second):
+    data, room = body(pod("gold", 1000)), 150_000 * PARSED
+    padded = data + b" " * (60_000 - len(data))
+    with _with_slow_bodies(endpoint(), replace(PATIENT, room=room), padded, 54_000) as (busy, _first, _second):
         is_status(busy.post("/validate", padded), 503)
         assert busy.post("/validate", data)[0] == 200
-    with _with_slow_bodies(endpoint(), replace(IMPATIENT, room=room), padded, 900_000) as (busy, first, second):
+    with _with_slow_bodies(endpoint(), replace(IMPATIENT, room=room), padded, 54_000) as (busy, first, second):
         time.sleep(IMPATIENT.patience)
         assert busy.post("/validate", padded)[0] == 200
         is_status(read_answer(first), 408)
-        second.sendall(padded[900_000:])
+        second.sendall(padded[54_000:])
         assert read_answer(second)[0] == 200
     with ExitStack() as stack:
         busy = stack.enter_context(running(endpoint(), replace(IMPATIENT, room=room, body=2)))
         slow = [stack.enter_context(busy.tls()) for _ in range(12)]
         for connection in slow:
-            begin(connection, padded, 900_000)
+            begin(connection, padded, 54_000)
             time.sleep(IMPATIENT.patience / 4)
         statuses = {read_answer(connection)[0] for connection in slow}
         assert 408 in statuses

@@ -1,4 +1,4 @@
-"""The Flask routes, and that they give the bytes of the ASGI ones."""
+"""The admission routes, in process, and the Flask applications for everything else."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.webhook.builders import body, deployment, endpoint, patch_of, pod, priority_class
-from webhook.admission.decision import Hook, look_at
-from webhook.admission.endpoint import MAX_BODY, AdmissionCall, Endpoint
+from webhook.admission.decision import look_at
+from webhook.admission.endpoint import Endpoint
+from webhook.admission.sizes import MAX_WIRE
 from webhook.health import MAX_SILENCE, Health
 from webhook.http.app import create_app, create_health_app
 from webhook.http.asgi import Limits, Routes
@@ -30,13 +31,8 @@ BODIES = {
     "a class to audit": body(priority_class("low", -100)),
     "not JSON": b"{",
     "no review": b"{}",
-    "too much": b" " * (MAX_BODY + 1),
+    "too much": b" " * (MAX_WIRE + 1),
 }
-
-
-def by_flask(served: Endpoint, path: str, data: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
-    response = create_app(served).test_client().post(path, data=data, headers=headers)
-    return response.status_code, {name.lower(): value for name, value in response.headers}, response.data
 
 
 def by_asgi(served: Endpoint, path: str, data: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
@@ -59,22 +55,24 @@ def by_asgi(served: Endpoint, path: str, data: bytes, headers: dict[str, str]) -
     return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, answer["body"]
 
 
-@pytest.mark.parametrize("path", ["/mutate?timeout=10s", "/validate"])
-@pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("headers", [JSON, {}, {"Content-Type": "text/plain"}, {**JSON, "Content-Encoding": "gzip"}])
-def test_both_routes_give_the_same_bytes(path: str, name: str, headers: dict[str, str]) -> None:
-    served = endpoint()
-    assert by_flask(served, path, BODIES[name], headers) == by_asgi(served, path, BODIES[name], headers)
-
-
-@pytest.mark.parametrize("by", [by_flask, by_asgi])
-def test_a_full_gate_and_a_stopping_one_answer_the_same_on_both_routes(by: Any) -> None:
+def test_a_full_gate_and_a_stopping_one_answer_503() -> None:
     full = endpoint(limit=0)
-    status, headers, _ = by(full, "/mutate", BODIES["a pod to patch"], JSON)
+    status, headers, _ = by_asgi(full, "/mutate", BODIES["a pod to patch"], JSON)
     assert (status, headers["retry-after"], headers["connection"]) == (503, "0", "close")
     full.gate.stopping = True
-    assert b"stopping" in by(full, "/mutate", b"", JSON)[2]
+    assert b"stopping" in by_asgi(full, "/mutate", b"", JSON)[2]
     assert full.gate.inside == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/validate", 405), ("GET", "/mutate/token", 405), ("GET", "/", 404), ("POST", "/elsewhere", 404)],
+)
+def test_what_is_no_webhook_gets_a_status(method: str, path: str, status: int) -> None:
+    response = create_app(Metrics()).test_client().open(path, method=method)
+    assert response.status_code == status
+    assert response.json is not None
+    assert (response.json["kind"], response.json["code"]) == ("Status", status)
 
 
 def test_what_is_judged_is_never_judged_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +113,7 @@ def test_what_is_denied_or_warned_of_is_confirmed_by_one_live_request_and_silenc
 
 
 def test_the_answer_is_a_complete_admission_review() -> None:
-    _, headers, answer = by_flask(endpoint(), "/mutate", BODIES["a pod to patch"], JSON)
+    _, headers, answer = by_asgi(endpoint(), "/mutate", BODIES["a pod to patch"], JSON)
     read = json.loads(answer)
     assert headers["content-type"] == "application/json"
     assert (read["apiVersion"], read["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
@@ -126,12 +124,12 @@ def test_the_answer_is_a_complete_admission_review() -> None:
 
 def test_validating_never_patches() -> None:
     for data in BODIES.values():
-        assert b"patch" not in by_flask(endpoint(), "/validate", data, JSON)[2]
+        assert b"patch" not in by_asgi(endpoint(), "/validate", data, JSON)[2]
 
 
 def test_every_decision_is_one_log_line_with_the_uid(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "forewarn")
-    by_flask(endpoint(), "/validate", BODIES["a pod to deny"], JSON)
+    by_asgi(endpoint(), "/validate", BODIES["a pod to deny"], JSON)
     [record] = caplog.records
     told = record.__dict__["fields"]
     assert told["uid"] == json.loads(BODIES["a pod to deny"])["request"]["uid"]
@@ -143,9 +141,9 @@ def test_metrics_count_by_a_closed_set_of_labels() -> None:
     served = endpoint()
     for path in ("/mutate", "/validate"):
         for data in BODIES.values():
-            by_flask(served, path, data, JSON)
+            by_asgi(served, path, data, JSON)
     custom = body({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
-    by_flask(served, "/validate", custom, JSON)
+    by_asgi(served, "/validate", custom, JSON)
     text = served.metrics.exposition("")[0].decode()
     requests = "forewarn_admission_requests_total{"
     assert requests + 'kind="other",operation="CREATE",phase="validate",verdict="allowed"} 1.0' in text
@@ -178,8 +176,3 @@ def test_the_health_port_serves_nothing_else() -> None:
     response = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
     assert response.content_type.startswith("application/openmetrics-text")
     assert response.data.endswith(b"# EOF\n")
-
-
-def test_the_endpoint_itself_refuses_a_body_that_is_too_large() -> None:
-    served = endpoint()
-    assert served.answer_now(AdmissionCall(Hook.MUTATE, BODIES["too much"], 0.0)).status == 413

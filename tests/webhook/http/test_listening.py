@@ -74,7 +74,9 @@ def test_a_signal_before_the_event_loop_is_there_drains_too(monkeypatch: pytest.
     """Whoever was told of the port may send it at once; no handler that raises may get it then."""
     health, given = Health(), endpoint()
     context = SwappingContext(self_signed(datetime.now(UTC))).listening
-    server = TlsServer(Routes(given, from_wsgi(create_app(given)), health, QUICK), context, given.gate, health, QUICK)
+    server = TlsServer(
+        Routes(given, from_wsgi(create_app(given.metrics)), health, QUICK), context, given.gate, health, QUICK
+    )
     # The last thing of uvicorn's before there is a loop; its older releases call it by another name.
     name = "get_loop_factory" if hasattr(server.config, "get_loop_factory") else "setup_event_loop"
     make_loop = getattr(server.config, name)
