@@ -117,7 +117,7 @@ def webhook(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[
     """One registered replica; its failures are failures of the request."""
     made = Webhook(plane, installed)
     try:
-        made.begin(api, failure_policy="Fail")
+        made.begin(api, strict=True)
         yield made
     finally:
         made.end(api)

@@ -42,7 +42,7 @@ def webhook(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[
     try:
         for obj in rights:
             api.do("POST", f"apis/{RBAC}/v1/{obj['kind'].lower()}s", obj)
-        made.begin(api, failure_policy="Fail")
+        made.begin(api, strict=True)
         yield made
     finally:
         made.end(api)

@@ -6,7 +6,7 @@ import http.client
 import json
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from itertools import cycle
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.e2e.api import identity, path_of
 from tests.e2e.installation import NAMESPACE
 from tests.e2e.objects import deployment, priority_class
 from tests.e2e.racing import by_whom, clear, create, defaults
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 LEGAL = 12
+OWN = "own"
+RBAC = "rbac.authorization.k8s.io"
 
 
 def forged() -> bytes:
@@ -59,11 +62,12 @@ def outcome(status: int, body: Obj) -> str:
 
 
 @contextmanager
-def forging(webhook: Webhook) -> Iterator[Counter[str]]:
+def forging(webhook: Webhook, token: str = "") -> Iterator[Counter[str]]:
     """Post forged reviews to all replicas, over connections that are kept; how many came out how."""
     from collections import Counter
 
     stop, statuses = threading.Event(), Counter[str]()
+    path = f"/validate/{token}?timeout=5s" if token else "/validate?timeout=5s"
 
     def run() -> None:
         ports = cycle(replica.port for replica in webhook.replicas)
@@ -71,7 +75,7 @@ def forging(webhook: Webhook) -> Iterator[Counter[str]]:
         while not stop.is_set():
             client = clients[next(ports)]
             try:
-                client.request("POST", "/validate?timeout=5s", forged(), {"Content-Type": "application/json"})
+                client.request("POST", path, forged(), {"Content-Type": "application/json"})
                 answer = client.getresponse()
                 body = json.loads(answer.read())
                 statuses[outcome(answer.status, body)] += 1
@@ -163,8 +167,59 @@ def test_a_review_that_says_it_is_an_administrators_is_told_nothing_of_the_clust
         assert answer.keys() == {"uid", "allowed"}
 
 
-def test_the_token_is_in_no_log(shipped: Webhook) -> None:
-    token = shipped.token
-    assert len(token) == 64
-    logs = [shipped.plane.processes.log(process.name) for process in (*shipped.replicas,)]
-    assert all(token not in log.read_text() for log in [*logs, shipped.plane.processes.log(shipped.injector.name)])
+def test_no_token_is_in_a_log(shipped: Webhook) -> None:
+    assert {len(token) for token in shipped.told} == {64}
+    names = [*(replica.name for replica in shipped.replicas), shipped.injector.name]
+    logs = [shipped.plane.processes.log(name).read_text() for name in names]
+    assert not [token for token in shipped.told for log in logs if token in log]
+
+
+@pytest.fixture
+def tenant(api: Api) -> Iterator[str]:
+    """A namespace whose owner may patch it, and nothing else."""
+    role = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "owns-its-namespace"},
+        "rules": [{"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [OWN], "verbs": ["get", "patch"]}],
+    }
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "owns-its-namespace"},
+        "subjects": [{"kind": "Group", "apiGroup": RBAC, "name": "developers"}],
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "owns-its-namespace"},
+    }
+    api.create(identity("Namespace", OWN))
+    api.do("POST", f"apis/{RBAC}/v1/clusterroles", role)
+    api.do("POST", f"apis/{RBAC}/v1/clusterrolebindings", binding)
+    yield OWN
+    for plural in ("clusterrolebindings", "clusterroles"):
+        api.do("DELETE", f"apis/{RBAC}/v1/{plural}/owns-its-namespace")
+    api.delete(identity("Namespace", OWN))
+
+
+def test_a_token_that_an_error_shows_is_worth_nothing(shipped: Webhook, api: Api, tenant: str) -> None:
+    """An API server names the URL of a webhook that fails closed to whoever made the request."""
+    replicas = [*shipped.in_service]
+    for replica in replicas:
+        shipped.take_out(replica)
+    with closing(shipped.plane.api("developer")) as developer:
+        change = {"metadata": {"annotations": {"forewarn.dev/exempt-until": "2030-01-01T00:00:00Z"}}}
+        path = path_of(identity("Namespace", tenant))
+        answer = developer.ask("PATCH", path, change, "application/merge-patch+json")
+    for replica in replicas:
+        shipped.put_back(replica)
+    assert answer.code >= 400
+    shown = [token for token in shipped.told if token in answer.body["message"]]
+    assert len(shown) == 1, answer.body
+    (token,) = shown
+    administrator = {"username": "admin", "groups": ["system:masters"]}
+    asked = deployment("shop", "missing")
+    assert "unknown-priority-class" in str(shipped.review(asked)), "so an API server is told"
+    for path in ("/validate", "/mutate"):
+        assert shipped.review(asked, path, administrator, token).keys() == {"uid", "allowed"}
+    with forging(shipped, token) as statuses:
+        time.sleep(1)
+        assert create(api, "legal").code == 201
+    assert statuses.keys() <= {"503", "denied"}

@@ -36,7 +36,7 @@ def webhook(plane: ControlPlane, installed: Installation, api: Api, stage: Stage
     try:
         for number in range(NODES):
             stage.node(node(f"h-{number:03}"))
-        made.begin(api, failure_policy="Fail")
+        made.begin(api, strict=True)
         wait_until(lambda: made.replicas[0].metric("forewarn_cache_objects", kind="Node") == NODES, 30, "nodes")
         yield made
     finally:

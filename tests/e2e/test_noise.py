@@ -25,7 +25,7 @@ def webhook(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[
     """forewarn without a configuration."""
     made = Webhook(plane, installed, flags=("--drain", "0"))
     try:
-        made.begin(api, failure_policy="Fail")
+        made.begin(api, strict=True)
         yield made
     finally:
         made.end(api)

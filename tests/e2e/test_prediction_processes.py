@@ -38,7 +38,7 @@ def webhook(plane: ControlPlane, installed: Installation, api: Api, stage: Stage
     try:
         with ThreadPoolExecutor(6) as pool:
             list(pool.map(stage.node, nodes))
-        made.begin(api, failure_policy="Fail")
+        made.begin(api, strict=True)
         wait_until(lambda: made.replicas[0].metric("forewarn_cache_objects", kind="Node") == NODES, 30, "nodes")
         yield made
     finally:

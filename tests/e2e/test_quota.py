@@ -69,7 +69,7 @@ def forewarned(
     config.write_text(f"{LIMITED}repeatedWarnings: full\n")
     made = Webhook(plane, installed, flags=(*QUICK, "--config", str(config)))
     try:
-        made.begin(api, failure_policy="Fail")
+        made.begin(api, strict=True)
         made.catch_up(api)
         last = in_namespace("limits-last", "gold")
         wait_until(lambda: "exceeded quota" in message(dry_run(limiting.api, last)), 20, "the flag's server is up")

@@ -82,7 +82,7 @@ def reader(plane: ControlPlane, installed: Installation, api: Api, config: Path)
     """On a cluster with forewarn, and nothing of the page on it."""
     webhook = Webhook(plane, installed, flags=(*QUICK, "--config", str(config)))
     try:
-        webhook.begin(api, failure_policy="Fail")
+        webhook.begin(api, strict=True)
         yield Reader(plane)
     finally:
         webhook.end(api)

@@ -80,7 +80,7 @@ def deciding(
     """A webhook beside the scheduler that was started; at the end the control plane's own one decides again."""
     webhook = Webhook(plane, installed, flags=(*QUICK, *told))
     try:
-        webhook.begin(api, failure_policy="Fail")
+        webhook.begin(api, strict=True)
         with closing(Stage(plane.api(), meant)) as stage:
             yield Scheduler(stage, names)
     finally:

@@ -15,16 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.e2e.api import PATHS, Refused
-from tests.e2e.installation import NAMESPACE
+from tests.e2e.installation import CONFIGURATIONS, NAMESPACE
 from tests.e2e.objects import pod
 from tests.e2e.processes import free_ports
 from tests.e2e.proxy import Proxy
 from tests.e2e.truth import wait_until
+from webhook.controllers.registration import grants_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.e2e.api import Api, Obj
     from tests.e2e.control_plane import ControlPlane
     from tests.e2e.installation import Installation
+    from webhook.admission.callers import Grant
     from webhook.x509 import Authority
 
 COUNTED = {
@@ -131,8 +135,10 @@ class Webhook:
         self.plane, self.installed = plane, installed
         self.connected = True
         self.authority: Authority | None = None
-        self.token = ""
-        """What API servers are told to bring; empty where they are told nothing."""
+        self.webhooks: list[Obj] = []
+        self.told: Mapping[str, Grant] = {}
+        """The tokens in the configurations; empty where API servers are told none."""
+        self._failed_open: float | None = None
         self.api_ports = [plane.port]
         self.to_api = Proxy(lambda: self.api_ports if self.connected else [])
         kubeconfig = plane.kubeconfig("forewarn", self.to_api.port)
@@ -185,7 +191,8 @@ class Webhook:
             "object": obj,
             "dryRun": True,
         }
-        token = self.token if token is None else token
+        if token is None:
+            token = next(iter(self.tokens(group, resource, path)), "")
         path = f"{path}/{token}" if token else path
         body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
         connection = http.client.HTTPSConnection("127.0.0.1", self.replicas[0].port, context=TRUSTING, timeout=30)
@@ -202,20 +209,31 @@ class Webhook:
         """It is ready again."""
         self.in_service.append(replica)
 
-    def begin(self, api: Api, failure_policy: str = "", bundle: bytes = b"") -> None:
-        """Register, start, and wait until the API server asks. `bundle`: where forewarn does not write it itself."""
+    def tokens(self, group: str, resource: str, path: str = "/validate") -> list[str]:
+        """The tokens of webhooks on this path that are asked about a resource, the secret ones first."""
+        paths = {webhook["clientConfig"]["service"].get("path", "") for webhook in self.webhooks}
+        found = [token for token, grant in self.told.items() if grant.covers(group, resource, "")]
+        found = [token for token in found if f"{path}/{token}" in paths]
+        return sorted(found, key=lambda token: self.told[token].is_shown)
+
+    def begin(self, api: Api, failure_policy: str = "", bundle: bytes = b"", *, strict: bool = False) -> None:
+        """Register, start, and wait until the API server asks. `bundle`: where forewarn does not write it itself.
+
+        `strict`: `end` fails if the API server has admitted anything because a call failed.
+        """
         self.installed.register(api, self.proxy.port, failure_policy, bundle)
         self.start()
         self.wait_until_asked(api)
-        path: str = api.get("ValidatingWebhookConfiguration", "forewarn")["webhooks"][0]["clientConfig"]["service"][
-            "path"
-        ]
-        self.token = path.removeprefix("/validate").removeprefix("/")
+        self.webhooks = [hook for kind in CONFIGURATIONS for hook in api.get(kind, "forewarn")["webhooks"]]
+        self.told = grants_of(self.webhooks)
+        self._failed_open = failed_open(api) if strict else None
 
     def end(self, api: Api) -> None:
         """The opposite."""
         self.installed.unregister(api)
+        failed = None if self._failed_open is None else failed_open(api) - self._failed_open
         self.close()
+        assert not failed, f"{failed} calls of the webhook have failed, and failurePolicy Ignore admitted the objects"
 
     def bundle(self, api: Api) -> bytes:
         """The CAs that the API server was told of."""
@@ -256,3 +274,10 @@ def resident(plane: ControlPlane, name: str) -> int:
 
 def _knows(replica: Replica, counts: dict[str, float]) -> bool:
     return all(replica.metric("forewarn_cache_objects", kind=kind) == count for kind, count in counts.items())
+
+
+def failed_open(api: Api) -> float:
+    """How many calls of webhooks have failed, so that failurePolicy Ignore admitted the object."""
+    name = "apiserver_admission_webhook_fail_open_count"
+    lines = str(api.ask("GET", "metrics").body["message"]).splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{name}{{"))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +16,39 @@ _LONGEST: Final = 4_096
 _BEARER: Final = "bearer"
 
 Tokens = Callable[[], Collection[str]]
+
+
+class Grant(NamedTuple):
+    """What a token in the path of a webhook is good for: reviews of the resources in the webhook's rules.
+
+    `resources`: (API group, resource, subresource), each may be `*`. `is_shown`: whether somebody who may not write
+    PriorityClasses can read the path in an error of the API server.
+    """
+
+    resources: frozenset[tuple[str, str, str]] = frozenset()
+    is_shown: bool = False
+
+    def covers(self, group: str, resource: str, subresource: str) -> bool:
+        """Whether the webhook's rules are about this resource.
+
+        Source: apiserver pkg/admission/plugin/webhook/predicates/rules/rules.go.
+        """
+        asked = (group, resource, subresource)
+        return any(
+            all(known in ("*", given) for known, given in zip(granted, asked, strict=True))
+            for granted in self.resources
+        )
+
+
+EVERYTHING: Final = Grant(frozenset({("*", "*", "*")}))
+NOTHING: Final = Grant()
+
+Grants = Callable[[], Mapping[str, Grant]]
+
+
+def no_grants() -> Mapping[str, Grant]:
+    """No tokens in paths."""
+    return {}
 
 
 class BadTokens(ValueError):
@@ -29,12 +62,12 @@ def none() -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """`required`: of these tokens every request must have one. `told`: what the webhook configuration tells API servers
-    to bring. Where one of them is empty it asks for nothing. `proven`: whether TLS has proven who calls.
+    """`required`: of these tokens every request must have one. `told`: the tokens that the webhook configurations tell
+    API servers to bring. Where one of them is empty it asks for nothing. `proven`: whether TLS has proven who calls.
     """
 
     required: Tokens = none
-    told: Tokens = none
+    told: Grants = no_grants
     proven: bool = False
 
     def may_ask(self, tokens: Collection[str]) -> bool:
@@ -42,13 +75,19 @@ class Callers:
         required = self.required()
         return not required or _has_one(tokens, required)
 
-    def are_known(self, tokens: Collection[str]) -> bool:
-        """Whether who has these tokens, and may ask, is an API server, so that what it says of itself is true.
+    def grant(self, tokens: Collection[str]) -> Grant:
+        """What these tokens are good for, of a caller who may ask: nothing, if an API server has others.
 
-        Where nothing proves one, the word of everybody has to do.
+        Where nothing tells API servers apart, every review is taken at its word.
         """
-        told = () if self.proven or self.required() else self.told()
-        return not told or _has_one(tokens, told)
+        told = {} if self.proven or self.required() else self.told()
+        if not told:
+            return EVERYTHING
+        return next((grant for token, grant in told.items() if _has_one(tokens, (token,))), NOTHING)
+
+    def are_known(self, tokens: Collection[str]) -> bool:
+        """Whether who has these tokens, and may ask, is an API server."""
+        return self.grant(tokens) is not NOTHING
 
 
 EVERYBODY: Final = Callers()

@@ -18,6 +18,8 @@ from threading import Lock
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.config.model import DiscloseTo
+from policies.disclosure import Disclose
 from policies.metering import CutShort, holding, metered
 from webhook.admission.answer_cache import AnswerCache, Answered, Key, key_of
 from webhook.admission.callers import EVERYBODY, Callers
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from policies.objects.priority_class import PriorityClass
     from webhook.accuracy import Expectation
     from webhook.admission.access_reviews import AccessReviews
+    from webhook.admission.callers import Grant
     from webhook.admission.decision import Confirm, DefaultCandidate, Reserve
     from webhook.admission.prediction_process import Predictors
     from webhook.metrics import Metrics
@@ -281,6 +284,7 @@ class Endpoint:
     reviews: AccessReviews | None = None
     patience: WarningLimiter = field(default_factory=lambda: WarningLimiter(monotonic))
     expect: Callable[[Expectation, float], object] | None = None
+    reticent: Callable[[Config], Config] = field(default_factory=lambda: _Reticent())
 
     def refuse(self, content_type: str, content_encoding: str) -> Reply | None:
         """The answer to a request whose headers alone reject it; None for any other. No content type counts as JSON."""
@@ -320,13 +324,14 @@ class Endpoint:
 
         An HTTP error would let `failurePolicy: Ignore` admit it. `call.body` may be no more than its first bytes.
         """
-        started, known = monotonic(), self.callers.are_known(call.tokens)
+        started, grant = monotonic(), self.callers.grant(call.tokens)
         try:
             request = parse_head(call.body[:HEAD])
         except BadReview as fault:
             reply = {TOO_LONG: TOO_LARGE, NOT_IN_TIME: TOO_SLOW}.get(why) or refusal(400, str(fault))
+            known = self.callers.are_known(call.tokens)
             return self.refused(call.hook, reply, known=known, why=why, client=call.client)
-        cluster = self.cluster() if known else None
+        cluster = self.cluster() if _covers(grant, request) else None
         decision = not_evaluated(request, call.hook, cluster, self.config(), datetime.now(UTC), why)
         return self.tell(call.hook, request, Answered.of(decision), started)
 
@@ -341,20 +346,24 @@ class Endpoint:
             return self.not_evaluated(call, TOO_LONG)
         request = parse_review(call.body)
         config, cluster, late = self.config(), self.cluster(), self.late()
-        if not self.callers.are_known(call.tokens):
+        grant = self.callers.grant(call.tokens)
+        if not _covers(grant, request):
             cluster = None  # what it says of itself, that it is an administrator, may be a lie
             self.metrics.unknown_callers.inc()
+        elif grant.is_shown:
+            config = self.reticent(config)
         exemption = exemption_of(request, cluster, config, datetime.now(UTC))
         if exemption is not None:
             return self.tell(call.hook, request, _passed(exemption), started)
         is_large = len(call.body) > MAX_SMALL
-        key = None if late or cluster is None or is_large else key_of(call.hook, request)
+        key = None if late or cluster is None or is_large or grant.is_shown else key_of(call.hook, request)
         if key is not None and (known := self.answers.get(key, (cluster, config))) is not None:
             return self.tell(call.hook, request, known, started)
         deadline = Deadline.after(call.received, parse_timeout(call.timeout))
         cost = Cost.PODS if is_large else cost_of(request, cluster, config, len(call.body))
         held = request.stripped() if is_large else request
-        state = _State(self, call, held, started, deadline.within(_AT_MOST[cost]), cost, cluster, config, late, key)
+        deadline = deadline.within(_AT_MOST[cost])
+        state = _State(self, call, held, started, deadline, cost, cluster, config, late, key, grant)
         if is_large:
             return state.judge(request)
         return Later(self.guarded(call, state.judge), cost=cost)
@@ -445,6 +454,26 @@ def _passed(exemption: str) -> Answered:
     return Answered.of(passed("", exemption))
 
 
+def _covers(grant: Grant, request: AdmissionRequest) -> bool:
+    """Whether the token that this was granted for belongs to a webhook that is asked such reviews."""
+    return grant.covers(request.resource.group, request.resource.resource, request.subresource)
+
+
+class _Reticent:
+    """A configuration under which nobody is told a name: the same object for the same configuration, as caches go by
+    its identity."""
+
+    def __init__(self) -> None:
+        self._made: tuple[Config | None, Config | None] = (None, None)
+
+    def __call__(self, config: Config) -> Config:
+        of, made = self._made
+        if of is not config or made is None:
+            made = config._replace(disclose=Disclose.COUNTS, disclose_to=DiscloseTo(()))
+            self._made = config, made
+        return made
+
+
 def _given(classes: Mapping[str, PriorityClass] | None) -> Mapping[str, PriorityClass]:
     """The live classes as they were asked for before. Raises OSError where they could not be had."""
     if classes is None:
@@ -469,6 +498,7 @@ class _State:
     config: Config
     late: str
     key: Key | None
+    grant: Grant
     confirmed: bool = False
     classes: Mapping[str, PriorityClass] | None = None
 
@@ -553,7 +583,7 @@ class _State:
             return Later(run, Where.ASK, self.cost, self._guarded(otherwise), self.deadline.seconds())
         candidate = default_candidate_of(self.request, self.call.hook, self.config) if endpoint.reserve else None
         if candidate and may_stand(decision):
-            if not endpoint.callers.are_known(self.call.tokens):
+            if not _covers(self.grant, self.request):
                 return endpoint.refused(self.call.hook, UNKNOWN_CALLER, client=self.call.client, name=self.request.name)
             return Later(self._guarded(lambda: self._reserved(candidate, decision)), Where.ASK)
         return self._finished(decision)
@@ -589,6 +619,8 @@ class _State:
         if decision.written is not None:
             endpoint.memory.note(decision.written)
         decision = endpoint.patience.told(self.request, decision, self.config)
+        if self.grant.is_shown:
+            decision = replace(decision, response=replace(decision.response, audit={}))
         answered = Answered.of(decision)
         if keep and self.key is not None and not (self.confirmed or decision.unconfirmed or decision.is_cut_short):
             endpoint.answers.put(self.key, (self.cluster, self.config), answered)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from webhook.admission.callers import none
+from webhook.admission.callers import no_grants
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
-    from webhook.admission.callers import Tokens
+    from webhook.admission.callers import Grants
     from webhook.admission.decision import Reserve
     from webhook.commands.state_source import StateSource
     from webhook.controllers.audit.auditor import Process
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class InCluster(NamedTuple):
-    """What a replica in a cluster adds. `fault`: why no request may be sent here; `tokens`: what API
-    servers are told to bring.
+    """What a replica in a cluster adds. `fault`: why no request may be sent here; `grants`: the
+    tokens that API servers are told to bring.
     """
 
     reserve: Reserve | None = None
-    tokens: Tokens = none
+    grants: Grants = no_grants
     fault: Callable[[], str] = lambda: ""
     stop: Callable[[], None] = lambda: None
 
@@ -71,4 +71,4 @@ def in_cluster(
             upkeep.reservations.seen(delta.object)
 
     state.listen(changed)
-    return InCluster(upkeep.reservations.reserve, upkeep.tokens, upkeep.fault, upkeep.start())
+    return InCluster(upkeep.reservations.reserve, upkeep.grants, upkeep.fault, upkeep.start())

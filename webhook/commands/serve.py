@@ -135,7 +135,7 @@ def _run(settings: Settings) -> int:
             give_way=workers.give_way,
             reviews=_reviews(state),
             expect=accuracy.expect if state.api else None,
-            callers=Callers(tokens, own.tokens, proven=settings.client_ca is not None),
+            callers=Callers(tokens, own.grants, proven=settings.client_ca is not None),
         )
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)

@@ -28,7 +28,7 @@ the wall clock: a machine that slept sees at once."""
 OWNER_SECONDS: Final = 60.0
 UPGRADE_SECONDS: Final = 300.0
 """After which no replica is there any more that was there when the injector started, but for stuck rollouts."""
-_TOKEN_BYTES: Final = 32
+_KEY_BYTES: Final = 32
 
 
 class CaInjector:
@@ -89,17 +89,15 @@ class CaInjector:
         except Forbidden as error:  # by the plugin OwnerReferencesPermissionEnforcement, which wants more rights
             log_event("not owned", {"why": str(error)}, logging.WARNING)
 
-    def _token(self, *, is_new: bool) -> str:
-        """What API servers are to bring; empty where it is not time to tell them.
+    def _token_key(self, *, is_new: bool) -> str:
+        """The key of the tokens that API servers are to bring; empty where it is not time to tell them.
 
         Replicas of a version that knows no such path may be there until the upgrade to the first one with it is over.
         """
-        if self._registration.tokens:
-            return self._registration.tokens[0]
-        if self._issuer.token:
-            return self._issuer.token
+        if key := self._issuer.token_key or self._issuer.stored_key():
+            return key
         if is_new or self._clock() - self._started >= UPGRADE_SECONDS:
-            return token_hex(_TOKEN_BYTES)
+            return token_hex(_KEY_BYTES)
         return ""
 
     def _certificates(self) -> None:
@@ -109,7 +107,7 @@ class CaInjector:
         authorities = self._issuer.authorities
         if authorities.current is None:
             return
-        token = self._token(is_new=not announced)
-        trusted = self._registration.reconcile(authorities.bundle(), token)
+        key = self._token_key(is_new=not announced)
+        trusted = self._registration.reconcile(authorities.bundle(), key)
         if trusted is None or authorities.current.certificate in trusted:
-            self._issuer.issue(token)
+            self._issuer.issue(key)

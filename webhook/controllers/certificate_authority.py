@@ -102,8 +102,8 @@ class Issuer:
     ) -> None:
         self._api, self._cas, self._leaf, self._names, self._now = api, cas, leaf, tuple(names), now
         self.authorities = CertificateAuthorities()
-        self.token = ""
-        """What is kept beside the certificate, as it was seen last."""
+        self.token_key = ""
+        """The key that is kept beside the certificate, as it was seen last."""
         metrics.authority_expiry.set_function(self._expiry)
 
     def reconcile(self, announced: Collection[bytes] = ()) -> None:
@@ -122,17 +122,22 @@ class Issuer:
             log_event("authority", {"certificates": len(certificates_in(wanted.bundle()))})
         self.authorities = wanted
 
-    def issue(self, token: str = "") -> None:
-        """Sign a certificate if it is time, and keep the token beside it. Raises ApiError, BadSecret."""
+    def stored_key(self) -> str:
+        """Read the key that is kept beside the certificate; empty if there is none. Raises ApiError, BadSecret."""
+        self.token_key = Served.from_secret(self._api.get(self._leaf)).token_key
+        return self.token_key
+
+    def issue(self, token_key: str = "") -> None:
+        """Sign a certificate if it is time, and keep the key beside it. Raises ApiError, BadSecret."""
         current, now = self.authorities.current, self._now()
         if current is None:
             return
         secret = self._api.get(self._leaf)
         found = Served.from_secret(secret)
-        certificate, self.token = found.certificate, token or found.token
+        certificate, self.token_key = found.certificate, token_key or found.token_key
         if certificate is None or certificate.ca != current.certificate or found.is_due(now):
             certificate = current.sign(now, self._names, LEAF_LIFE)
-        made = Served(certificate, self.token)
+        made = Served(certificate, self.token_key)
         if made == found:
             return
         try:

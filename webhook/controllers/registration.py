@@ -1,25 +1,33 @@
-"""The two webhook configurations: which CAs API servers trust when they call the webhook."""
+"""The two webhook configurations: which CAs API servers trust when they call the webhook, and which tokens they bring.
+
+Each webhook has a token of its own, for an API server shows the path of one that fails closed to requesters.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hmac
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.objects.fields import at
+from webhook.admission.callers import Grant
 from webhook.apiserver.object_api import Conflict, NotFound
 from webhook.logs import log_event
 from webhook.x509 import NoCertificate, certificates_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from policies.objects.fields import ApiObject
     from webhook.apiserver.object_api import ObjectApi
 
 NAME: Final = "forewarn"
 _PATHS: Final = ("/mutate", "/validate")
+_TOKEN: Final = re.compile("/[0-9a-f]{64}$")
+_CLASSES: Final = ("scheduling.k8s.io", "priorityclasses", "")
 PATHS: Final = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{NAME}" for kind in ("mutating", "validating")
 )
@@ -30,19 +38,18 @@ class Registration:
 
     def __init__(self, api: ObjectApi, paths: tuple[str, ...] = PATHS) -> None:
         self._api, self._paths = api, paths
-        self.tokens: tuple[str, ...] = ()
-        """What API servers are told to bring, as it was seen last; nothing unless all webhooks tell the same."""
+        self.grants: Mapping[str, Grant] = {}
+        """Token -> what it is good for, as it was seen last; empty unless every webhook has a token."""
 
-    def reconcile(self, bundle: bytes | None = None, token: str = "") -> frozenset[bytes] | None:
+    def reconcile(self, bundle: bytes | None = None, key: str = "") -> frozenset[bytes] | None:
         """The CAs that every webhook of every configuration trusts; None where there is no configuration.
 
-        With a bundle, it is written first wherever something else stands, and so is the path where there is none, and
-        `token`, if it is not empty, as the last part of each path that has none. Raises ApiError.
+        With a bundle, it is written first wherever something else stands, and so is the path where there is none. With
+        a `key`, each path ends in the token that the key gives for the webhook. Raises ApiError.
         """
-        seen: list[str] = []
-        found = list(self._bundles(bundle, token, seen))
-        self.tokens = tuple({*seen}) if len({*seen}) == 1 and seen[0] else ()
-        return frozenset.intersection(*found) if found else None
+        webhooks = list(self._webhooks(bundle, key))
+        self.grants = grants_of(webhooks)
+        return frozenset.intersection(*map(_trusted, webhooks)) if webhooks else None
 
     def own(self, namespace: ApiObject) -> None:
         """Make the namespace the owner of both configurations, so that they are taken away with it. Raises ApiError."""
@@ -61,23 +68,21 @@ class Registration:
         others = [other for other in given if (other.get("kind"), other.get("name")) != (owner["kind"], owner["name"])]
         self._api.replace(path, {**configuration, "metadata": {**metadata, "ownerReferences": [*others, owner]}})
 
-    def _bundles(self, bundle: bytes | None, token: str, seen: list[str]) -> Iterator[frozenset[bytes]]:
+    def _webhooks(self, bundle: bytes | None, key: str) -> Iterator[ApiObject]:
         for path in self._paths:
             try:
                 configuration = self._api.get(path)
                 if bundle is not None:
-                    configuration = self._written(path, configuration, bundle, token)
+                    configuration = self._written(path, configuration, bundle, key)
             except NotFound:
                 continue  # taken away on purpose: then nobody calls
-            for webhook in configuration.get("webhooks") or ():
-                seen.append(_token(webhook))
-                yield _trusted(webhook)
+            yield from configuration.get("webhooks") or ()
 
-    def _written(self, path: str, configuration: dict[str, Any], bundle: bytes, token: str) -> dict[str, Any]:
+    def _written(self, path: str, configuration: dict[str, Any], bundle: bytes, key: str) -> dict[str, Any]:
         text = base64.b64encode(bundle).decode()
         webhooks = configuration.get("webhooks") or []
         own = _PATHS[PATHS.index(path)] if path in PATHS else ""
-        changed = [_called(webhook, text, token, own) for webhook in webhooks]
+        changed = [_called(webhook, text, key, own) for webhook in webhooks]
         if changed == webhooks:
             return configuration
         try:
@@ -88,20 +93,48 @@ class Registration:
         return written
 
 
-def _called(webhook: ApiObject, bundle: str, token: str, own: str) -> dict[str, Any]:
+def _called(webhook: ApiObject, bundle: str, key: str, own: str) -> dict[str, Any]:
     """The webhook as it should be called; `own` is the path of one that names none."""
     client = {**(webhook.get("clientConfig") or {}), "caBundle": bundle}
     service = client.get("service")
-    path = at(webhook, "clientConfig", "service", "path") or own
+    path = _TOKEN.sub("", at(webhook, "clientConfig", "service", "path") or own)
     if service and path in _PATHS:
-        client["service"] = {**service, "path": f"{path}/{token}" if token else path}
+        written = f"{path}/{token_of(key, path, str(webhook.get('name')))}" if key else service.get("path") or path
+        client["service"] = {**service, "path": written}
     return {**webhook, "clientConfig": client}
+
+
+def token_of(key: str, path: str, webhook: str) -> str:
+    """The token of a webhook, by its path and name: it discloses neither the key nor another webhook's token."""
+    return hmac.new(key.encode(), f"{path}/{webhook}".encode(), "sha256").hexdigest()
+
+
+def grants_of(webhooks: Iterable[ApiObject]) -> Mapping[str, Grant]:
+    """Token -> what it is good for; empty unless every webhook has a token."""
+    found = [(_token(webhook), _grant(webhook)) for webhook in webhooks]
+    return dict(found) if all(token for token, _ in found) else {}
 
 
 def _token(webhook: ApiObject) -> str:
     """The last part of its path, where that has two."""
     base, _, token = str(at(webhook, "clientConfig", "service", "path") or "").rpartition("/")
     return token if base in _PATHS else ""
+
+
+def _grant(webhook: ApiObject) -> Grant:
+    """What the token of a webhook is good for.
+
+    An API server names the URL of a webhook that fails closed to whoever made the request; of one that fails open to
+    nobody (apiserver pkg/admission/plugin/webhook/validating/dispatcher.go).
+    """
+    resources: set[tuple[str, str, str]] = set()
+    for rule in webhook.get("rules") or ():
+        for group in rule.get("apiGroups") or ():
+            for name in rule.get("resources") or ():
+                resource, _, subresource = str(name).partition("/")
+                resources.add((str(group), resource, subresource))
+    fails_open = webhook.get("failurePolicy") == "Ignore"
+    return Grant(frozenset(resources), not fails_open and resources != {_CLASSES})
 
 
 def _trusted(webhook: ApiObject) -> frozenset[bytes]:

@@ -14,9 +14,10 @@ from webhook.controllers.serving_certificate import ServingCertificate
 from webhook.controllers.tasks import Tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from policies.cluster import ClusterSnapshot
+    from webhook.admission.callers import Grant
     from webhook.apiserver.object_api import ObjectApi
     from webhook.controllers.audit.auditor import Auditor
     from webhook.controllers.installation import Installation
@@ -60,9 +61,11 @@ class ReplicaControllers:
         why = self._tasks.faults.get(_CERTIFICATE, self._why)
         return "" if self._trusted else f"API servers do not trust the certificate yet: {why}"
 
-    def tokens(self) -> tuple[str, ...]:
-        """What API servers are told to bring, as was read last; nothing where they are not."""
-        return self._registration.tokens
+    def grants(self) -> Mapping[str, Grant]:
+        """The tokens that API servers are told to bring, as read last, and what each is good for; empty if there are
+        none.
+        """
+        return self._registration.grants
 
     def start(self) -> Callable[[], None]:
         """Begin; returns what ends it."""

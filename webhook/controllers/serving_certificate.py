@@ -27,7 +27,7 @@ RENEWED_AT: Final = 2 / 3
 """The share of its life after which a certificate is succeeded: a leaf by another leaf, a CA by a coming one."""
 
 
-_TOKEN: Final = re.compile("[0-9a-f]{64}")
+_KEY: Final = re.compile("[0-9a-f]{64}")
 
 
 class BadSecret(ValueError):
@@ -38,35 +38,35 @@ class BadSecret(ValueError):
 class Served:
     """What the Secret holds, in the layout of cert-manager (tls.crt, tls.key, ca.crt); empty in the manifests.
 
-    `token`: what API servers were told to bring, for when somebody takes it out of the webhook configurations.
+    `token_key`: what the tokens in the webhook configurations are made of, for when somebody takes them out.
     """
 
     certificate: Certificate | None = None
-    token: str = ""
+    token_key: str = ""
 
     @classmethod
     def from_secret(cls, secret: ApiObject) -> Served:
         """Read a Secret. Raises BadSecret."""
         data = at(secret, "data") or {}
         chain, key, ca = (decoded(data, name) for name in ("tls.crt", "tls.key", "ca.crt"))
-        token = decoded(data, "token").decode("ascii", "replace")
-        token = token if _TOKEN.fullmatch(token) else ""
+        token_key = decoded(data, "token-key").decode("ascii", "replace")
+        token_key = token_key if _KEY.fullmatch(token_key) else ""
         if not (chain or key or ca):
-            return cls(token=token)
+            return cls(token_key=token_key)
         try:
             found = Certificate(chain, key, ca, validity_of(chain).not_after)
             server_context(found)
             validity_of(ca)
         except (NoCertificate, ssl.SSLError) as error:
             raise bad("tls.crt, tls.key and ca.crt", error) from None
-        return cls(found, token)
+        return cls(found, token_key)
 
     def to_data(self) -> dict[str, str]:
         """The Secret's data."""
         made = self.certificate
         texts = {"tls.crt": made.chain, "tls.key": made.key, "ca.crt": made.ca} if made else {}
-        if self.token:
-            texts["token"] = self.token.encode()
+        if self.token_key:
+            texts["token-key"] = self.token_key.encode()
         return {key: base64.b64encode(text).decode() for key, text in texts.items()}
 
     def is_due(self, now: datetime) -> bool:

@@ -38,7 +38,7 @@ from tests.webhook.builders import (
 from tests.webhook.certificates import write_client
 from tests.webhook.running import QUICK, Running, answer_of, begin, is_status, read_answer, running
 from webhook.admission import impact_annotation
-from webhook.admission.callers import Callers
+from webhook.admission.callers import EVERYTHING, Callers
 from webhook.admission.deadlines import DEFAULT_SECONDS, parse_timeout
 from webhook.admission.decision import ROWS, Decision, DefaultCandidate, Hook, Verdict
 from webhook.admission.endpoint import AdmissionCall
@@ -488,7 +488,7 @@ def _(_: Running) -> None:
         return ""
 
     token = "0123456789abcdef" * 4
-    callers = Callers(told=lambda: (token,))
+    callers = Callers(told=lambda: {token: EVERYTHING})
     with running(endpoint(reserve=reserve, callers=callers)) as told:
         by_it = told.post(f"/validate/{token}", body(deployment("nothing")))
         assert "warnings" in json.loads(by_it[2])["response"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from policies.config import read_config
 from tests.webhook.builders import body, cluster, deployment, endpoint, pod, priority_class, review
 from tests.webhook.running import Running, running
-from webhook.admission.callers import Callers
+from webhook.admission.callers import EVERYTHING, Callers
 from webhook.admission.decision import Hook
 from webhook.admission.endpoint import AdmissionCall
 from webhook.admission.review import BadReview, parse_head
@@ -107,7 +107,7 @@ def test_without_a_rule_that_denies_it_is_a_warning() -> None:
 
 
 def test_each_rejection_of_an_api_server_is_counted() -> None:
-    with running(endpoint(callers=Callers(told=lambda: [TOKEN]))) as server:
+    with running(endpoint(callers=Callers(told=lambda: {TOKEN: EVERYTHING}))) as server:
         assert server.post(f"/validate/{TOKEN}", b"{", **JSON)[0] == 400
         assert server.post("/validate", b"{", **JSON)[0] == 400
         text = server.endpoint.metrics.exposition("")[0].decode()
@@ -116,7 +116,7 @@ def test_each_rejection_of_an_api_server_is_counted() -> None:
 
 def test_a_stranger_sends_little_and_waits_for_the_others() -> None:
     state = cluster()
-    served = endpoint(lambda: state, callers=Callers(told=lambda: [TOKEN]))
+    served = endpoint(lambda: state, callers=Callers(told=lambda: {TOKEN: EVERYTHING}))
     large = body(pod("gold", uid="x" * MAX_SMALL))
     with running(served) as server, server.tls() as slow:
         status, headers, _ = server.post("/validate", large, **JSON)

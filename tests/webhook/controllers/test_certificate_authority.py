@@ -139,18 +139,18 @@ def test_the_injector_fills_the_empty_secrets_and_all_replicas_serve_the_same() 
     assert installed.api.objects[LEAF]["data"].keys() == {"tls.crt", "tls.key", "ca.crt"}
 
 
-def test_a_token_is_kept_beside_the_certificate() -> None:
+def test_the_key_of_tokens_is_kept_beside_the_certificate() -> None:
     installed = Installed()
     served = installed.reconcile()
     installed.injector.issuer.issue("ab" * 32)
     again = Issuing(installed.api, installed.clock)
     again.reconcile()
-    assert again.issuer.token == "ab" * 32
+    assert again.issuer.token_key == "ab" * 32
     assert installed.replica.reconcile() == served, "for its sake no other certificate is served"
     data = installed.api.objects[LEAF]["data"]
-    installed.api.put(LEAF, {"data": {**data, "token": base64.b64encode(b"../secrets").decode()}})
+    installed.api.put(LEAF, {"data": {**data, "token-key": base64.b64encode(b"../secrets").decode()}})
     again.reconcile()
-    assert again.issuer.token == ""
+    assert again.issuer.token_key == ""
 
 
 def test_the_cas_key_is_in_its_own_secret_alone() -> None:

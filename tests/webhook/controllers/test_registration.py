@@ -10,7 +10,7 @@ import pytest
 
 from tests.webhook.fake_api import FakeApi, unreachable
 from webhook.apiserver.object_api import ObjectApiError
-from webhook.controllers.registration import PATHS, Registration
+from webhook.controllers.registration import PATHS, Registration, token_of
 from webhook.x509 import Authority
 
 CA = Authority.make(datetime(2030, 1, 1, tzinfo=UTC)).certificate
@@ -63,7 +63,18 @@ def test_configurations_that_were_taken_away_are_let_be() -> None:
     assert PATHS[0] not in api.objects
 
 
-TOKEN = "ab" * 32
+KEY = "ab" * 32
+OTHER_KEY = "cd" * 32
+NAMES = (("/mutate", "0"), ("/validate", "0"), ("/validate", "1"))
+
+
+def tokens(key: str = KEY) -> list[str]:
+    return [token_of(key, path, name) for path, name in NAMES]
+
+
+def told(key: str = KEY) -> list[str]:
+    """The paths that API servers are told."""
+    return [f"{path}/{token_of(key, path, name)}" for path, name in NAMES]
 
 
 def called(mutate: str = "/mutate", validate: str = "/validate") -> FakeApi:
@@ -81,25 +92,29 @@ def paths(api: FakeApi) -> list[str]:
     return [webhook["clientConfig"]["service"]["path"] for path in PATHS for webhook in api.objects[path]["webhooks"]]
 
 
-def test_the_token_is_written_at_the_end_of_every_path() -> None:
+def test_a_token_of_its_own_is_written_at_the_end_of_every_path() -> None:
     api = called()
     looks = Registration(api)
     assert looks.reconcile() == frozenset()
-    assert not looks.tokens
-    looks.reconcile(CA, TOKEN)
-    assert paths(api) == [f"/mutate/{TOKEN}", f"/validate/{TOKEN}", f"/validate/{TOKEN}"]
-    assert looks.tokens == (TOKEN,)
+    assert not looks.grants
+    looks.reconcile(CA, KEY)
+    assert paths(api) == told()
+    assert len({*tokens()}) == len(NAMES)
+    assert [*looks.grants] == tokens()
     api.calls.clear()
-    looks.reconcile(CA, TOKEN)
+    looks.reconcile(CA, KEY)
     assert {verb for verb, _ in api.calls} == {"get"}
 
 
-def test_a_token_that_is_there_stays_and_without_one_to_write_the_path_is_left() -> None:
-    other = "cd" * 32
-    api = called(f"/mutate/{other}", f"/validate/{other}")
+def test_a_token_of_another_key_is_replaced_and_without_a_key_the_path_is_left() -> None:
+    api = called(*(f"{path}/{'cd' * 32}" for path in ("/mutate", "/validate")))
     looks = Registration(api)
-    looks.reconcile(CA, TOKEN)
-    assert looks.tokens == (other,)
+    looks.reconcile(CA)
+    assert paths(api) == [f"{path}/{'cd' * 32}" for path, _ in NAMES]
+    looks.reconcile(CA, KEY)
+    assert paths(api) == told()
+    looks.reconcile(CA, OTHER_KEY)
+    assert paths(api) == told(OTHER_KEY)
     api = called()
     Registration(api).reconcile(CA)
     assert paths(api) == ["/mutate", "/validate", "/validate"]
@@ -110,23 +125,46 @@ def test_where_there_is_no_path_it_is_written_with_the_token_or_before_there_is_
     api = called("", "")
     looks = Registration(api)
     looks.reconcile()
-    assert (paths(api), looks.tokens) == (["", "", ""], ())
+    assert (paths(api), looks.grants) == (["", "", ""], {})
     looks.reconcile(CA)
     assert paths(api) == ["/mutate", "/validate", "/validate"]
     for given in ("", None):
         for configuration in PATHS:
             for webhook in api.objects[configuration]["webhooks"]:
                 webhook["clientConfig"]["service"] = {"name": "forewarn"} | ({} if given is None else {"path": given})
-        looks.reconcile(CA, TOKEN)
-        assert paths(api) == [f"/mutate/{TOKEN}", f"/validate/{TOKEN}", f"/validate/{TOKEN}"]
-        assert looks.tokens == (TOKEN,)
+        looks.reconcile(CA, KEY)
+        assert paths(api) == told()
+        assert [*looks.grants] == tokens()
 
 
-def test_where_not_all_webhooks_tell_the_same_token_none_is_asked_for() -> None:
-    for api in (called(validate=f"/validate/{TOKEN}"), called(f"/mutate/{TOKEN}", f"/validate/{'cd' * 32}")):
-        looks = Registration(api)
-        looks.reconcile()
-        assert not looks.tokens
+def test_where_a_webhook_has_no_token_none_is_asked_for() -> None:
+    looks = Registration(called(validate=f"/validate/{'cd' * 32}"))
+    looks.reconcile()
+    assert not looks.grants
+
+
+@pytest.mark.parametrize(
+    ("policy", "resource", "is_shown"),
+    [
+        ("Ignore", "namespaces", False),
+        ("Fail", "namespaces", True),
+        (None, "pods", True),
+        ("Fail", "priorityclasses", False),
+    ],
+)
+def test_a_token_that_requesters_can_read_is_good_for_less(policy: str | None, resource: str, is_shown: bool) -> None:
+    api = called()
+    group = "scheduling.k8s.io" if resource == "priorityclasses" else ""
+    for path in PATHS:
+        for webhook in api.objects[path]["webhooks"]:
+            webhook |= {"rules": [{"apiGroups": [group], "resources": [resource]}]}
+            webhook |= {"failurePolicy": policy} if policy else {}
+    looks = Registration(api)
+    looks.reconcile(CA, KEY)
+    for grant in looks.grants.values():
+        assert grant.is_shown is is_shown
+        assert grant.covers(group, resource, "")
+        assert not grant.covers(group, resource, "status")
 
 
 def test_a_webhook_that_is_called_by_its_url_or_by_another_path_gets_no_token() -> None:
@@ -134,8 +172,8 @@ def test_a_webhook_that_is_called_by_its_url_or_by_another_path_gets_no_token() 
     hooks = [{"url": "https://example.com/validate"}, {"service": {"name": "x", "path": "/x/validate"}}]
     api.put(PATHS[1], {"webhooks": [{"name": str(n), "clientConfig": config} for n, config in enumerate(hooks)]})
     looks = Registration(api)
-    looks.reconcile(CA, TOKEN)
-    assert not looks.tokens
+    looks.reconcile(CA, KEY)
+    assert not looks.grants
     first, second = (webhook["clientConfig"] for webhook in api.objects[PATHS[1]]["webhooks"])
     assert first.keys() == {"url", "caBundle"}
     assert second["service"]["path"] == "/x/validate"

@@ -14,7 +14,7 @@ from policies.config import Config, read_config
 from policies.objects.priority_class import PriorityClass
 from tests.webhook.builders import body, cluster, endpoint, pod, priority_class, review
 from tests.webhook.fake_api import LEASE, FakeApi
-from webhook.admission.callers import Callers
+from webhook.admission.callers import EVERYTHING, Callers
 from webhook.admission.decision import DefaultCandidate, Hook, default_candidate_of
 from webhook.admission.endpoint import NOT_RESERVED, UNKNOWN_CALLER, AdmissionCall, Later, Reply, Where
 from webhook.admission.review import parse_review
@@ -162,7 +162,7 @@ def test_who_forges_reviews_keeps_no_legal_default_out(history: list[tuple[str, 
     """
     api = FakeApi(LEASE)
     reservations = Reserver(api, LEASE, Metrics())
-    asked = endpoint(reserve=reservations.reserve, callers=Callers(told=lambda: (TOKEN,)))
+    asked = endpoint(reserve=reservations.reserve, callers=Callers(told=lambda: {TOKEN: EVERYTHING}))
     holds = ""
     for number, (kind, same, token) in enumerate(history):
         name = f"class-{number}"
