@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from datetime import UTC, datetime
 from threading import Event, Thread
-from time import sleep, time
+from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
@@ -163,7 +163,7 @@ def log_to_stderr(level: int = logging.INFO) -> Callable[[], object]:
     global _writer
     writer = _writer = LogWriter(sys.stderr.fileno())
     logging.basicConfig(handlers=[_Handler(writer)], level=level, force=True)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # its warnings of what is not HTTP are told by us
     return writer.stop
 
 
@@ -186,3 +186,22 @@ def log_event(message: str, fields: Mapping[str, object], level: int = logging.I
         LOGGER.log(level, message, extra={"fields": fields})
     elif LOGGER.isEnabledFor(level):
         _writer.put(_Line(time(), level, message, fields))
+
+
+class RareEvents:
+    """Logs events that anyone who reaches the port can cause: `most` in a second, and how many were left out."""
+
+    def __init__(self, most: int = 10, clock: Callable[[], float] = monotonic) -> None:
+        self._most, self._clock = most, clock
+        self._second, self._count = 0, 0
+
+    def log(self, message: str, fields: Mapping[str, object], level: int = logging.WARNING) -> None:
+        """Log one event, or count it among those that are left out."""
+        second = int(self._clock())
+        left_out = 0
+        if second != self._second:
+            left_out = max(0, self._count - self._most)
+            self._second, self._count = second, 0
+        self._count += 1
+        if self._count <= self._most:
+            log_event(message, {**fields, "left_out": left_out} if left_out else fields, level)

@@ -12,7 +12,7 @@ from policies import VERSION
 from policies.cli import KUBERNETES
 from tests.webhook.builders import body, endpoint, pod
 from tests.webhook.running import begin, read_answer, running
-from webhook.admission.sizes import MAX_WIRE
+from webhook.admission.sizes import MAX_DECODED
 from webhook.metrics import OUTCOMES, Metrics, Refusal
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def no_http(server: Running) -> int:
         (large_header, 431, "header-size"),
         (no_http, 400, "malformed"),
         (lambda server: server.post("/validate", b"{")[0], 400, "malformed"),
-        (lambda server: server.post("/validate", b" " * (MAX_WIRE + 1))[0], 413, "body-size"),
+        (lambda server: server.post("/validate", b" " * (MAX_DECODED + 1))[0], 413, "body-size"),
         (lambda server: server.post("/validate", b"{}", **{"Content-Type": "text/plain"})[0], 415, "media-type"),
         (lambda server: server.post("/elsewhere", b"{}")[0], 404, "path"),
     ],

@@ -52,7 +52,7 @@ from webhook.admission.review import (
     with_uid,
 )
 from webhook.admission.sizes import HEAD, MAX_DECODED, MAX_SMALL, MAX_WIRE, decoded_size
-from webhook.logs import LOGGER, log_event
+from webhook.logs import LOGGER, RareEvents, log_event
 from webhook.metrics import KINDS, OTHER, Refusal
 
 if TYPE_CHECKING:
@@ -284,6 +284,7 @@ class Endpoint:
     reviews: AccessReviews | None = None
     patience: WarningLimiter = field(default_factory=lambda: WarningLimiter(monotonic))
     expect: Callable[[Expectation, float], object] | None = None
+    of_strangers: RareEvents = field(default_factory=RareEvents)
     reticent: Callable[[Config], Config] = field(default_factory=lambda: _Reticent())
 
     def refuse(self, content_type: str, content_encoding: str) -> Reply | None:
@@ -303,7 +304,11 @@ class Endpoint:
         if known and reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self.metrics.count(self.metrics.refused_api_servers, reason)
         told = {name: value for name, value in fields.items() if value}
-        log_event("request refused", {"phase": hook.value, "status": reply.status, **told}, logging.WARNING)
+        event = {"phase": hook.value, "status": reply.status, **told}
+        if known:
+            log_event("request refused", event, logging.WARNING)
+        else:
+            self.of_strangers.log("request refused", event)
         return reply
 
     def answer(self, call: AdmissionCall) -> Reply | Later:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import logging
 import signal
 import socket
 from http import HTTPStatus
@@ -21,7 +20,7 @@ from webhook.admission.endpoint import refusal, route
 from webhook.http.asgi import DEFAULT_LIMITS, WHOLE, Application, Limits
 from webhook.http.connections import Connection, Connections
 from webhook.http.tls import client_names
-from webhook.logs import log_event
+from webhook.logs import RareEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -48,6 +47,9 @@ _ENDS_WITHIN: Final = 2.0
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
+_REFUSED: Final = RareEvents()
+
+
 def _is_idle(cycle: RequestResponseCycle | None) -> bool:
     return cycle is None or cycle.response_complete
 
@@ -56,21 +58,39 @@ def _nobody(_status: int) -> None:
     """Nobody counts."""
 
 
-class _InOneWrite:
+class _WhileOpen:
+    """A transport that ignores what is written after its client has gone; uvicorn logs an exception for that."""
+
+    __slots__ = ("_transport",)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes) -> None:
+        """Write it, if the client is still there."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+class _InOneWrite(_WhileOpen):
     """A transport that keeps what is written first, the header of an answer, for what is written next, its body.
 
     Two writes are two TLS records and two system calls: a quarter of the time that a short answer takes.
     """
 
-    __slots__ = ("_head", "_transport")
+    __slots__ = ("_head",)
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport, self._head = transport, b""
+        super().__init__(transport)
+        self._head = b""
 
     def write(self, data: bytes) -> None:
         """Keep it, or write it with what was kept."""
         if self._head:
-            self._transport.write(self._head + data)
+            super().write(self._head + data)
             self._head = b""
         else:
             self._head = data
@@ -78,11 +98,8 @@ class _InOneWrite:
     def close(self) -> None:
         """Close the transport, once what was kept is written."""
         if self._head:
-            self._transport.write(self._head)
+            super().write(self._head)
         self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
 
 
 class Protocol(HttpToolsProtocol):
@@ -163,8 +180,9 @@ class Protocol(HttpToolsProtocol):
                 raise ValueError(_TOO_LARGE)  # ends the parser's work, and comes back by `send_400_response`
         before = self.cycle
         super().on_headers_complete()
-        if self.cycle is not before and self._is_ours() and not self.expect_100_continue:
-            self.cycle.transport = cast("asyncio.Transport", _InOneWrite(self.transport))
+        if self.cycle is not before:
+            kind = _InOneWrite if self._is_ours() and not self.expect_100_continue else _WhileOpen
+            self.cycle.transport = cast("asyncio.Transport", kind(self.transport))
 
     def _is_ours(self) -> bool:
         """Whether the answer is one header and one body, by our own hand."""
@@ -207,7 +225,7 @@ class Protocol(HttpToolsProtocol):
     def _refuse(self, status: int, message: str) -> None:
         self._refused(status)
         told = {"status": status, "why": message, "client": self.client[0] if self.client else ""}
-        log_event("connection refused", told, logging.WARNING)
+        _REFUSED.log("connection refused", told)
         body = refusal(status, message).body
         head = (
             f"HTTP/1.1 {status} \r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close"

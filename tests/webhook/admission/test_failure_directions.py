@@ -545,7 +545,12 @@ def reviewed(answer: tuple[int, dict[str, str], bytes]) -> dict[str, Any]:
 
 
 @row("body-too-large")
-def _(served: Running) -> None:
+def _(_: Running) -> None:
+    with running(endpoint(), PATIENT) as patient:
+        _bodies_that_are_too_large(patient)
+
+
+def _bodies_that_are_too_large(served: Running) -> None:
     large = body(pod("gold", uid="x" * MAX_DECODED))
     assert not reviewed(served.post("/validate", large))["allowed"]
     assert reviewed(served.post("/mutate", large))["allowed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from policies.config import read_config
 from tests.webhook.builders import body, cluster, deployment, endpoint, pod, priority_class, review
-from tests.webhook.running import Running, running
+from tests.webhook.running import QUICK, Running, running
 from webhook.admission.callers import EVERYTHING, Callers
 from webhook.admission.decision import Hook
 from webhook.admission.endpoint import AdmissionCall
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 CONFIG = read_config(
     "actions: {class-not-allowed: deny}\nallowedClasses:\n- {namespaces: [other], classes: [gold]}\n", "config.yaml"
 )
+PATIENT = replace(QUICK, body=30)
 TOKEN = "t" * 32
 JSON = {"Content-Type": "application/json"}
 
@@ -54,7 +56,7 @@ def answered(server: Running, data: bytes, path: str = "/validate?timeout=10s") 
 def test_an_object_of_any_characters_is_denied_as_a_small_one_is(character: str) -> None:
     large, small = pod("gold", 1000), pod("gold", 1000)
     data = go(review(padded(large, character * 1_250_000)))
-    with running(endpoint(config=lambda: CONFIG)) as server:
+    with running(endpoint(config=lambda: CONFIG), PATIENT) as server:
         found, expected = answered(server, data), answered(server, go(review(small)))
         assert not found["allowed"]
         assert found["status"]["message"] == expected["status"]["message"]
@@ -81,7 +83,7 @@ def test_what_is_too_large_is_denied_where_a_rule_could_deny_it(
 ) -> None:
     held = {**obj, "data": "x" * MAX_DECODED}
     about = {"obj": None, "oldObject": held} if operation == "DELETE" else {"obj": held}
-    with running(endpoint(config=lambda: CONFIG)) as server:
+    with running(endpoint(config=lambda: CONFIG), PATIENT) as server:
         found = answered(server, go(review(**about, operation=operation)))
         assert found["allowed"] is allowed
         if not allowed:
@@ -93,14 +95,14 @@ def test_what_is_too_large_is_denied_where_a_rule_could_deny_it(
 
 def test_a_body_beyond_what_is_read_is_denied_by_its_first_bytes() -> None:
     data = go(review(padded(pod("gold", 1000), "x" * (MAX_WIRE + 1))))
-    with running(endpoint(config=lambda: CONFIG)) as server:
+    with running(endpoint(config=lambda: CONFIG), PATIENT) as server:
         assert not answered(server, data)["allowed"]
 
 
 def test_without_a_rule_that_denies_it_is_a_warning() -> None:
     config = read_config("actions: {unknown-priority-class: warn}", "config.yaml")
     data = go(review(padded(deployment("gold"), "x" * MAX_DECODED)))
-    with running(endpoint(config=lambda: config)) as server:
+    with running(endpoint(config=lambda: config), PATIENT) as server:
         found = answered(server, data)
     assert found["allowed"]
     assert "not evaluated" in found["warnings"][0]
@@ -118,7 +120,7 @@ def test_a_stranger_sends_little_and_waits_for_the_others() -> None:
     state = cluster()
     served = endpoint(lambda: state, callers=Callers(told=lambda: {TOKEN: EVERYTHING}))
     large = body(pod("gold", uid="x" * MAX_SMALL))
-    with running(served) as server, server.tls() as slow:
+    with running(served, PATIENT) as server, server.tls() as slow:
         status, headers, _ = server.post("/validate", large, **JSON)
         assert (status, headers["connection"]) == (413, "close")
         assert server.post(f"/validate/{TOKEN}", large, **JSON)[0] == 200
