@@ -266,10 +266,10 @@ class Webhook:
         self.to_api.close()
 
 
-def resident(plane: ControlPlane, name: str) -> int:
-    """Bytes of memory that a process holds."""
+def resident(plane: ControlPlane, name: str, field: str = "VmRSS") -> int:
+    """Bytes of memory that a process holds; with VmHWM the most that it has held."""
     status = Path(f"/proc/{plane.processes.pid(name)}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024
+    return int(status.split(f"{field}:")[1].split()[0]) * 1024
 
 
 def _knows(replica: Replica, counts: dict[str, float]) -> bool:
