@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import time
+import tracemalloc
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -16,7 +17,9 @@ from policies.findings import Action
 from policies.options import AllowedClasses, LimitedResource, Options, ScopeSelector
 from tests.benchmarks.clusters import Size, objects
 from tests.hostile.attacks import STORED, priority_class
+from tests.webhook.builders import endpoint
 from webhook.admission.decision import Hook, Time, decide
+from webhook.admission.endpoint import AdmissionCall
 from webhook.admission.review import BadReview, parse_review
 
 if TYPE_CHECKING:
@@ -128,3 +131,59 @@ def _cost(body: bytes, hook: Hook, snapshot: ClusterSnapshot, seconds: float) ->
         answer = b""
     ended = time.thread_time()
     return Cost(ended - began, max(gap, ended - latest), asked, len(answer), answer)
+
+
+DENYING: Final = CONFIG._replace(actions={**CONFIG.actions, "class-not-allowed": Action.DENY})
+ELSEWHERE: Final = "elsewhere"
+"""A namespace in which `gold` is not allowed."""
+
+
+class Weight(NamedTuple):
+    """Bytes of a body on the wire, the most memory that its answer took, and whether it was denied."""
+
+    wire: int
+    peak: int
+    denied: bool
+
+
+def weigh(review: Any) -> Weight:
+    """What a review takes beside the cluster state: from its bytes to the bytes of the answer of /validate."""
+    snapshot, body = cluster(), json.dumps(review, separators=(",", ":")).encode()
+    served = endpoint(lambda: snapshot, lambda: DENYING)
+    call = AdmissionCall(Hook.VALIDATE, body, time.monotonic(), "1s")
+    gc.collect()
+    tracemalloc.start()
+    try:
+        reply = served.answer_now(call)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return Weight(len(body), peak, reply.status == 200 and not json.loads(reply.body)["response"]["allowed"])
+
+
+def forbidden(review: Any) -> Any | None:
+    """The same creation in a namespace that its class is not allowed in; None where there is no pod spec to name it."""
+    request = review["request"]
+    obj = request["object"]
+    if request["operation"] != "CREATE":
+        return None
+    spec: Any = obj
+    for key in PATHS_OF_SPECS.get(obj["kind"], ("",)):
+        spec = spec.get(key) if isinstance(spec, dict) else None
+    if not isinstance(spec, dict):
+        return None
+    spec["priorityClassName"] = "gold"
+    metadata = obj["metadata"] if isinstance(obj.get("metadata"), dict) else {}
+    obj["metadata"] = {**metadata, "namespace": ELSEWHERE}
+    return {**review, "request": {**request, "namespace": ELSEWHERE}}
+
+
+_TEMPLATE: Final = ("spec", "template", "spec")
+PATHS_OF_SPECS: Final = {
+    "Pod": ("spec",),
+    "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
+    **dict.fromkeys(
+        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController"), _TEMPLATE
+    ),
+}
+"""Kind -> where its pod spec is."""

@@ -1,8 +1,9 @@
-"""A search for objects that cost much: hypothesis, driven to where an answer takes the most CPU time.
+"""A search for objects that cost much: hypothesis, driven to where an answer takes the most CPU time or memory.
 
 `python tests/hostile/search.py [--minutes N] [--seed N] [--over MS]` prints a line every minute, and at the end the
 dearest objects that were found, how long beyond their time the answers came, and that of each kind; it ends with status
-1 where one was late by more than 50 ms, or memory grew.
+1 where one was late by more than 50 ms, took more memory than its size on the wire allows, or got past a rule that
+denies it because of what else it holds, or where memory grew.
 
 What is measured is the thread's processor time. Neighbours that take turns with it on the same core still make it
 longer, as they empty the core's caches: on a shared machine, run it with `chrt -f 20` (as root).
@@ -28,13 +29,26 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.hostile.attacks import ATTACKS  # noqa: E402
-from tests.hostile.judging import MOST_BYTES, OVERSHOOT, Cost, judge, permitted  # noqa: E402
+from tests.hostile.judging import (  # noqa: E402
+    MOST_BYTES,
+    OVERSHOOT,
+    Cost,
+    Weight,
+    forbidden,
+    judge,
+    permitted,
+    weigh,
+)
 from tests.hostile.strategies import LARGEST, reviews, size_of  # noqa: E402
 
 SECONDS: Final = 0.1
 """The time that each request has: little, so that many are tried."""
 MOST_GROWTH: Final = 256
 """MB that the process may grow by, all objects together."""
+MOST_MEMORY: Final = 16 * 2**20
+"""Bytes that an answer may take, whatever the size of the request: what a prediction keeps while it is worked out."""
+MOST_FACTOR: Final = 48
+"""Bytes of memory for each byte on the wire: an empty dict takes 72 of three, and is looked at."""
 SHOWN: Final = 10
 EXAMPLES: Final = 150
 FOUND: Final = ROOT / ".cache" / "hostile"
@@ -68,6 +82,10 @@ class Search:
         self.dearest: list[Dear] = []
         self.latest: dict[str, float] = {}
         """Kind -> seconds beyond the time that there was for one of its objects, the most."""
+        self.heaviest: tuple[float, Weight] = (0.0, Weight(0, 0, False))
+        """The part of the memory that an answer may take, the most, and which that was."""
+        self.wrong = 0
+        """How many objects took more, or got past the rule that denies them."""
         self.count = 0
 
     @property
@@ -101,6 +119,38 @@ class Search:
             FOUND.mkdir(parents=True, exist_ok=True)
             (FOUND / f"{self._name}-{self.late}.json").write_text(json.dumps(review))
         return over, cost.gap
+
+    def weigh(self, review: Any) -> float:
+        """Ask about one in a namespace that its class is not allowed in; bytes of memory for each on the wire."""
+        asked = forbidden(review)
+        weight = weigh(asked or review)
+        most = MOST_MEMORY + MOST_FACTOR * weight.wire
+        self.heaviest = max(self.heaviest, (weight.peak / most, weight))
+        if weight.peak > most or (asked and not weight.denied):
+            self.wrong += 1
+            FOUND.mkdir(parents=True, exist_ok=True)
+            (FOUND / f"{self._name}-size-{self.wrong}.json").write_text(json.dumps(asked or review))
+        return weight.peak / (weight.wire + MOST_MEMORY / MOST_FACTOR)
+
+    def sizes(self, number: int) -> None:
+        """Some objects, each drawn towards what took much memory before."""
+
+        @seed(number)
+        @settings(
+            max_examples=EXAMPLES // 5,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate, Phase.target],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(reviews())
+        def try_it(review: Any) -> None:
+            if not self.is_over:
+                self.count += 1
+                target(self.weigh(review), label="memory for each byte")
+
+        try_it()
+        _settle()
 
     def round(self, number: int) -> None:
         """Some hundred objects, each drawn towards what was dear before."""
@@ -143,6 +193,7 @@ def main() -> int:
     number, told = options.seed, began
     while not search.is_over:
         search.round(number)
+        search.sizes(number)
         number += 1
         if (now := time.monotonic()) >= told + TOLD_EVERY:
             told = now
@@ -159,9 +210,13 @@ def main() -> int:
             f"{1000 * dear.over:9.1f} {1000 * cost.seconds:8.1f} {1000 * cost.gap:8.1f} {cost.asked:6} {cost.size:10}"
         )
         print(f"{figures}  {_described(dear.review)}")
+    part, weight = search.heaviest
+    print(f"{100 * part:.0f} % of the memory for its size at most: {weight.peak:,} bytes for {weight.wire:,}")
+    if search.wrong:
+        print(f"{search.wrong} took more, or got past the rule that denies them; they are in {FOUND}")
     if search.late:
         print(f"{search.late} came late; they are in {FOUND}")
-    return 1 if search.late or growth > MOST_GROWTH else 0
+    return 1 if search.late or search.wrong or growth > MOST_GROWTH else 0
 
 
 def _tell(seconds: float, rounds: int, search: Search) -> None:
