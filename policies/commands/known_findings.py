@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.sources import SourceError
+from policies.sources.output_file import write_file
 from policies.terminal import complain
 
 if TYPE_CHECKING:
@@ -33,10 +35,9 @@ def write_baseline(path: str, findings: list[Finding], command: str = "lint") ->
     from policies.suppressions import baseline_of
 
     try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(json.dumps(baseline_of(findings), indent=1) + "\n")
-    except OSError as fault:
-        complain(command, f"{path}: {fault.strerror}", FAILED)
+        write_file(path, (json.dumps(baseline_of(findings), indent=1) + "\n").encode())
+    except SourceError as fault:
+        complain(command, fault, FAILED)
         return False
     return True
 

@@ -150,10 +150,8 @@ def _report(
     for target in outputs:
         try:
             lint_output.write(target, findings, given, options.color, suppressed, most=options.max_per_rule)
-        except OSError as fault:
-            if not target[1] and fault.filename is None:
-                raise
-            return _complain(f"{target[1] or fault.filename}: {fault.strerror}", FAILED)
+        except SourceError as fault:
+            return _complain(fault, FAILED)
     if not options.quiet:
         lint_output.summarize(findings, given, judged.grouping, suppressed)
         _tell(judged.unjudged, gone)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections import defaultdict
-from contextlib import suppress
 from difflib import unified_diff
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +15,7 @@ from policies.manifests import read
 from policies.objects.fields import group_kind
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.sources import SourceError, read_file
-from policies.sources.files import reason
+from policies.sources.output_file import write_file
 from policies.terminal import clean, say
 
 if TYPE_CHECKING:
@@ -81,25 +78,9 @@ def _is_sound(before: bytes, after: bytes, name: str, config: Config) -> bool:
 def write(found: Sequence[Mended]) -> None:
     """Put the files in place, each at once, and say so. Raises SourceError."""
     for file in found:
-        try:
-            _replace(os.path.realpath(file.path), file.after)
-        except OSError as fault:
-            raise SourceError(file.path, reason(fault)) from None
+        write_file(os.path.realpath(file.path), file.after)  # where the link leads was checked when it was read
     if found:
         say(f"{plural(sum(file.findings for file in found), 'finding')} mended in {plural(len(found), 'file')}")
-
-
-def _replace(path: str, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".forewarn-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        shutil.copymode(path, temporary)
-        os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def show(found: Sequence[Mended]) -> None:

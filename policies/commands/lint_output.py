@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final, TextIO
 
 from policies.findings import Finding, listed, one_line, plural, printable
 from policies.sources import SourceError, read_file
+from policies.sources.output_file import append_file, output_file
 from policies.terminal import painter, say, wants_color
 
 if TYPE_CHECKING:
@@ -44,14 +46,18 @@ def targets(given: Sequence[str] | None, environment: Mapping[str, str]) -> list
 def write(
     target: Target, findings: list[Finding], given: Input, color: str, suppressed: int = 0, *, most: int = 0
 ) -> None:
-    """Write one report. `most`: findings of one rule that text has, 0 for all. Raises OSError."""
+    """Write one report. `most`: findings of one rule that text has, 0 for all. Raises SourceError."""
     form, path = target
     report = report_of(findings, given, suppressed)
     if not path:
         _print(form, report, given, sys.stdout, wants_color(color, sys.stdout), most)
         return
-    with open(path, "w", encoding="utf-8", errors="backslashreplace") as stream:
-        _print(form, report, given, stream, color == "always", most)
+    with output_file(path) as file:
+        stream = TextIOWrapper(file, "utf-8", "backslashreplace")
+        try:
+            _print(form, report, given, stream, color == "always", most)
+        finally:
+            stream.detach()
 
 
 FOLDED: Final = frozenset(("priority-class-not-checked",))
@@ -126,8 +132,7 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
     stream.writelines(line + "\n" for line in lines)
     summary = os.environ.get(SUMMARY)
     if rest and summary:
-        with open(summary, "a", encoding="utf-8") as file:
-            file.write(markdown.render(report.findings) + "\n")
+        append_file(summary, f"{markdown.render(report.findings)}\n".encode("utf-8", "backslashreplace"))
 
 
 def summarize(findings: list[Finding], given: Input, grouping: Grouping, suppressed: int) -> None:

@@ -12,13 +12,12 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from policies import VERSION
 from policies.findings import listed, plural
 from policies.sources import SourceError
+from policies.sources.output_file import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +81,7 @@ class Output(NamedTuple):
     def write(self, text: str) -> None:
         """Raises SourceError."""
         if self.file:
-            write_answer(text, self.file)
+            write_file(self.file, text.encode())
         else:
             sys.stdout.write(text)
 
@@ -204,20 +203,3 @@ def _same_run(first: Part, part: Part) -> None:
 
 def _shown(value: Any) -> str:
     return "not set" if value is None else json.dumps(value)[:80]
-
-
-def write_answer(text: str, path: str) -> None:
-    """Write an answer to a file, all at once or not at all: who gathers parts never reads half of one. Raises
-    SourceError."""
-    target = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with open(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.replace(temporary, target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as fault:
-        raise SourceError(path, fault.strerror or str(fault)) from None

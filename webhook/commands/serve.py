@@ -18,6 +18,7 @@ from policies.config import Config, ConfigError
 from policies.config.load import says_nothing
 from policies.disclosure import Disclose
 from policies.sources import SourceError
+from policies.sources.output_file import write_file
 from webhook.accuracy import Accuracy
 from webhook.admission.callers import BadTokens, Callers, none, read_tokens
 from webhook.admission.endpoint import Endpoint, Gate
@@ -318,9 +319,9 @@ def _write_ca(settings: Settings, ca: bytes) -> None:
     if settings.write_ca is None:
         return
     try:
-        settings.write_ca.write_bytes(ca)
-    except OSError as error:
-        raise CannotStart(f"--write-ca {settings.write_ca}: {error.strerror}", FAILED) from None
+        write_file(str(settings.write_ca), ca)
+    except SourceError as fault:
+        raise CannotStart(f"--write-ca {fault}", FAILED) from None
 
 
 def _bound(host: str, port: int) -> socket:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from policies.findings import plural
 from policies.sources import SourceError
 from policies.sources.files import reason
+from policies.sources.output_file import output_file
 from policies.terminal import columns, complain, is_about_output, progress
 from webhook.apiserver import ApiServer, connect
 from webhook.apiserver.redaction import redacted
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         if options.output == "-" and is_about_output(error):
             raise
-        return _complain(f"-o {options.output}: {reason(error)}")
+        return _complain(f"-o {options.output}: {reason(error)}")  # of its temporary file
     told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4))
     print(f"{options.output}: {plural(kinds.total(), 'object')} ({told or 'an empty cluster'})", file=sys.stderr)  # noqa: T201
     return WRITTEN
@@ -111,21 +112,15 @@ def _replaced(output: str) -> Iterator[IO[bytes]]:
             shutil.copyfileobj(spool, sys.stdout.buffer)
             sys.stdout.buffer.flush()
         return
-    path = Path(output)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "wb") as plain:
-            if path.suffix == ".gz":
-                with gzip.GzipFile("", "wb", _LEVEL, plain, mtime=0) as packed:
-                    yield packed  # type: ignore[misc]
-            else:
-                yield plain
-            plain.flush()
+    with output_file(output, mode=0o600) as plain:
+        if output.endswith(".gz"):
+            with gzip.GzipFile("", "wb", _LEVEL, plain, mtime=0) as packed:
+                yield packed  # type: ignore[misc]
+        else:
+            yield plain
+        plain.flush()
+        with suppress(OSError):  # a pipe or a device
             os.fsync(plain.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _parser() -> argparse.ArgumentParser:

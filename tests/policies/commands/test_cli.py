@@ -254,7 +254,10 @@ def test_a_standard_output_that_is_closed_is_said() -> None:
 
 def test_a_report_that_cannot_be_written_names_its_file() -> None:
     done = _run("lint", "-", "-o", "json=/dev/full", stdin=POD)
-    assert (done.returncode, done.stderr) == (3, "forewarn lint: /dev/full: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        3,
+        "forewarn lint: /dev/full: no space left on device. Fix: free space on that disk\n",
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])

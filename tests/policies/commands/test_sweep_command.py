@@ -481,7 +481,7 @@ def test_a_part_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> 
 def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "not-there" / "x.json"
     status, _, err = run(capsys, "whatif", "every-zone", "--cluster", SHOWN, "-o", f"json={file}")
-    assert (status, err) == (3, f"forewarn whatif: {file}: No such file or directory\n")
+    assert (status, err) == (3, f"forewarn whatif: {file}: no such file or directory. Fix: create its directory\n")
 
 
 GROUPS = "docs/whatif/node-groups.yaml"

@@ -179,7 +179,7 @@ def test_review_mutates_applies_the_patch_and_validates(
         (["serve", "--cluster", "{tmp}/none"], 3, "none: no such file"),
         (["serve", "--cluster", "{tmp}/cluster.json", "--namespace", "x"], 2, "--namespace is for a cluster that is"),
         (["serve", "--cluster", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
-        (["serve", "--cluster", "{tmp}/cluster.json", "--write-ca", "{tmp}/no/ca"], 3, "no/ca: No such file"),
+        (["serve", "--cluster", "{tmp}/cluster.json", "--write-ca", "{tmp}/no/ca"], 3, "no/ca: no such file"),
         (["serve", "--cluster", "{tmp}/cluster.json", "--host", "192.0.2.1"], 3, "cannot listen on 192.0.2.1"),
         (
             ["serve", "--cluster", "{tmp}/cluster.json", "--tls-cert", "{tmp}/a", "--tls-key", "{tmp}/b"],

@@ -251,7 +251,7 @@ def test_a_failure_leaves_an_older_file_as_it_was(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["-o", "{tmp}/no/x.json"], "-o {tmp}/no/x.json: no such file or directory"),
+        (["-o", "{tmp}/no/x.json"], "{tmp}/no/x.json: no such file or directory. Fix: create"),
         (["-o", "{tmp}/x.json", "--context", "nope"], 'live:nope: there is no context "nope"'),
         (["-o", "{tmp}/x.json", "--context", "there"], "live:there: http://127.0.0.1:1 does not answer"),
     ],

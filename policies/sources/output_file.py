@@ -1,0 +1,183 @@
+"""Files that commands write: complete or not at all, and never through a symbolic link of a working tree.
+
+A checkout may be hostile: `report.json -> ~/.ssh/authorized_keys` would have a report overwrite what no report is for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import sys
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Final
+
+from policies.sources.errors import SourceError
+from policies.sources.files import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OPEN_STREAM: Final = re.compile(r"/dev/(?:(stdout)|(stderr)|fd/(\d{1,6}))|/proc/self/fd/(\d{1,6})")
+_DIRECTORY: Final = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_FILE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_LINKS: Final = 40
+"""Source: Linux, MAXSYMLINKS."""
+_FIXES: Final = {
+    errno.ENOENT: "create its directory",
+    errno.ENOTDIR: "name a file in a directory",
+    errno.EISDIR: "name a file",
+    errno.ENOSPC: "free space on that disk",
+    errno.EDQUOT: "free space on that disk",
+}
+
+
+class _Link(Exception):
+    """Which symbolic link is not followed, and what to do."""
+
+
+@contextmanager
+def output_file(path: str, mode: int | None = None) -> Iterator[IO[bytes]]:
+    """A stream to write to; when the block ends without an error, its content replaces the file. Raises SourceError.
+
+    An existing file keeps its permissions, unless `mode` is given. Pipes, devices, and open descriptors such as
+    /dev/stdout and /dev/fd/3 are written to directly. Rejected are a file that is a symbolic link, and a directory on
+    the way that is a symbolic link of the working directory or of a work tree of git.
+    """
+    with _faults_named(path):
+        handle = _descriptor_of(path)
+        if handle is not None:
+            with open(handle, "wb") as stream:
+                yield stream
+            return
+        directory, name = _parent(path)
+        try:
+            with _replaced(directory, name, mode) as stream:
+                yield stream
+        finally:
+            os.close(directory)
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Replace the content of a file. Raises SourceError."""
+    with output_file(path) as stream:
+        stream.write(data)
+
+
+def append_file(path: str, data: bytes) -> None:
+    """Add to the end of a file that others write to, too. Raises SourceError."""
+    with _faults_named(path), open(os.open(path, _FILE | os.O_APPEND | os.O_CREAT, 0o666), "ab") as stream:
+        stream.write(data)
+
+
+@contextmanager
+def _faults_named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as fault:
+        fix = _FIXES.get(fault.errno or 0, "name a file that you can write to")
+        raise SourceError(path, f"{reason(fault)}. Fix: {fix}") from None
+    except _Link as fault:
+        raise SourceError(path, str(fault)) from None
+
+
+def _descriptor_of(path: str) -> int | None:
+    """A copy of the open descriptor that a path names; None for other paths."""
+    found = _OPEN_STREAM.fullmatch(path)
+    if found is None:
+        return None
+    if found[1]:
+        sys.stdout.flush()  # what was printed before stays before
+    return os.dup(1 if found[1] else 2 if found[2] else int(found[3] or found[4]))
+
+
+@contextmanager
+def _replaced(directory: int, name: str, mode: int | None) -> Iterator[IO[bytes]]:
+    try:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        status = None
+    if status is not None and stat.S_ISLNK(status.st_mode):
+        raise _Link("forewarn does not write through a symbolic link. Fix: remove the link, or name its target")
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        with open(os.open(name, _FILE, dir_fd=directory), "wb") as stream:
+            yield stream
+        return
+    temporary = f".forewarn-{os.urandom(8).hex()}"
+    handle = os.open(temporary, _FILE | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode, dir_fd=directory)
+    try:
+        with open(handle, "wb") as stream:
+            if status is not None and mode is None:
+                with suppress(PermissionError):
+                    os.fchown(handle, status.st_uid, status.st_gid)
+                os.fchmod(handle, stat.S_IMODE(status.st_mode) & 0o777)
+            yield stream
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=directory)
+        raise
+
+
+def _parent(path: str) -> tuple[int, str]:
+    """The directory of a file, opened step by step, and the file's name there. Raises OSError and _Link.
+
+    No step follows a link by itself: the links that count as the user's own are resolved here.
+    """
+    parent, name = os.path.split(path)
+    if name in ("", os.curdir, os.pardir):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    working = os.path.realpath(os.curdir)
+    real = os.sep if os.path.isabs(path) else working
+    directory = os.open(real, _DIRECTORY)
+    steps, links = _steps(parent), 0
+    try:
+        while steps:
+            step = steps.pop()
+            target = _target(step, directory)
+            if target is None:
+                below = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+                real = os.path.dirname(real) if step == os.pardir else os.path.join(real, step)
+            else:
+                links += 1
+                if links > _MAX_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                if _is_in_tree(real, working):
+                    where = os.path.join(real, step)
+                    raise _Link(f"directory {where} is a symbolic link of a working tree. Fix: name its target")
+                steps += _steps(target)
+                if not os.path.isabs(target):
+                    continue
+                below, real = os.open(os.sep, _DIRECTORY), os.sep
+            os.close(directory)
+            directory = below
+    except BaseException:
+        os.close(directory)
+        raise
+    return directory, name
+
+
+def _steps(path: str) -> list[str]:
+    """The names in a path, the last one first."""
+    return [step for step in reversed(path.split(os.sep)) if step not in ("", os.curdir)]
+
+
+def _target(step: str, directory: int) -> str | None:
+    """Where a link leads to; None for what is no link, or is not there."""
+    try:
+        return os.readlink(step, dir_fd=directory)
+    except OSError:
+        return None
+
+
+def _is_in_tree(directory: str, working: str) -> bool:
+    """Whether a directory, as a real path, is in the working directory or in a work tree of git."""
+    if working != os.sep and f"{directory}{os.sep}".startswith(f"{working}{os.sep}"):
+        return True
+    while not os.path.lexists(os.path.join(directory, ".git")):
+        above = os.path.dirname(directory)
+        if above == directory:
+            return False
+        directory = above
+    return True
