@@ -13,16 +13,22 @@ from policies.manifests.yaml.grammar import check, check_as_kubectl, is_plainly_
 from policies.manifests.yaml.lenient import leniently
 from policies.manifests.yaml.quick import UNUSUAL, quick_value
 from policies.manifests.yaml.source import Tree, YamlSource
+from policies.objects.reviewed_object import FileDiagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from policies.manifests.json.source import Spans
     from policies.manifests.json.text import JsonReader
-    from policies.objects.reviewed_object import FileDiagnostic, ReviewedObject
+    from policies.objects.reviewed_object import ReviewedObject
 
 MAX_FILE: Final = 64 * 1024 * 1024
 """No file of manifests is longer; reading one that is would take more memory than a linter should."""
+
+MAX_DOCUMENTS: Final = 100_000
+"""Documents of one file that are read; empty ones do not count."""
+MAX_DIAGNOSTICS: Final = 10_000
+"""Remarks on the text of one file: a file that has more is no manifest."""
 
 _WORTH: Final = 2_000
 """Bytes of a document from which on it pays to parse it in disguise first."""
@@ -91,14 +97,30 @@ class _FileReader:
 
     def yaml(self, data: bytes, line: int = 0, column: int = 0) -> None:
         """Read YAML text that begins behind so many lines and columns of the file."""
-        for piece in split(data, self._file, line, column):
+        for count, piece in enumerate(split(data, self._file, line, column)):
             document, fault = piece if isinstance(piece, tuple) else (piece, None)
+            if self._is_too_much(document, count):
+                return
             try:
                 if fault is not None:
                     raise fault
                 leniently(self._document, document)
             except Fault as found:
                 self.fault(document, found)
+
+    def _is_too_much(self, document: Document, count: int, start: int = 0) -> bool:
+        """Whether the file holds more than is read, from this document on; that is noted."""
+        if count >= MAX_DOCUMENTS:
+            what = f"more than {MAX_DOCUMENTS} documents"
+        elif len(self._diagnostics) >= MAX_DIAGNOSTICS:
+            what = f"more than {MAX_DIAGNOSTICS} faults"
+        else:
+            return False
+        message = f"the file has {what}: forewarn does not read it from here on"
+        self._diagnostics.append(
+            FileDiagnostic("parse-error", message, document.location(start), "split the file into several")
+        )
+        return True
 
     def _document(self, document: Document) -> None:
         data, finder = document.data, self._finder
@@ -151,6 +173,8 @@ class _FileReader:
         values, spans = JsonReader(text), Spans(document)
         position, count = values.skip(0), 0
         while position < len(text):
+            if self._is_too_much(document, count, position):
+                return
             try:
                 value, end = values.value(position)
             except Fault as fault:

@@ -37,6 +37,8 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "many stars in a long line": lambda n: UNWANTED.replace("|", "b") + f"   {'x *y ' * (n // 5)}",
     "many brackets in quotes": lambda n: UNWANTED.replace("|", "'") + f"   {'x: [ ' * (n // 5)}\n   ?'\n",
     "many merges": lambda n: "apiVersion: v1\nkind: Pod\nb: &b {a: 1}\nmetadata:\n" + "  <<: *b\n" * (n // 9),
+    "many empty documents": lambda n: "---\n" * (n // 4),
+    "much text behind separators": lambda n: "---x\n" * (n // 5),
     "many comments for us": lambda n: "# forewarn: ignore[a] b\n" * (n // 24) + "apiVersion: v1\nkind: Pod\n",
     "many comments above values": lambda n: "a: 1\n" + "  # forewarn: ignore[a] b\n" * (n // 26) + "b: 2\n",
     "blanks in a comment for us": lambda n: f"a: 1 # forewarn: ignore[a] b{' ' * n}c\n",

@@ -15,6 +15,7 @@ from policies.manifests.kustomization import read_kustomization
 from policies.manifests.object_finder import NO_KIND, filled_in, is_almost_a_class
 from policies.manifests.reading import MAX_FILE, _is_json
 from policies.manifests.values import values
+from policies.manifests.yaml.lenient import leniently
 
 WANTED = frozenset(("/Pod", "scheduling.k8s.io/PriorityClass"))
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
@@ -23,10 +24,71 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
 def test_a_separator_may_stand_behind_an_empty_line() -> None:
     pieces = list(split(b"\n---\na: b\n---\n---\nc: d", "f.yaml"))
     assert [(piece.data, piece.line, piece.column) for piece in pieces if isinstance(piece, Document)] == [
-        (b"\n", 0, 0),
         (b"a: b\n", 2, 0),
         (b"---\nc: d\n", 4, 0),
     ]
+
+
+EMPTY = [
+    b"---\n",
+    b"---\r\n",
+    b"--- \n",
+    b"--- # comment\n",
+    b"---\n\n",
+    b"---\n# comment\n",
+    b"\n---\n",
+    b"# a\n---\n---\n",
+]
+
+
+@pytest.mark.parametrize("empty", EMPTY)
+def test_documents_with_nothing_but_comments_are_skipped_in_one_step(empty: bytes) -> None:
+    """8 MiB of `---` lines took 78 s."""
+    for count in (10, 11, 10_000):
+        pieces = list(split(empty * count + b"a: b\n", "f.yaml", 7))
+        assert len(pieces) <= 3
+        (last,) = (piece for piece in pieces if isinstance(piece, Document) and b"a: b" in piece.data)
+        before = last.data[: last.data.index(b"a")].count(b"\n")
+        assert last.line + before == 7 + count * empty.count(b"\n")
+
+
+@pytest.mark.parametrize("comment", ["\t", "# \x00", "# ä"])
+def test_what_a_reader_of_yaml_may_refuse_is_no_empty_document(comment: str) -> None:
+    data = f"---\n{comment}\n".encode() * 20
+    assert b"".join(p.data for p in split(data, "f.yaml") if isinstance(p, Document)).count(comment.encode()) >= 10
+
+
+SMALL = {
+    "text": "---\na\n",
+    "text behind separators": "---x\n",
+    "objects": "---\nkind: A\napiVersion: b\n",
+    "mappings": "---\na: 1\n",
+    "broken": "---\n{\n",
+    "template braces": "---\n{{ a }}\n",
+    "JSON": "{}\n",
+}
+
+
+@pytest.mark.parametrize("text", SMALL.values(), ids=SMALL)
+def test_of_a_file_with_very_many_documents_a_part_is_read_and_that_is_said(text: str) -> None:
+    with (
+        patch("policies.manifests.reading.MAX_DOCUMENTS", 200),
+        patch("policies.manifests.reading.MAX_DIAGNOSTICS", 100),
+    ):
+        few = read(text * 50, "f.yaml", WANTED)
+        assert not any("does not read it" in each.message for each in few.diagnostics)
+        readings = []
+        for count in (400, 1600):
+            with patch("policies.manifests.reading.leniently", wraps=leniently) as made:
+                readings.append((read(text * count, "f.yaml", WANTED), made.call_count))
+    (one, documents), (other, as_many) = readings
+    assert (one, documents) == (other, as_many)
+    assert documents <= 201
+    said = one.diagnostics[-1]
+    assert said.rule == "parse-error"
+    assert said.message.startswith("the file has more than ")
+    assert said.location.line > 100 or text == "{}\n"
+    assert len(one.diagnostics) <= 101
 
 
 def test_text_behind_a_separator_is_told_up_to_a_point() -> None:
