@@ -20,6 +20,9 @@ _PLURALS: Final = {
     "pipe or device": "pipes or devices",
     "chart's templates": "charts' templates",
     "file or directory ignored by git": "files or directories ignored by git",
+    "file or directory of .gitignore (git's index is unreadable)": (
+        "files or directories of .gitignore (git's index is unreadable)"
+    ),
     "template of other kinds": "templates of other kinds",
     "unreadable file without a kind": "unreadable files without a kind",
 }

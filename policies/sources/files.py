@@ -24,6 +24,7 @@ OUTSIDE: Final = "link out of the tree"
 NO_FILE: Final = "pipe or device"
 TEMPLATES: Final = "chart's templates"
 IGNORED: Final = "file or directory ignored by git"
+NAMED: Final = "file or directory of .gitignore (git's index is unreadable)"
 _BLOCK: Final = 1 << 16
 _REPOSITORY: Final = (".git", ".hg", ".svn")
 """Hidden directories in which nobody expects manifests: not worth a word."""
@@ -66,7 +67,7 @@ def find_files(
     `left_out` is told the path of what a directory holds and is not read, and what it is: hidden directories, links
     that lead out of the directory, pipes and devices, and the templates of charts, which are no manifests yet. Every
     file comes once, however many paths lead to it. What cannot be looked into is named all the same, so that reading it
-    says why. `as_git`: what a .gitignore names is left out, in a work tree of git.
+    says why. `as_git`: what git ignores is left out, in a work tree of git.
     """
     seen: set[str] = set()
     directories: dict[str, str] = {}
@@ -153,19 +154,25 @@ class _Walk:
     def _heard_of(
         self, path: str, all_of_it: list[os.DirEntry[str]], let_in: list[os.DirEntry[str]]
     ) -> list[os.DirEntry[str]]:
-        """What git does not ignore of what is let in."""
-        ignores = self._ignores.pop(path)
-        if any(entry.name == GITIGNORE for entry in all_of_it):
+        """What git does not ignore of what is let in: what it tracks it does not ignore."""
+        names = {entry.name for entry in all_of_it}
+        above = self._ignores.pop(path)
+        ignores = Ignores.of(path) if ".git" in names else above
+        if GITIGNORE in names:
             ignores = ignores.within(path)
-        kept = []
+        kept, real = [], ""
         for entry in let_in:
-            is_directory = _is_directory(entry)
+            is_directory, inside = _is_directory(entry), ignores
             if ignores.ignore(entry.path, is_directory=is_directory):
-                self._left_out(entry.path, IGNORED)
-                continue
+                real = real or os.path.realpath(path)
+                if not ignores.tree.tracks(real, entry.name):
+                    if not (is_directory and ignores.tree.tracks_below(real, entry.name)):
+                        self._left_out(entry.path, IGNORED if ignores.tree.is_readable else NAMED)
+                        continue
+                    inside = ignores.inside()
             kept.append(entry)
             if is_directory:
-                self._ignores[entry.path] = ignores
+                self._ignores[entry.path] = inside
         return kept
 
     def _is_template(self, entry: os.DirEntry[str]) -> bool:

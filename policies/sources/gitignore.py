@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.sources.git_index import WorkTree, contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,10 +38,21 @@ class _Pattern(NamedTuple):
 
 
 class Ignores:
-    """The .gitignore files on the way to a directory, the outermost first."""
+    """The .gitignore files on the way to a directory, the outermost first.
 
-    def __init__(self, files: tuple[tuple[str, tuple[_Pattern, ...]], ...] = ()) -> None:
-        self._files = files
+    `everything`: the directory is in one that they name, of which nothing counts but what git tracks.
+    """
+
+    def __init__(
+        self, tree: WorkTree, files: tuple[tuple[str, tuple[_Pattern, ...]], ...] = (), *, everything: bool = False
+    ) -> None:
+        self.tree = tree
+        self._files, self._everything = files, everything
+
+    @classmethod
+    def of(cls, top: str) -> Ignores:
+        """Those of a directory that has a `.git`, but for its own file."""
+        return cls(WorkTree(os.path.realpath(top)))
 
     @classmethod
     def above(cls, directory: str) -> Ignores | None:
@@ -48,7 +60,7 @@ class Ignores:
         path, above = os.path.realpath(directory), list[str]()
         for _ in range(_DEEPEST):
             if os.path.lexists(os.path.join(path, ".git")):
-                found = cls()
+                found = cls.of(path)
                 for parent in reversed(above):
                     found = found.within(parent)
                 return found
@@ -61,11 +73,20 @@ class Ignores:
 
     def within(self, directory: str) -> Ignores:
         """The same with a directory's own file."""
-        patterns = tuple(_patterns(os.path.join(directory, NAME)))
-        return Ignores((*self._files, (directory, patterns))) if patterns else self
+        patterns = () if self._everything else tuple(_patterns(os.path.join(directory, NAME)))
+        return Ignores(self.tree, (*self._files, (directory, patterns))) if patterns else self
+
+    def inside(self) -> Ignores:
+        """What holds in a directory that is ignored."""
+        return Ignores(self.tree, everything=True)
 
     def ignore(self, path: str, *, is_directory: bool) -> bool:
-        """Whether git leaves a path out: the last pattern that matches decides, of the innermost file that has one."""
+        """Whether a path is named: the last pattern that matches decides, of the innermost file that has one.
+
+        git ignores it only where it does not track it: `tree`.
+        """
+        if self._everything:
+            return True
         for base, patterns in reversed(self._files):
             inside = path.startswith(base + os.sep)
             steps = tuple((path[len(base) + 1 :] if inside else os.path.relpath(path, base)).split(os.sep))
@@ -103,12 +124,7 @@ def _patterns(file: str) -> Iterator[_Pattern]:
 def _text(file: str) -> str:
     """What a file holds; as with git, nothing where it is a link, and nothing of a pipe, which may never say a word."""
     try:
-        opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:  # not a file object: made of a directory it fails and leaves the descriptor open
-            is_file = stat.S_ISREG(os.fstat(opened).st_mode)
-            return os.read(opened, _LONGEST).decode("utf-8", "replace") if is_file else ""
-        finally:
-            os.close(opened)
+        return contents(file, _LONGEST)[:_LONGEST].decode("utf-8", "replace")
     except OSError:
         return ""
 
