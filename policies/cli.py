@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies import VERSION, WITHIN
 from policies.findings import cut
-from policies.terminal import complain, is_about_output
+from policies.terminal import complain, is_about_output, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -148,7 +148,7 @@ def _run(name: str, arguments: list[str]) -> int:
 
         near = get_close_matches(name[:80], COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see `forewarn --help`"
-        print(f"forewarn: unknown command {cut(name, 80)!r}; {hint}", file=sys.stderr)  # noqa: T201
+        say(f"forewarn: unknown command {cut(name, 80)!r}; {hint}")
         return 2
     return function(arguments[1:])
 

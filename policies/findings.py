@@ -174,13 +174,40 @@ def one_line(text: str) -> str:
     return "".join(map(_shown, _SPACE.sub(" ", text).strip()))
 
 
-def no_command(text: str) -> str:
-    """A line without what GitHub's runner takes for a command: `::` where it begins, `##[` anywhere.
+_NAMED_COMMAND: Final = re.compile(r"##(?=[\w.-]*\[)")
+"""What begins a command anywhere in a line: GitHub's `##[`, Azure's `##vso[`, TeamCity's `##teamcity[`, and others."""
+_FOLD: Final = re.compile(r"((?:travis_(?:fold|time)|section_(?:start|end))):")
+"""The same of Travis and GitLab."""
+_LINE_COMMAND: Final = re.compile(r"((?:\033\[[\d;]*m|\s)*)(?=::)|(?=(?:---|\+\+\+|~~~|\^\^\^)\s)")
+"""What begins one where a line begins: GitHub's `::`, which may be indented, and Buildkite's groups."""
 
-    Carets below it stay in place: only the name of a file can begin so, and it gets `./` before it.
+_LINE_COMMAND_IN_MARKUP: Final = re.compile(r"^([ \t]*)((?=::)[:]|(?=(?:---|\+\+\+|~~~|\^\^\^)\s)[-+~^])", re.MULTILINE)
+
+
+def no_command(text: str, *, is_patch: bool = False) -> str:
+    """A line without what a CI system takes for a command; carets below it stay in place.
+
+    Where the line begins only the name of a file can begin so, and it gets `./` before it. `is_patch`: the line is one
+    of a patch, whose `---` and `+++` stay.
     """
-    text = text.replace("##[", "# [")
-    return f"./{text}" if text.startswith("::") else text
+    if "##" in text:
+        text = _NAMED_COMMAND.sub("# ", text)
+    if ":" in text:
+        text = _FOLD.sub(r"\1 :", text)
+    if not is_patch and (found := _LINE_COMMAND.match(text)):
+        return f"{text[: found.end()]}./{text[found.end() :]}"
+    return text
+
+
+def no_command_in_json(text: str) -> str:
+    """The same JSON without such commands: inside of a string, where alone they can stand, as escapes."""
+    return _FOLD.sub(r"\1\\u003a", _NAMED_COMMAND.sub(r"#\\u0023", text))
+
+
+def no_command_in_markup(text: str) -> str:
+    """The same for HTML and XML."""
+    text = _FOLD.sub(r"\1&#58;", _NAMED_COMMAND.sub("#&#35;", text))
+    return _LINE_COMMAND_IN_MARKUP.sub(lambda found: f"{found[1]}&#{ord(found[2])};", text)
 
 
 def printable(text: str) -> str:

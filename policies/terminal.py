@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
-from policies.findings import no_command, one_line, printable
+from policies.findings import no_command, no_command_in_json, one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,13 +33,28 @@ def say(line: str) -> None:
     print(no_command(one_line(line)), file=sys.stderr)  # noqa: T201
 
 
-def clean(line: str, color: bool) -> str:
-    """A line of a report as a terminal may get it: what input has brought in is made visible, our own colour stays."""
-    line = no_command(line)
+def clean(line: str, color: bool, *, is_patch: bool = False) -> str:
+    """A line of a report as a terminal, or the log of a CI system, may get it.
+
+    What input has brought in is made visible, our own colour stays.
+    """
+    line = no_command(line, is_patch=is_patch)
     if line.isprintable():
         return line
     parts = _STYLE.split(line) if color else [line]
     return "".join(part if index % 2 else printable(part) for index, part in enumerate(parts))
+
+
+def as_json(value: object, indent: int | None = None) -> str:
+    """A value as JSON and a line feed, without what a CI system takes for a command."""
+    import json
+
+    return no_command_in_json(json.dumps(value, indent=indent)) + "\n"
+
+
+def as_markdown(text: str) -> str:
+    """Markdown without such commands."""
+    return "\n".join(map(no_command, text.split("\n")))
 
 
 def columns() -> int:

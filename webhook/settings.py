@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.commands.parser import Parser
 from policies.commands.release import KNOWN, feature_gates, release_minor
 from policies.config import Config, ConfigError, load_config, load_limited_resources
 from policies.config.scheduler import scheduler_source
@@ -296,7 +297,7 @@ def configuration(config: Path | None, admission_config: Path | None) -> Config:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn serve",
         description="Run the admission webhook. The environment stands in for flags, as FOREWARN_HOST for --host; a "
         "FOREWARN_PORT of the form tcp://… is the kubelet's, of a Service named forewarn, and says nothing.",

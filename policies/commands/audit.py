@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.commands.cluster_command import add_cluster_option, add_color_option, options_with_cluster
 from policies.commands.known_findings import named_rules, read_baseline, write_baseline
 from policies.commands.lint_options import FAIL_ON
+from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
 from policies.sources import SourceError, load_cluster
-from policies.terminal import clean, columns, complain, painter, say, wants_color
+from policies.terminal import as_markdown, clean, columns, complain, painter, say, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +116,7 @@ def _print(
     else:
         from policies.render import markdown
 
-        sys.stdout.write(markdown.render(findings, "forewarn audit") + "\n")
+        sys.stdout.write(as_markdown(markdown.render(findings, "forewarn audit")) + "\n")
 
 
 def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, suppressed: int, gone: int) -> None:
@@ -128,7 +129,7 @@ def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn audit",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Check what is in a cluster: its objects by every rule, the cluster as a whole, and what restarting"

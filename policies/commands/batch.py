@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from policies.objects.fields import InvalidObject, json_type
 from policies.sources import SourceError
-from policies.terminal import progress
+from policies.terminal import as_json, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ def run_batch(
                 continue
             answered = _answer(line, number, answer, decode)
             status = status or ("error" in answered)
-            sys.stdout.write(json.dumps(answered) + "\n")
+            sys.stdout.write(as_json(answered))
     return int(status)
 
 

@@ -9,6 +9,7 @@ from contextlib import redirect_stdout, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from policies.commands.parser import Parser
 from policies.terminal import columns
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _OPTION: Final = re.compile(r"^  (?:-\w(?: (?:\{[^}]*\}|[^ ,]+))?, )?(--[a-z][a-
 
 def main(arguments: Sequence[str], commands: Commands) -> int:
     """Run the command; returns the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn completion",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Print a completion script. bash: `source <(forewarn completion bash)`; zsh: the same, behind "

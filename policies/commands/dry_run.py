@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from policies.cluster import Cache
 from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option
+from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config import ConfigError, load_limited_resources
 from policies.findings import plural
@@ -23,7 +24,7 @@ from policies.objects.fields import at, group_kind
 from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import Options
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import clean, columns, complain
+from policies.terminal import clean, columns, complain, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn dry-run",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="What kube-apiserver itself would answer, offline: PriorityClasses, Pods and ResourceQuotas in the "
@@ -113,8 +114,7 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
             print(clean(_refusal(path, subject, answer), color=False), file=sys.stderr)  # noqa: T201
             status = max(status, REFUSED)
     if unjudged:
-        note = f"forewarn dry-run: {plural(unjudged, 'object')} of other kinds accepted without a look"
-        print(note, file=sys.stderr)  # noqa: T201
+        say(f"forewarn dry-run: {plural(unjudged, 'object')} of other kinds accepted without a look")
     if not subjects and not unjudged and status == ACCEPTED:
         return _complain("no objects to apply", FAILED)
     return status

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from difflib import get_close_matches
 from textwrap import fill, indent
 from typing import TYPE_CHECKING
 
+from policies.commands.parser import Parser
 from policies.rules import RULES
 from policies.rules.support.documentation import documentation_of
+from policies.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, or 2 where there is no such rule."""
-    parser = argparse.ArgumentParser(prog="forewarn explain", description="What a rule means, why, and what to do.")
+    parser = Parser(prog="forewarn explain", description="What a rule means, why, and what to do.")
     parser.add_argument("rule", metavar="RULE", help="a rule's id (`forewarn lint --list-rules` has them all)")
     name = parser.parse_args(arguments).rule
     known = {rule.ID: rule for rule in RULES}
     if name not in known:
         near = get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else "; see `forewarn lint --list-rules`"
-        print(f"forewarn explain: no rule {name!r}{hint}", file=sys.stderr)  # noqa: T201
+        say(f"forewarn explain: no rule {name!r}{hint}")
         return 2
     print("\n".join(_explanation(known[name])))  # noqa: T201
     return 0

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
+from policies.commands.parser import Parser
 from policies.commands.places import Places
 from policies.commands.preempt import given_objects
 from policies.commands.release import add_release_options, release_of, settle
 from policies.objects.fields import InvalidObject, ref_of
 from policies.sources import load_cluster
-from policies.terminal import clean, columns, painter, wants_color
+from policies.terminal import as_json, as_markdown, clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,10 +64,10 @@ def _print(options: argparse.Namespace, found: Sequence[Headroom]) -> None:
 
     if options.output == "json":
         for each in found:
-            print(json.dumps(as_dict(each)))  # noqa: T201
+            sys.stdout.write(as_json(as_dict(each)))
         return
     if options.output == "markdown":
-        sys.stdout.write("\n".join(map(headroom.markdown, found)))
+        sys.stdout.write(as_markdown("\n".join(map(headroom.markdown, found))))
         return
     color = wants_color(options.color, sys.stdout)
     for each in found:
@@ -85,7 +85,7 @@ def _number(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn headroom",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Say how many more pods like those of a pod or workload fit, without preemption and with it, and"

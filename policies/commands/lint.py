@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -218,7 +217,7 @@ def _cluster(sources: list[str], config: Config, release: Release) -> tuple[Clus
     cache = settle(load_cluster(*sources, templates=config.options.pod_template_paths), release)
     cluster = cache.snapshot()
     if cluster.semantics.unknown:
-        print(f"forewarn lint: no prediction: {cluster.semantics.unknown}", file=sys.stderr)  # noqa: T201
+        say(f"forewarn lint: no prediction: {cluster.semantics.unknown}")
         return cluster, None
     return cluster, cache.told_minor
 

@@ -91,4 +91,4 @@ def show(found: Sequence[Mended]) -> None:
         )
         for line in unified_diff(before, after, file.path, file.path):
             ending = "" if line.endswith("\n") else "\n\\ No newline at end of file"
-            print(clean(cut(line.rstrip("\r\n"), 10_000), color=False) + ending)  # noqa: T201
+            print(clean(cut(line.rstrip("\r\n"), 10_000), color=False, is_patch=True) + ending)  # noqa: T201

@@ -8,6 +8,7 @@ from typing import Final
 
 from policies.commands import lint_output
 from policies.commands.cluster_command import add_cluster_option, add_color_option
+from policies.commands.parser import Parser
 from policies.commands.release import add_release_options
 from policies.findings import Severity
 from policies.terminal import columns
@@ -25,7 +26,7 @@ def _natural(text: str) -> int:
 
 def lint_parser() -> argparse.ArgumentParser:
     """The parser."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn lint",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Check manifests: files, directories (.yaml, .yml, .json) or - for standard input.",

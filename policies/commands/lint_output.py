@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from policies.findings import Finding, listed, one_line, plural, printable
 from policies.sources import SourceError, read_file
 from policies.sources.output_file import append_file, output_file
-from policies.terminal import painter, say, wants_color
+from policies.terminal import as_markdown, clean, painter, say, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,7 +93,8 @@ def _print(form: str, report: Report, given: Input, stream: TextIO, color: bool,
     if form == "text":
         from policies.render import text
 
-        stream.writelines(line + "\n" for line in text.render(report.findings, report.line_of, painter(color), most))
+        lines = text.render(report.findings, report.line_of, painter(color), most)
+        stream.writelines(clean(line, color) + "\n" for line in lines)
     elif form == "github":
         _print_for_github(report, stream)
     else:
@@ -118,7 +119,7 @@ def _rendered(form: str, report: Report, given: Input) -> Iterable[str]:
     if form == "markdown":
         from policies.render import markdown
 
-        return (markdown.render(report.findings),)
+        return (as_markdown(markdown.render(report.findings)),)
     from policies.render import ci
 
     return {"junit": ci.junit, "gitlab": ci.gitlab, "rdjson": ci.rdjson}[form](report)
@@ -132,7 +133,7 @@ def _print_for_github(report: Report, stream: TextIO) -> None:
     stream.writelines(line + "\n" for line in lines)
     summary = os.environ.get(SUMMARY)
     if rest and summary:
-        append_file(summary, f"{markdown.render(report.findings)}\n".encode("utf-8", "backslashreplace"))
+        append_file(summary, f"{as_markdown(markdown.render(report.findings))}\n".encode("utf-8", "backslashreplace"))
 
 
 def summarize(findings: list[Finding], given: Input, grouping: Grouping, suppressed: int) -> None:
@@ -153,7 +154,8 @@ def summarize(findings: list[Finding], given: Input, grouping: Grouping, suppres
     if grouping.unseen:
         what = "1 class or namespace is" if grouping.unseen == 1 else f"{grouping.unseen} classes and namespaces are"
         told.append(f"{what} not seen in every directory, as there are too many of both: --one-apply sees all")
-    print(*told, sep="\n", file=sys.stderr)  # noqa: T201
+    for line in told:
+        say(line)
 
 
 _KEPT: Final = 8

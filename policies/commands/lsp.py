@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies import VERSION
+from policies.commands.parser import Parser
 from policies.config.model import ConfigError
 from policies.findings import Severity, cut, one_line
 from policies.terminal import columns, complain
@@ -32,7 +33,7 @@ _LONGEST: Final = 2_000
 
 def main(arguments: Sequence[str]) -> int:
     """Serve until the editor says exit; returns the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn lsp",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Speak the Language Server Protocol over standard input and output; editors start it.",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from policies.commands import sweep as sweeps
 from policies.commands import test as tests
 from policies.commands.cluster_command import add_color_option, answered
+from policies.commands.parser import Parser
 from policies.commands.shards import Output, Part, add_output_option, in_order, read_part
 from policies.sources import SourceError, read_file
 from policies.sources.files import File
@@ -113,7 +114,7 @@ def _files(path: str) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn merge",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Put together what `forewarn whatif every-…` or `forewarn test` wrote with --shard, one file for"

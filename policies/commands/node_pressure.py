@@ -16,9 +16,10 @@ from policies.commands.cluster_command import (
     answered,
     options_with_cluster,
 )
+from policies.commands.parser import Parser
 from policies.objects.fields import InvalidObject, at, group_kind, text
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import clean, columns, painter, wants_color
+from policies.terminal import as_json, as_markdown, clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,13 +87,13 @@ def _answer(options: argparse.Namespace) -> int:
         shutdown_groups(options.shutdown, pods) if options.shutdown else None,
     )
     if options.output == "json":
-        print(json.dumps(_as_dict(found)))  # noqa: T201
+        sys.stdout.write(as_json(_as_dict(found)))
     elif options.output == "html":
         from policies.render.html.node_pressure import page
 
         sys.stdout.write(page(found))
     elif options.output == "markdown":
-        sys.stdout.write(node_pressure.markdown(found))
+        sys.stdout.write(as_markdown(node_pressure.markdown(found)))
     else:
         color = wants_color(options.color, sys.stdout)
         sys.stdout.writelines(clean(line, color) + "\n" for line in node_pressure.render(found, painter(color)))
@@ -222,7 +223,7 @@ def _periods(text_: str) -> list[tuple[int, int]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn node-pressure",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Say who goes first on a node by the kubelet's own rules: under pressure, at its"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from functools import partial
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option, add_color_option
+from policies.commands.parser import Parser
 from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
 from policies.kinds import CLAIM, LIMIT_RANGE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
@@ -19,7 +19,7 @@ from policies.minors import RECORDED_MINOR
 from policies.objects.fields import InvalidObject, group_kind, json_type, mapping
 from policies.semantics import DEFAULT
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import clean, columns, complain, painter, wants_color
+from policies.terminal import as_json, clean, columns, complain, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -179,7 +179,7 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
                     together = _autoscaled(applied.predictions, cluster, autoscaling)
                     scaled = scaled._replace(plan=together.plan if together else None)
                 told = {"id": prediction.pod.key, **prediction.to_dict(), **turn, **how}
-                print(json.dumps(told | ({"autoscalers": as_dict(scaled)} if scaled else {})))  # noqa: T201
+                sys.stdout.write(as_json(told | ({"autoscalers": as_dict(scaled)} if scaled else {})))
     elif options.output == "html":
         from policies.render.html.preempt import page
 
@@ -336,7 +336,7 @@ def _subjects(file: File, namespace: str) -> Sequence[ReviewedObject]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn preempt",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Say where a pod would run, and whom it would push out, as kube-scheduler would decide it.",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Final
 
 from policies.config.model import ConfigError
 from policies.findings import one_line
 from policies.minors import KNOWN_MINORS
 from policies.sources import SourceError
+from policies.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ def release_of(options: argparse.Namespace, parser: argparse.ArgumentParser) -> 
         parser.error(one_line(f"argument --scheduler-config: {fault}"))
     if release.without_part:
         names = ", ".join(release.without_part)
-        print(f"{parser.prog}: --feature-gates: {names}: no part in predictions", file=sys.stderr)  # noqa: T201
+        say(f"{parser.prog}: --feature-gates: {names}: no part in predictions")
     return release
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.autoscaling import refuse_node_templates
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
+from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.simulate import simulated_until, world_with
 from policies.objects.fields import InvalidObject
 from policies.sources import load_cluster
-from policies.terminal import clean, columns, painter, progress, wants_color
+from policies.terminal import as_json, as_markdown, clean, columns, painter, progress, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
         _refuse(options)
     found = found._replace(risks=wanted)
     if options.output == "json":
-        print(json.dumps(as_dict(found)))  # noqa: T201
+        sys.stdout.write(as_json(as_dict(found)))
     elif options.output == "html":
         from policies.render.html.risk import page
 
@@ -61,7 +61,7 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     elif options.output == "markdown":
         from policies.render.risk import markdown
 
-        sys.stdout.write(markdown(found))
+        sys.stdout.write(as_markdown(markdown(found)))
     else:
         from policies.render.risk import render
 
@@ -103,7 +103,7 @@ def _most(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn risk",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Say of each workload who may push it out, which single zone or node it cannot lose, and where the"

@@ -9,10 +9,11 @@ from dataclasses import asdict, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.commands.parser import Parser
 from policies.commands.release import KNOWN, feature_gates, release_minor
 from policies.config.model import ConfigError
 from policies.releases import BadGates, Release
-from policies.terminal import columns
+from policies.terminal import as_json, clean, columns, complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,15 +50,14 @@ def main(arguments: Sequence[str]) -> int:
         release = Release(options.kubernetes_version, options.feature_gates, scheduler_source(options.file))
         semantics = release.semantics()
     except (ConfigError, BadGates) as fault:
-        print(f"forewarn scheduler-config: {fault}", file=sys.stderr)  # noqa: T201
-        return USAGE
+        return complain("scheduler-config", fault, USAGE)
     configuration = semantics.scheduler
     assert configuration is not None
     if options.output == "json":
-        print(json.dumps(_entry(configuration, semantics.release)))  # noqa: T201
+        sys.stdout.write(as_json(_entry(configuration, semantics.release)))
     else:
         for line in _lines(configuration, semantics.release):
-            print(line)  # noqa: T201
+            print(clean(line, color=False))  # noqa: T201
     return OK
 
 
@@ -173,7 +173,7 @@ def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> M
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn scheduler-config",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Print a scheduler's profiles as they come out of its KubeSchedulerConfiguration: the plugins of "

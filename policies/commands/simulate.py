@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, need_cluster
+from policies.commands.parser import Parser
 from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
 from policies.findings import listed
@@ -21,7 +21,7 @@ from policies.minors import RECORDED_MINOR
 from policies.objects.fields import group_kind, mapping, ref_of
 from policies.semantics import DEFAULT
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import clean, columns, painter, wants_color
+from policies.terminal import as_json, clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -99,7 +99,7 @@ def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autosc
             for outcome, summary in told
         ]
         notes = {"notes": left_out} if left_out else {}
-        print(json.dumps({"runs": options.runs, "distinctFinals": len(finals), "outcomes": entries, **notes}))  # noqa: T201
+        sys.stdout.write(as_json({"runs": options.runs, "distinctFinals": len(finals), "outcomes": entries, **notes}))
     else:
         color = wants_color(options.color, sys.stdout)
         scaled = after_simulation(outcomes[0].simulation, autoscaling, told[0][1].names)
@@ -308,7 +308,7 @@ def simulated_until(text: str) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn simulate",
         description="Say what becomes of a cluster, one event after the other: who is pushed out, where replacements"
         " go, who stays pending.",

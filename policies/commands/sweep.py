@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,7 @@ from policies.commands.simulate import simulated_until, world_with
 from policies.config.document import contents
 from policies.objects.fields import InvalidObject
 from policies.sources import load_cluster
-from policies.terminal import clean, painter, progress, wants_color
+from policies.terminal import as_json, as_markdown, clean, painter, progress, wants_color
 
 if TYPE_CHECKING:
     import argparse
@@ -71,7 +70,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     if isinstance(cache, DigestedCache) and shard is not None:
         asked = asked_of(options.what, options, cache) | _asked_of_groups(options, autoscaling)
         told = marked(as_dict(sweep), shard, len(names), cache.digest, asked)
-        options.output.write(json.dumps(told) + "\n")
+        options.output.write(as_json(told))
         return OK  # whether anything has happened is asked of the whole
     write_sweep(sweep, options.output, options.color)
     return status_of(sweep, options.fail_on)
@@ -163,9 +162,9 @@ def write_sweep(sweep: Sweep, output: Output, color: str) -> None:
     from policies.whatif.sweep import as_dict
 
     if output.form == "json":
-        output.write(json.dumps(as_dict(sweep)) + "\n")
+        output.write(as_json(as_dict(sweep)))
     elif output.form == "markdown":
-        output.write(rendering.markdown(sweep))
+        output.write(as_markdown(rendering.markdown(sweep)))
     elif output.form == "html":
         from policies.render.html import sweep as pages
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.autoscaling import refuse_node_templates
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
+from policies.commands.parser import Parser
 from policies.commands.places import Places
 from policies.commands.preempt import given_objects
 from policies.commands.release import add_release_options, release_of, settle
@@ -25,7 +25,7 @@ from policies.commands.shards import (
 from policies.commands.simulate import AT_ONCE, DEFAULT_UNTIL, applied, simulated_until, world_with
 from policies.objects.fields import InvalidObject, group_kind
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import clean, columns, complain, painter, progress, wants_color
+from policies.terminal import as_json, clean, columns, complain, painter, progress, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,7 +94,7 @@ def _judged(
     found = mapped(part, lambda each: _result(options, *each, cluster))
     results = [from_dict(each) for each in progress(found, len(part), "expectations", sys.stderr)]
     if shard:
-        options.output.write(json.dumps(marked(_told(results), shard, len(given), digest, asked)) + "\n")
+        options.output.write(as_json(marked(_told(results), shard, len(given), digest, asked)))
         return OK  # whether one is broken is asked of the whole
     write_results(results, options.output, options.color)
     return status_of(results)
@@ -182,7 +182,7 @@ def write_results(results: Sequence[Result], output: Output, color: str) -> None
     if output.form == "junit":
         output.write(expectations.junit(results, "forewarn test") + "\n")
     elif output.form == "json":
-        output.write(json.dumps(_told(results)) + "\n")
+        output.write(as_json(_told(results)))
     else:
         colored = not output.file and wants_color(color, sys.stdout)
         lines = expectations.render(results, painter(colored))
@@ -202,7 +202,7 @@ def _most(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn test",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Say whether expectations of a cluster hold: what runs after a loss, who is pushed out, what fits.",

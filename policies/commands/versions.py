@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+from policies.commands.parser import Parser
 from policies.minors import KNOWN_MINORS
 from policies.releases import CHANGES, CHECKED_WITH, NEWEST, is_known, is_locked
 from policies.semantics import FEATURE_GATES, Semantics
-from policies.terminal import columns
+from policies.terminal import as_json, columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     minors = [options.release] if options.release else list(KNOWN_MINORS)
     if options.output == "json":
-        print(json.dumps([_entry(minor) for minor in minors]))  # noqa: T201
+        sys.stdout.write(as_json([_entry(minor) for minor in minors]))
     else:
         for minor in minors:
             for line in _lines(minor):
@@ -57,7 +58,7 @@ def _lines(minor: int) -> Iterator[str]:
 def _parser() -> argparse.ArgumentParser:
     from policies.commands.release import KNOWN, release_minor
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn versions",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Say for which releases of Kubernetes predictions hold, what each does otherwise than the one "

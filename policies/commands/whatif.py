@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
+from policies.commands.parser import Parser
 from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.shards import shard_given
 from policies.commands.simulate import applied, simulated_until, watched, world_with
 from policies.commands.sweep import HAPPENINGS, add_sweep_options, answer_sweep
 from policies.sources import load_cluster
-from policies.terminal import clean, columns, painter, wants_color
+from policies.terminal import as_json, as_markdown, clean, columns, painter, wants_color
 from policies.whatif import EVERY
 
 if TYPE_CHECKING:
@@ -136,12 +136,12 @@ def _print(options: argparse.Namespace, answer: Answer, change: ClassChange | No
         from policies.whatif.comparison import as_dict
 
         told = as_dict(answer) | ({"classChange": class_change.as_dict(change)} if change else {})
-        print(json.dumps(told))  # noqa: T201
+        sys.stdout.write(as_json(told))
         return
     from policies.render import whatif
 
     if options.output == "markdown":
-        sys.stdout.write(whatif.markdown(answer, change, notes))
+        sys.stdout.write(as_markdown(whatif.markdown(answer, change, notes)))
         return
     color = wants_color(options.color, sys.stdout)
     sys.stdout.writelines(clean(line, color) + "\n" for line in whatif.render(answer, change, painter(color)))
@@ -182,7 +182,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     shape = partial(argparse.HelpFormatter, width=columns())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn whatif",
         formatter_class=shape,
         description="Say what a cluster comes to if something happens: the state after it has settled against the state"
@@ -191,7 +191,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
 
-    def add(name: str, told: str) -> argparse.ArgumentParser:
+    def add(name: str, told: str) -> Parser:
         sub = kinds.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".", formatter_class=shape)
         _common(sub)
         return sub

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.cluster import Cache, key_of
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
+from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.findings import cut, one_line
 from policies.objects.fields import at, group_kind
@@ -17,7 +17,7 @@ from policies.objects.items import items
 from policies.pod_events import LONG, PodEvents
 from policies.sources import SourceError, load_cluster
 from policies.sources.cluster import events_about
-from policies.terminal import clean, columns, painter, wants_color
+from policies.terminal import as_json, clean, columns, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,7 +74,7 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
         raise SourceError(key, f"no such pod in the cluster{hint} (write NAMESPACE/NAME){unread}")
     said = _said(cache, pod.uid if pod is not None else "")
     if options.output == "json":
-        print(json.dumps(_as_dict(key, found, said, not_read, cluster)))  # noqa: T201
+        sys.stdout.write(as_json(_as_dict(key, found, said, not_read, cluster)))
     else:
         color = wants_color(options.color, sys.stdout)
         lines = _lines(key, found, said, not_read, cluster, painter(color))
@@ -163,7 +163,7 @@ def _as_dict(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn why",
         description="Say why a pod is pending or was preempted, and what would help.",
         epilog="Exit status: 0 an answer was given, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Severity, no_command, one_line, plural
+from policies.findings import Severity, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,12 +26,12 @@ def render(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plai
         found = list(group)
         for finding in found[:MOST_OF_A_RULE]:
             about = f"{finding.object}: " if str(finding.object) else ""
-            said = no_command(one_line(about + finding.message))
+            said = one_line(about + finding.message)
             yield f"{paint(str(severity), str(severity))}: {said} {paint(f'[{rule}]', 'dim')}"
         if len(found) > MOST_OF_A_RULE:
             yield f"  and {len(found) - MOST_OF_A_RULE} more of {rule}: -o json has them all"
         for fix in dict.fromkeys(finding.remediation for finding in found if finding.remediation):
-            yield f"  = fix: {no_command(one_line(fix))}"
+            yield f"  = fix: {one_line(fix)}"
 
 
 def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
-from policies.findings import Finding, Severity, one_line
+from policies.findings import Finding, Severity, no_command, no_command_in_markup, one_line
 from policies.render.report import ENTRIES, fingerprints, in_parts, path_of, said, worst_first
 
 if TYPE_CHECKING:
@@ -79,8 +79,9 @@ def junit(report: Report) -> Iterator[str]:
     yield "<testsuites>\n"
     yield f'  <testsuite name="forewarn lint" tests="{count}" failures="{failures}" errors="0" skipped="0">\n'
     for file, found in by_file.items():
-        yield from (f"{line}\n" for line in _cases(file, found))
-    yield from (f"    <testcase classname={_xml(path_of(name))} name={_xml('lint')}/>\n" for name in clean)
+        yield from (f"{no_command_in_markup(line)}\n" for line in _cases(file, found))
+    passed = (f"    <testcase classname={_xml(path_of(name))} name={_xml('lint')}/>\n" for name in clean)
+    yield from map(no_command_in_markup, passed)
     yield "  </testsuite>\n"
     yield "</testsuites>"
 
@@ -132,8 +133,8 @@ def _command(finding: Finding) -> str:
         "title": finding.rule,
     }
     fix = f"\nfix: {one_line(finding.remediation)}" if finding.remediation else ""
-    given = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{_GITHUB[finding.severity]} {given}::{_escaped(said(finding) + fix)}"
+    given = ",".join(f"{name}={_property(no_command(value))}" for name, value in properties.items())
+    return f"::{_GITHUB[finding.severity]} {given}::{_escaped(no_command(said(finding) + fix))}"
 
 
 def _property(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from policies.findings import one_line, plural
+from policies.findings import no_command_in_markup, one_line, plural
 from policies.render.simulation import timeline
 from policies.whatif.comparison import as_dict as answer_as_dict
 
@@ -86,7 +86,7 @@ def junit(results: Sequence[Result], suite: str) -> str:
         if result.notes:
             lines.append(f"<system-out>{_text('; '.join(result.notes))}</system-out>")
         lines.append("</testcase>")
-    return "\n".join([*lines, "</testsuite>", "</testsuites>"])
+    return no_command_in_markup("\n".join([*lines, "</testsuite>", "</testsuites>"]))
 
 
 def _text(text: str) -> str:

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.etree.ElementTree import tostring
 
-from policies.findings import cut, one_line, plural
+from policies.findings import cut, no_command_in_markup, one_line, plural
 from policies.render.html.elements import element
 from policies.render.html.node_data import band_label
 from policies.render.simulation import settled
@@ -89,7 +89,7 @@ def _file(title: str, height: int, parts: Sequence[Element]) -> str:
         drawing.set(name, value)
     for name, value in (("width", f"{_WIDTH}"), ("height", f"{height}"), ("role", "img")):
         drawing.set(name, value)
-    return tostring(drawing, encoding="unicode") + "\n"
+    return no_command_in_markup(tostring(drawing, encoding="unicode")) + "\n"
 
 
 def _heads(answer: Answer) -> Iterator[Element]:

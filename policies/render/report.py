@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.findings import Finding, Severity, one_line
+from policies.findings import Finding, Severity, no_command_in_json, one_line
 from policies.suppressions import identity, path_of
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ def in_parts(document: object, entries: Iterable[Any], indent: int) -> Iterator[
     """The JSON of a document, with these entries where it has ENTRIES, in parts: one entry at a time is held."""
     import json
 
-    before, after = json.dumps(document, indent=indent).split(json.dumps(ENTRIES[0]))
+    before, after = no_command_in_json(json.dumps(document, indent=indent)).split(json.dumps(ENTRIES[0]))
     deeper, behind = "\n" + before.rpartition("\n")[2], after[: len(after) - len(after.lstrip())]
     separator = before
     for entry in entries:
-        yield separator + json.dumps(entry, indent=indent).replace("\n", deeper)
+        yield separator + no_command_in_json(json.dumps(entry, indent=indent)).replace("\n", deeper)
         separator = "," + deeper
     if separator is before:
         yield before.rstrip() + after.removeprefix(behind)

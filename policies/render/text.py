@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Severity, no_command, one_line, plural, printable
+from policies.findings import Severity, one_line, plural, printable
 from policies.objects.fields import NOTHING
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def render(
         head = f"{printable(place.file)}:{place.line}:{place.column}"
         about = f"{finding.object}: " if str(finding.object) else ""
         severity, rule = str(finding.severity), paint(f"[{finding.rule}]", "dim")
-        said = no_command(one_line(about + finding.message))
-        yield f"{paint(no_command(head), 'bold')}: {paint(severity, severity)}: {said} {rule}"
+        said = one_line(about + finding.message)
+        yield f"{paint(head, 'bold')}: {paint(severity, severity)}: {said} {rule}"
         yield from _excerpt(finding, line_of(place.file, place.line) if place.line else None, paint)
     for rule, count in left.items():
         yield f"and {count} more of {rule} in {plural(len(files[rule]), 'file')}: --max-per-rule 0 shows all"
@@ -72,10 +72,10 @@ def _excerpt(finding: Finding, line: str | None, paint: Callable[[str, str], str
         shown = "".join(" " if c in "\t\r" or not c.isprintable() else c for c in line[start : start + 160]).rstrip()
         width = max(1, min(place.end_column, start + 161) - place.column)
         caret = " " * (place.column - 1 - start) + "^" * width
-        yield f"  {place.line} | {no_command(shown)}"
+        yield f"  {place.line} | {shown}"
         yield f"  {gutter} | {paint(caret, str(finding.severity))}"
     if finding.remediation:
-        yield f"  {gutter} = fix: {no_command(one_line(finding.remediation))}"
+        yield f"  {gutter} = fix: {one_line(finding.remediation)}"
 
 
 def summary(

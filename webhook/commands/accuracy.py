@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import sys
@@ -11,6 +10,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from policies.commands.parser import Parser
+from policies.terminal import as_json, clean, complain
 from webhook.accuracy import EXAMPLES, EXPLAINED, MATCHED, RESULTS, WRONG
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class NotTold(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage, 3 where there is no answer."""
-    parser = argparse.ArgumentParser(prog="forewarn accuracy", description=_DESCRIPTION, allow_abbrev=False)
+    parser = Parser(prog="forewarn accuracy", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--url", default=URL, metavar="URL", help=f"the webhook's health port (default: {URL})")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text, or JSON for programs")
     given = parser.parse_args(arguments)
@@ -55,10 +56,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         table = _ask(host, port or 8080)
     except NotTold as why:
-        print(f"forewarn accuracy: {host} port {port or 8080}: {why}", file=sys.stderr)  # noqa: T201
-        return FAILED
-    lines = [json.dumps(table, indent=2)] if given.output == "json" else _lines(table)
-    print("\n".join(lines))  # noqa: T201
+        return complain("accuracy", f"{host} port {port or 8080}: {why}", FAILED)
+    if given.output == "json":
+        sys.stdout.write(as_json(table, indent=2))
+    else:
+        sys.stdout.writelines(clean(line, color=False) + "\n" for line in _lines(table))
     return 0
 
 

@@ -13,6 +13,7 @@ from threading import Event, current_thread, main_thread
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.parser import Parser
 from policies.terminal import columns
 from webhook.apiserver import ApiError, ApiServer, connect
 from webhook.apiserver.typed_client import TypedApi
@@ -84,7 +85,7 @@ def _stop_when_told() -> Iterator[Event]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn ca-injector",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Keep the webhook's CAs in the Secret forewarn-ca, sign the certificate in the Secret "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.terminal import COLOR_CHOICES, clean, columns, complain, painter, say, wants_color
+from policies.commands.parser import Parser
+from policies.terminal import COLOR_CHOICES, as_json, clean, columns, complain, painter, say, wants_color
 from webhook.apiserver import ApiError, ApiServer, Timeouts, connect
 from webhook.doctor.examination import examine
 from webhook.doctor.looking import Looks
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         return complain("doctor", error.problem if not error.status else error, FAILED)
     lines = examine(Looks(api, options.timeout), version, options.namespace, datetime.now(UTC))
     if options.output == "json":
-        print(json.dumps({"lines": [_as_json(line) for line in lines]}, indent=2))  # noqa: T201
+        sys.stdout.write(as_json({"lines": [_as_json(line) for line in lines]}, indent=2))
     else:
         color = wants_color(options.color, sys.stdout)
         sys.stdout.writelines(clean(text, color) + "\n" for text in rendered(lines, painter(color)))
@@ -75,7 +75,7 @@ def _as_json(line: Line) -> dict[str, str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn doctor",
         allow_abbrev=False,
         formatter_class=partial(argparse.HelpFormatter, width=columns()),

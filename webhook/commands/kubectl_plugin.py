@@ -16,6 +16,7 @@ from policies.cli import COMMANDS, TRACEBACK
 from policies.cli import main as forewarn
 from policies.commands.completion import options_of
 from policies.kinds import DEFAULT_NAMESPACE
+from policies.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given = split(sys.argv[1:] if arguments is None else arguments)
     except WrongUsage as wrong:
-        print(f"kubectl forewarn: {wrong}", file=sys.stderr)  # noqa: T201
+        say(f"kubectl forewarn: {wrong}")
         return 2
     if "kubeconfig" in given.flags:
         os.environ["KUBECONFIG"] = given.flags["kubeconfig"]

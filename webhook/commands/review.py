@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config import ConfigError
 from policies.disclosure import Disclose
+from policies.findings import no_command_in_json
 from policies.kube_apiserver.priority import Forbidden, admit_pod
 from policies.objects.fields import InvalidObject, mapping
 from policies.sources import SourceError, load_cluster, read_file
@@ -21,6 +22,7 @@ from webhook.admission.review import BadReview, parse_review
 from webhook.settings import configuration
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from policies.cluster import ClusterSnapshot
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     except BadReview as fault:
         return _complain(f"{options.file}: {fault}", FAILED)
     for decision in decisions:
-        print(decision.response.to_bytes().decode())  # noqa: T201
+        print(no_command_in_json(decision.response.to_bytes().decode()))  # noqa: T201
     return ALLOWED if all(decision.response.allowed for decision in decisions) else DENIED
 
 
@@ -85,7 +87,7 @@ def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dic
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn review",
         description="Answer an AdmissionReview as the webhook would: one line of JSON a phase.",
         epilog="Exit status: 0 allowed, 1 denied, 2 wrong usage or configuration, 3 could not do the job.",

@@ -19,6 +19,7 @@ from policies.config.load import says_nothing
 from policies.disclosure import Disclose
 from policies.sources import SourceError
 from policies.sources.output_file import write_file
+from policies.terminal import complain
 from webhook.accuracy import Accuracy
 from webhook.admission.callers import BadTokens, Callers, none, read_tokens
 from webhook.admission.endpoint import Endpoint, Gate
@@ -83,8 +84,7 @@ def main(arguments: Sequence[str]) -> int:
         with _ended_when_told():
             return _run(settings)
     except CannotStart as fault:
-        print(f"forewarn serve: {fault}", file=sys.stderr)  # noqa: T201
-        return fault.status
+        return complain("serve", fault, fault.status)
     finally:
         write_last_lines()
 

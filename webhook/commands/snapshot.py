@@ -17,11 +17,12 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from policies.commands.parser import Parser
 from policies.findings import plural
 from policies.sources import SourceError
 from policies.sources.files import reason
 from policies.sources.output_file import output_file
-from policies.terminal import columns, complain, is_about_output, progress
+from policies.terminal import columns, complain, is_about_output, progress, say
 from webhook.apiserver import ApiServer, connect
 from webhook.apiserver.redaction import redacted
 from webhook.apiserver.source import read_all, version_of
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
             raise
         return _complain(f"-o {options.output}: {reason(error)}")  # of its temporary file
     told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4))
-    print(f"{options.output}: {plural(kinds.total(), 'object')} ({told or 'an empty cluster'})", file=sys.stderr)  # noqa: T201
+    say(f"{options.output}: {plural(kinds.total(), 'object')} ({told or 'an empty cluster'})")
     return WRITTEN
 
 
@@ -89,7 +90,7 @@ def _is_there(path: Path) -> int | None:
         if time.monotonic() - began > _WAIT:
             return _complain(f"-o {path}: not there after {_WAIT / 60:.0f} minutes: pod 0 of the Job is to write it")
         time.sleep(1)
-    print(f"{path}: there already, and left as it is", file=sys.stderr)  # noqa: T201
+    say(f"{path}: there already, and left as it is")
     return WRITTEN
 
 
@@ -124,7 +125,7 @@ def _replaced(output: str) -> Iterator[IO[bytes]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="forewarn snapshot",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Write what plays a part of a running cluster to a file, which --cluster reads.",

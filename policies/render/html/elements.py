@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.etree.ElementTree import Element, tostring
 
-from policies.findings import cut, one_line
+from policies.findings import cut, no_command_in_json, no_command_in_markup, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,7 +63,7 @@ def told(text: str) -> str:
 
 def data(name: str, value: Any) -> Element:
     """Data for the script, which nothing in it can end."""
-    text = json.dumps(value, separators=(",", ":")).translate(_AS_IN_HTML)
+    text = no_command_in_json(json.dumps(value, separators=(",", ":"))).translate(_AS_IN_HTML)
     return element("script", text, type="application/json", id=name)
 
 
@@ -125,7 +125,7 @@ def document(title: str, body: Sequence[Child], scripts: Sequence[str] = ("table
         element("style", style),
     )
     root = element("html", head, element("body", *body, element("script", script)), lang="en")
-    return "<!doctype html>\n" + tostring(root, encoding="unicode", method="html") + "\n"
+    return "<!doctype html>\n" + no_command_in_markup(tostring(root, encoding="unicode", method="html")) + "\n"
 
 
 def _shipped(name: str) -> str:
