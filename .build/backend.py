@@ -142,8 +142,7 @@ def stage(sources: Path, tree: Path) -> None:
         config.write(file)
     readme = sources / "README.md"
     if readme.exists():  # an image is built without it too
-        documentation = project_urls((sources / "setup.cfg").read_text())["Documentation"]
-        (tree / "README.md").write_text(for_index(readme.read_text(), documentation))
+        (tree / "README.md").write_text(for_index(readme.read_text()))
     package = tree / PACKAGE
     _copy(_OWN, package)
     (package / "__init__.py").write_text(_INIT)
@@ -187,28 +186,11 @@ def _is_ours(module: str) -> bool:
     return module.partition(".")[0] in INSIDE
 
 
-def project_urls(setup: str) -> dict[str, str]:
-    """The URLs of the project by their labels, out of the text of setup.cfg."""
-    config = ConfigParser()
-    config.read_string(setup)
-    lines = (line.partition("=") for line in config["metadata"]["project_urls"].splitlines() if line)
-    return {label.strip(): url.strip() for label, _, url in lines}
-
-
-def for_index(readme: str, documentation: str) -> str:
-    """The README for readers who have no repository: pages and pictures are the site's, other files not linked."""
-    site = documentation.rstrip("/") + "/"
+def for_index(readme: str) -> str:
+    """The README for readers who have no repository: files and pictures of it are not linked."""
 
     def link(match: re.Match[str]) -> str:
-        picture, text, target = match.groups()
-        page, _, fragment = target.partition("#")
-        if ":" in target or not page:
-            return match[0]
-        if picture and page.startswith("docs/"):
-            return f"![{text}]({site}{page.removeprefix('docs/')})"
-        if not page.startswith("docs/") or not page.endswith(".md"):
-            return text
-        address = site + page.removeprefix("docs/").removesuffix(".md") + "/"
-        return f"[{text}]({address}{'#' + fragment if fragment else ''})"
+        target = match[3]
+        return match[0] if ":" in target or target.startswith("#") else match[2]
 
     return _LINK.sub(link, readme)

@@ -99,7 +99,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def provenance(made: list[Path], commit: str, url: str) -> dict[str, Any]:
+def provenance(made: list[Path], commit: str) -> dict[str, Any]:
     """The statement. Source: in-toto.io/Statement/v1 and slsa.dev/provenance/v1."""
     python = platform.python_version()
     return {
@@ -108,11 +108,11 @@ def provenance(made: list[Path], commit: str, url: str) -> dict[str, Any]:
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
-                "buildType": f"{url}/build/make-release/v1",
+                "buildType": "urn:forewarn:make-release:v1",
                 "externalParameters": {"target": "release", "commit": commit},
                 "internalParameters": {"python": python, "platform": platform.machine()},
                 "resolvedDependencies": [
-                    {"uri": f"git+{url}", "digest": {"gitCommit": commit}},
+                    {"name": "source", "digest": {"gitCommit": commit}},
                     {"name": LOCK, "digest": {"sha256": digest(ROOT / LOCK)}},
                     {"name": "constraints.txt", "digest": {"sha256": digest(ROOT / "constraints.txt")}},
                 ],
@@ -126,7 +126,7 @@ def main(target: Path) -> None:
     """Make all of it anew."""
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    version, url, when = setup["metadata"]["version"], setup["metadata"]["url"], epoch()
+    version, when = setup["metadata"]["version"], epoch()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -142,7 +142,7 @@ def main(target: Path) -> None:
     say("bill of materials and provenance")
     made.append(materials(target, version))
     statement = target / f"forewarn-{version}.intoto.json"
-    statement.write_text(json.dumps(provenance(made, told("git", "rev-parse", "HEAD"), url), indent=2) + "\n")
+    statement.write_text(json.dumps(provenance(made, told("git", "rev-parse", "HEAD")), indent=2) + "\n")
     lines = [f"{digest(path)}  {path.name}\n" for path in sorted([*made, statement])]
     (target / "SHA256SUMS").write_text("".join(lines))
     print("".join(lines), end="")  # noqa: T201

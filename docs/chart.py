@@ -630,7 +630,6 @@ type: application
 version: {version}
 appVersion: "{version}"
 kubeVersion: ">=1.30.0-0"
-home: https://forewarn.dev
 keywords: [priority, preemption, PriorityClass, admission webhook]
 """
 

@@ -112,7 +112,6 @@ def test_a_wheel_says_what_it_is(wheel: Path) -> None:
     said = message_from_bytes(zipfile.ZipFile(wheel).read("forewarn-0.1.0.dist-info/METADATA"))
     assert (said["License-Expression"], said["License-File"]) == ("Apache-2.0", "LICENSE")
     assert said["Author"] == "The forewarn maintainers"
-    assert {line.split(",")[0] for line in said.get_all("Project-URL", [])} >= {"Documentation", "Changelog"}
     assert "preemption" in said["Keywords"]
     assert not any(line.startswith("License ::") for line in said.get_all("Classifier", [])), "the expression says it"
 
@@ -120,8 +119,7 @@ def test_a_wheel_says_what_it_is(wheel: Path) -> None:
 def test_the_links_of_the_long_description_need_no_repository(wheel: Path) -> None:
     said = message_from_bytes(zipfile.ZipFile(wheel).read("forewarn-0.1.0.dist-info/METADATA")).get_payload()
     links = re.findall(r"\]\(([^)]+)\)", str(said))
-    assert "https://forewarn.dev/docs/lint/#in-ci" in links
-    assert [link for link in links if not link.startswith("https://")] == []
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
 
 
 def test_an_sdist_has_every_file_of_the_repository(tmp_path: Path) -> None:

@@ -84,14 +84,14 @@ def test_provenance_is_a_statement_about_each_file_by_its_digest(build: Any, tmp
     """The fields that in-toto and SLSA ask for: in-toto.io/Statement/v1, slsa.dev/provenance/v1."""
     made = tmp_path / "a.whl"
     made.write_bytes(b"content")
-    statement = build("release").provenance([made], "ab" * 20, "https://forewarn.dev")
+    statement = build("release").provenance([made], "ab" * 20)
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
     assert statement["subject"] == [{"name": "a.whl", "digest": {"sha256": hashlib.sha256(b"content").hexdigest()}}]
     definition = statement["predicate"]["buildDefinition"]
     assert definition["buildType"]
     assert definition["externalParameters"]
-    assert {"uri": "git+https://forewarn.dev", "digest": {"gitCommit": "ab" * 20}} in definition["resolvedDependencies"]
+    assert {"name": "source", "digest": {"gitCommit": "ab" * 20}} in definition["resolvedDependencies"]
     assert statement["predicate"]["runDetails"]["builder"]["id"].startswith("urn:")
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
-_PAGE: Final = "https://forewarn.dev/docs/rules/"
-"""docs/rules.md as a page, with a heading for each rule."""
 _LONGEST: Final = 1024
 MOST_RESULTS: Final = 25_000
 """GitHub takes no more: the worst are kept."""
@@ -51,7 +49,6 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "id": rule.ID,
         "shortDescription": {"text": cut(documentation.what, _LONGEST)},
         "fullDescription": {"text": cut(documentation.why, _LONGEST)},
-        "helpUri": f"{_PAGE}#{rule.ID}",
         "help": {"text": documentation.fix, "markdown": f"{documentation.why}\n\n**Fix:** {documentation.fix}"},
         "defaultConfiguration": {"level": _LEVELS[rule.SEVERITY or Severity.WARNING]},
     }

@@ -68,7 +68,7 @@ def test_actionlint_takes_the_workflow_and_the_action(tmp_path: Path) -> None:
     found = re.search(r"^GitHub: .*\n\n((?:(?: {4}.*)?\n)+)", text, re.MULTILINE)
     assert found
     workflow = "".join(line[4:] + "\n" for line in found[1].splitlines())
-    own = re.sub(r"uses: forewarn/forewarn@\S+", "uses: ./", workflow)
+    own = re.sub(r"uses: OWNER/REPOSITORY@\S+", "uses: ./", workflow)
     assert own != workflow
     for each in (workflow, own):
         done = _actionlint(tmp_path, each)

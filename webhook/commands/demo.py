@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import ssl
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 
 from policies import WITHIN
 from policies.cli import main as forewarn
+from policies.commands.parser import Parser
 from policies.kinds import NAMESPACE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.manifests import read
 from policies.objects.fields import at, group_kind
@@ -40,7 +40,7 @@ _NEXT: Final = (
     "`forewarn audit --cluster live` the cluster of your kubeconfig; `kubectl forewarn audit` is the same.",
     "`make cluster` makes a control plane to try the webhook on: docs/install.md puts it there, or on yours."
     if _IN_A_CHECKOUT
-    else "https://forewarn.dev/docs/install/ puts the webhook on a cluster.",
+    else "docs/install.md of the repository puts the webhook on a cluster.",
 )
 
 
@@ -54,7 +54,7 @@ class Answer(NamedTuple):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the demonstration; 0 when every manifest was answered and the linter has said the same."""
-    parser = argparse.ArgumentParser(prog="forewarn demo", description="The webhook at work on a small sample cluster.")
+    parser = Parser(prog="forewarn demo", description="The webhook at work on a small sample cluster.")
     parser.parse_args(arguments)
     paint = painter(wants_color("auto", sys.stdout))
     cluster, manifests = _shown(SAMPLE / "cluster.yaml"), _shown(SAMPLE / "manifests")

@@ -113,7 +113,7 @@ def _program(expression: str) -> Any:
     try:
         import celpy
     except ModuleNotFoundError:
-        raise NotModelled("selectors of devices need cel-python: pip install forewarn[devices]") from None
+        raise NotModelled("selectors of devices need cel-python, which comes with forewarn's extra `devices`") from None
     if len(expression) > MOST_TEXT:
         raise NotModelled(f"the selector {expression[:80]!r} is too long")
     environment = celpy.Environment(runner_class=_runner())
