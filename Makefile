@@ -34,7 +34,7 @@ standalone: $(VENV)/dev ## .cache/forewarn.pyz, one file for this Python: linter
 	$(BIN)/python .build/krew.py .cache/forewarn.pyz .cache/krew
 	@ls -l .cache/forewarn.pyz .cache/krew
 
-lock: $(VENV)/dev ## requirements-image.txt: what an image has, by constraints.txt, with hashes
+lock: $(VENV)/dev ## requirements-image.txt and requirements-lint.txt: what an image and the action have, with hashes
 	$(BIN)/python .build/lock.py lock
 
 wheelhouse: $(VENV)/dev ## .cache/wheelhouse, all that `docker build` needs beside its base, for amd64 and arm64

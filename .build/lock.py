@@ -1,4 +1,6 @@
-"""What the image is made of: `lock.py lock` writes requirements-image.txt, `lock.py wheelhouse DIRECTORY` fetches it.
+"""What the image and the action are made of: `lock.py lock` writes requirements-image.txt and requirements-lint.txt.
+
+`lock.py wheelhouse DIRECTORY` fetches what is in the image.
 
 `lock.py platform MACHINE` prints the flags by which pip chooses as on that machine.
 
@@ -13,12 +15,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 LOCK: Final = ROOT / "requirements-image.txt"
+LINT_LOCK: Final = ROOT / "requirements-lint.txt"
 MACHINES: Final = ("x86_64", "aarch64")
 """linux/amd64 and linux/arm64."""
 GLIBC: Final = (17, 24, 26, 27, 28, 31, 34, 35, 36)
@@ -26,6 +30,9 @@ GLIBC: Final = (17, 24, 26, 27, 28, 31, 34, 35, 36)
 EXTRAS: Final = ("webhook", "live")
 _HEAD: Final = """\
 # What an image has beside forewarn itself, with the hashes of its files: `make lock` writes it, by constraints.txt.
+"""
+_LINT_HEAD: Final = """\
+# What the linter needs, and what builds it, with hashes for Linux: action.yml takes it, `make lock` writes it.
 """
 
 
@@ -52,39 +59,49 @@ def pip(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments], check=True)
 
 
-def _wanted() -> list[str]:
+def _wanted(extras: tuple[str, ...]) -> list[str]:
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    options = [setup["options"]["install_requires"], *(setup["options.extras_require"][extra] for extra in EXTRAS)]
+    options = [setup["options"]["install_requires"], *(setup["options.extras_require"][extra] for extra in extras)]
     return [line for option in options for line in option.split()]
 
 
-def _chosen(machine: str, python: str) -> list[Any]:
+def _build_requirements() -> list[str]:
+    found: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    return found
+
+
+def _chosen(machine: str, python: str, wanted: list[str]) -> list[Any]:
     """What pip would install: entries of its report (pip's docs: Installation Report)."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch, "report.json")
         where = ["--target", scratch, "--dry-run", "--ignore-installed", "--report", str(report)]
-        pip("install", *where, *platform(machine, python), "-c", str(ROOT / "constraints.txt"), *_wanted())
+        pip("install", *where, *platform(machine, python), "-c", str(ROOT / "constraints.txt"), *wanted)
         installed: list[Any] = json.loads(report.read_text())["install"]
         return installed
 
 
 def lock() -> None:
-    """Write requirements-image.txt."""
+    """Write both files."""
+    _lock(LOCK, _HEAD, _wanted(EXTRAS))
+    _lock(LINT_LOCK, _LINT_HEAD, [*_wanted(()), *_build_requirements()])
+
+
+def _lock(path: Path, head: str, wanted: list[str]) -> None:
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
     pythons = re.findall(r"Python :: (3\.\d+)", setup["metadata"]["classifiers"])
     hashes: dict[str, set[str]] = {}
     for python in pythons:
         for machine in MACHINES:
-            for entry in _chosen(machine, python):
+            for entry in _chosen(machine, python, wanted):
                 name = f"{entry['metadata']['name']}=={entry['metadata']['version']}"
                 hashes.setdefault(name, set()).add(entry["download_info"]["archive_info"]["hashes"]["sha256"])
     lines = [
         " \\\n".join([name, *(f"    --hash=sha256:{digest}" for digest in sorted(hashes[name]))])
         for name in sorted(hashes, key=str.lower)
     ]
-    LOCK.write_text(_HEAD + "\n".join(lines) + "\n")
+    path.write_text(head + "\n".join(lines) + "\n")
 
 
 def wheelhouse(directory: Path) -> None:

@@ -17,8 +17,6 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from policies import VERSION
-
 ROOT = Path.cwd()
 GOOD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: system-node-critical}\n"
 BAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {priorityClass: gold}\n"
@@ -44,11 +42,11 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> dict[str, str]:
-    """The environment of a job: `forewarn` is this one, and `pip install forewarn` is believed."""
+    """The environment of a job: `forewarn` is this one, and what pip installs is believed to be it."""
     programs = tmp_path / "bin"
     programs.mkdir()
     lint = f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -P -m policies.cli "$@"'
-    scripts = {"forewarn": lint, "pip": 'test "$*" = "install forewarn"'}
+    scripts = {"forewarn": lint, "pip": 'test "$*" = "install forewarn @ git+REPOSITORY_URL@COMMIT"'}
     for name, script in scripts.items():
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")
         (programs / name).chmod(0o755)
@@ -91,18 +89,17 @@ def test_the_template_of_gitlab_takes_arguments(tree: Path, outside: dict[str, s
     assert _run("\n".join(job["script"]), tree, given).returncode == 0
 
 
-def test_the_address_of_the_template_is_that_of_a_file_here() -> None:
-    """As far as can be said without a network: raw files of GitHub are at /owner/name/tag/path."""
-    text = (ROOT / "docs/ci/gitlab.yml").read_text()
-    (address,) = re.findall(r"^# include:\n# - remote: (\S+)$", text, re.MULTILINE)
-    scheme, _, host, owner, name, tag, *path = address.split("/")
-    assert (scheme, host) == ("https:", "raw.githubusercontent.com")
-    assert "/".join(path) == "docs/ci/gitlab.yml"
-    assert (ROOT.joinpath(*path)).is_file()
-    ((hook,),) = [yaml.safe_load(_recipe("pre-commit"))]
-    assert hook["repo"] == f"https://github.com/{owner}/{name}"
-    assert tag == hook["rev"] == f"v{VERSION}", "the tag of this release, as every other recipe has it"
-    assert f"uses: {owner}/{name}@{tag}\n" in _recipe("GitHub")
+def test_every_recipe_says_what_to_replace() -> None:
+    """Nothing is published under a name that a stranger could not take."""
+    template = (ROOT / "docs/ci/gitlab.yml").read_text()
+    for text in (_recipe("GitLab"), template):
+        assert "git+REPOSITORY_URL@COMMIT" in text
+    for page in ("lint.md", "test.md"):
+        ((hook,),) = [yaml.safe_load(_recipe("pre-commit", page))]
+        assert (hook["repo"], hook["rev"]) == ("REPOSITORY_URL", "COMMIT")
+    assert "uses: OWNER/REPOSITORY@COMMIT " in _recipe("GitHub")
+    (names,) = re.findall(r"^.*replace REPOSITORY_URL.*\n.*$", (ROOT / "docs/lint.md").read_text(), re.MULTILINE)
+    assert {"REPOSITORY_URL", "OWNER/REPOSITORY", "COMMIT"} <= set(re.findall(r"[A-Z_/]{4,}", names))
 
 
 def test_jenkins(tree: Path, outside: dict[str, str]) -> None:
@@ -147,13 +144,27 @@ def action() -> dict[str, Any]:
     return loaded
 
 
+def _action_python(programs: Path, libraries: Path) -> None:
+    """`python3` as on a runner, but that an environment that it makes has what the action would fetch."""
+    (programs / "forewarn").unlink()
+    packages = 'for packages in "$directory"/lib/python*/site-packages'
+    link = f'echo {shlex.quote(str(libraries))} > "$packages/libraries.pth"; rm -rf "$packages"/setuptools*'
+    then = f"{packages}; do {link}; done"
+    (programs / "python3").write_text(
+        f"""#!/bin/sh
+{shlex.quote(sys.executable)} "$@" || exit
+case "$*" in *"-m venv "*) for directory; do :; done; {then};; esac
+"""
+    )
+    (programs / "python3").chmod(0o755)
+
+
 def test_the_action_installs_itself_and_lints(
     action: dict[str, Any], checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]
 ) -> None:
     """Without a network: the libraries come from where the tests have them, and nothing but forewarn is installed."""
     tmp_path = tree.parent
-    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
-    (tmp_path / "bin" / "forewarn").unlink()
+    _action_python(tmp_path / "bin", libraries)
     (step,) = action["runs"]["steps"]
     (tree / "bad.yaml").write_text(BAD)
     contexts = {
@@ -163,7 +174,7 @@ def test_the_action_installs_itself_and_lints(
     }
     given = {name: contexts[text] for name, text in step["env"].items()}
     environment = outside | OFFLINE | given | {"RUNNER_TEMP": str(tmp_path / "temp"), "GITHUB_ACTIONS": "true"}
-    environment["PYTHONPATH"] = str(libraries)
+    (tmp_path / "temp").mkdir()
     wrong = _run(step["run"], tmp_path, environment)
     said = ("$(touch: no such file" in wrong.stderr, "harm): no such file" in wrong.stderr)
     assert (wrong.returncode, said) == (3, (True, True)), (
@@ -181,10 +192,72 @@ def test_the_action_installs_itself_and_lints(
     assert _run(step["run"], tmp_path, environment).returncode == 0
 
 
+HOSTILE = (
+    "venv.py", "ensurepip.py", "pip.py", "sitecustomize.py", "usercustomize.py", "forewarn.py", "forewarn/__init__.py",
+    "forewarn/__main__.py", "policies/__init__.py", "webhook/__init__.py", "yaml.py", "numpy.py", "json.py", "os.py",
+    "setuptools.py", "backend.py", "encodings/__init__.py", "argparse/__init__.py", "a-1.dist-info/entry_points.txt",
+)  # fmt: skip
+ENTRY_POINTS = (
+    "[forewarn.commands]\nlint = os:abort\n[forewarn.sources]\nlive = os:abort\n[forewarn.plugins]\na = os:abort\n"
+)
+
+
+def _make_hostile(directory: Path, harm: Path) -> None:
+    """Give a checkout modules of names that somebody might import there."""
+    for name in HOSTILE:
+        (directory / name).parent.mkdir(exist_ok=True)
+        code = f"import builtins\nbuiltins.open({str(harm)!r}, 'a').write({name!r} + '\\n')\n"
+        (directory / name).write_text(code if name.endswith(".py") else ENTRY_POINTS)
+
+
+def test_the_action_runs_nothing_of_the_checkout(
+    action: dict[str, Any], checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]
+) -> None:
+    tmp_path = tree.parent
+    _action_python(tmp_path / "bin", libraries)
+    (tmp_path / "temp").mkdir()
+    (step,) = action["runs"]["steps"]
+    harm = tmp_path / "harm"
+    _make_hostile(tree, harm)
+    given = {"ACTION": str(checkout), "DIRECTORY": ".", "ARGUMENTS": ". -o text"}
+    assert given.keys() == step["env"].keys()
+    environment = outside | OFFLINE | given | {"RUNNER_TEMP": str(tmp_path / "temp")}
+    done = _run(step["run"], tree, environment | {"PYTHONPATH": f".:{tree}"})
+    assert not harm.exists(), harm.read_text()
+    assert (done.returncode, "1 file, 1 object checked" in done.stderr) == (0, True), done.stderr
+
+
+def test_the_action_installs_by_hashes_what_the_linter_needs(action: dict[str, Any]) -> None:
+    (step,) = action["runs"]["steps"]
+    assert "--require-hashes --only-binary :all: -r" in step["run"]
+    assert "--no-index --no-build-isolation" in step["run"]
+    locked = (ROOT / "requirements-lint.txt").read_text().replace("\\\n", " ").splitlines()[1:]
+    pinned = {line.split()[0].lower(): line.count("--hash=sha256:") for line in locked}
+    constraints = (ROOT / "constraints.txt").read_text().lower().split()
+    assert pinned.keys() <= set(constraints)
+    assert {name.partition("==")[0] for name in pinned} == {"pyyaml", "numpy", "setuptools"}
+    assert all(pinned.values())
+    image = (ROOT / "requirements-image.txt").read_text().replace("\\\n", " ").splitlines()
+    assert {line for line in locked if not line.startswith("setuptools")} <= set(image)
+
+
+@pytest.mark.parametrize("command", [["forewarn"], [sys.executable, "-I", "-m", "forewarn"]], ids=["script", "module"])
+def test_an_installed_command_imports_nothing_of_the_working_directory(command: list[str], tree: Path) -> None:
+    """As pre-commit, GitLab and Jenkins run it: `python -m forewarn` without -I would."""
+    program = Path(sys.executable).parent / "forewarn"
+    if not program.exists():
+        pytest.skip("forewarn is not installed")
+    _make_hostile(tree, tree.parent / "harm")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
+    shown = [str(program) if word == "forewarn" and len(command) == 1 else word for word in command]
+    done = subprocess.run([*shown, "lint", "."], cwd=tree, env=kept, capture_output=True, text=True, check=False)
+    assert (done.returncode, (tree.parent / "harm").exists()) == (0, False), done.stderr
+
+
 def test_the_workflow_names_inputs_that_the_action_has(action: dict[str, Any]) -> None:
     (job,) = yaml.safe_load(_recipe("GitHub"))["jobs"].values()
     by_name = {step["uses"].partition("@")[0]: step for step in job["steps"]}
-    own, upload = by_name["forewarn/forewarn"]["with"], by_name["github/codeql-action/upload-sarif"]
+    own, upload = by_name["OWNER/REPOSITORY"]["with"], by_name["github/codeql-action/upload-sarif"]
     assert own.keys() <= action["inputs"].keys()
     assert f"sarif={upload['with']['sarif_file']}" in own["args"]
     assert upload["if"] == "always()", "findings end the step before"
