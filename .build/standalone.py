@@ -25,6 +25,7 @@ import os
 import sys
 
 NAME = "{name}"
+SEAL = 0o1700
 VERSION = {version}
 
 
@@ -38,6 +39,7 @@ def unpack(here):
     try:
         with zipfile.ZipFile(os.path.abspath(sys.argv[0])) as archive:
             archive.extractall(scratch)
+        os.chmod(scratch, SEAL)
         os.rename(scratch, here)
     except OSError:
         import shutil
@@ -47,20 +49,31 @@ def unpack(here):
             raise
 
 
+def is_sealed(here):
+    """Whether this file has unpacked it: a checkout may hold a directory of the name, but git sets no such mode."""
+    try:
+        status = os.lstat(here)
+    except OSError:
+        return False
+    return (status.st_uid, status.st_mode & 0o7777) == (os.getuid(), SEAL)
+
+
 def main():
     """The command's exit status."""
     if sys.version_info[:2] != VERSION:
         return "forewarn: this file is for Python %d.%d" % VERSION
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):  # the XDG specification ignores a relative one
+        cache = os.path.expanduser("~/.cache")
     here = os.path.join(cache, "forewarn", NAME)
-    if not os.path.isdir(here):
+    if not os.path.lexists(here):
         try:
             unpack(here)
         except OSError as error:
             why = "%s (XDG_CACHE_HOME names another place)" % error.strerror
             return "forewarn: cannot be unpacked into %s: %s" % (here, why)
-    if os.stat(here).st_uid != os.getuid():
-        return "forewarn: %s belongs to somebody else" % here
+    if not is_sealed(here):
+        return "forewarn: %s was not unpacked by this file. Fix: remove it" % here
     sys.path[0] = here
     if os.path.basename(sys.argv[0]).startswith("kubectl-forewarn"):
         from forewarn.webhook.commands.kubectl_plugin import main

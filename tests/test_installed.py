@@ -322,6 +322,28 @@ def test_the_single_file_is_kubectls_plugin_by_its_name(standalone: Path, tmp_pa
     assert (done.returncode, done.stderr) == (2, "kubectl forewarn: -n is the last word: its value is missing\n")
 
 
+def test_the_single_file_runs_nothing_that_a_checkout_has_put_into_its_cache(standalone: Path, tmp_path: Path) -> None:
+    """In CI XDG_CACHE_HOME is often a directory of the checkout, and the name of the content is no secret."""
+    environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    command = [sys.executable, str(standalone), "--version"]
+
+    def run(**variables: str) -> subprocess.CompletedProcess[str]:
+        given = environment | variables
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=given, cwd=tmp_path)
+
+    assert run().returncode == 0
+    (unpacked,) = (tmp_path / "cache/forewarn").iterdir()
+    shutil.rmtree(unpacked)
+    (unpacked / "forewarn").mkdir(parents=True)
+    (unpacked / "forewarn/__main__.py").write_text("def main():\n    print('taken over')\n")
+    for mode in (0o755, 0o700):
+        unpacked.chmod(mode)
+        done = run()
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.endswith(f"{unpacked} was not unpacked by this file. Fix: remove it\n")
+    assert run(XDG_CACHE_HOME="cache").returncode == 0, "a relative path is ignored"
+
+
 def test_the_single_file_says_where_it_cannot_be_unpacked(standalone: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path / "file")}
