@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from policies.disclosure import OPEN, Disclose
 from policies.findings import NO_OBJECT, Action, Finding, Problem, RequesterText, Severity, cut, field_path, written
 from policies.kinds import LIMIT_RANGE, NAMESPACE, POD, PRIORITY_CLASS, RESOURCE_QUOTA
-from policies.metering import MOST_WORK, CutShort, metered, never
+from policies.metering import MOST_WORK, CutShort, TooLarge, metered, never
 from policies.objects.fields import NOTHING, InvalidObject, group_kind
 from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
 from policies.objects.workload import parts_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policies.rules.support.context import Rule
     from policies.rules.support.impact import Impact, Recall
 
-__all__ = ["Phase", "count_open", "evaluate", "impact_of", "is_cut_short"]
+__all__ = ["Phase", "count_open", "evaluate", "impact_of"]
 
 _FILES: Final = ReviewedObject(NOTHING)
 _CLUSTER: Final = ReviewedObject(NOTHING)
@@ -45,7 +45,7 @@ MOST_PROBLEMS: Final = 10
 _MOST_COUNTED: Final = 1_000
 _MOST_CHARACTERS: Final = 2_000
 """Of a message."""
-_NOT_JUDGED: Final = "not judged by this rule: "
+_NOT_EVALUATED: Final = "not evaluated: "
 _RULES_BY_TARGET: Final[Mapping[Target, tuple[Rule, ...]]] = {
     target: tuple(rule for rule in RULES if target in rule.TARGETS) for target in Target
 }
@@ -146,7 +146,9 @@ def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Fi
         except InvalidObject as fault:
             faults.append(fault.with_traceback(None))  # its frames know this list: a circle
         except CutShort as why:
-            findings.append(_finding(subject, Problem(f"{_NOT_JUDGED}{why}"), rule.ID, severity, _softened(action)))
+            action = _of_unevaluated(action, why, subject, config)
+            found = _finding(subject, _unevaluated(why), rule.ID, severity, action)
+            findings.append(found._replace(not_evaluated=True))
     named = {finding.path for finding in findings}
     findings += (
         f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
@@ -175,14 +177,36 @@ def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
         yield Problem(f"{count} more of the same in this object")
 
 
-def is_cut_short(finding: Finding) -> bool:
-    """Whether it says no more than that its rule had no time."""
-    return finding.message.startswith(_NOT_JUDGED)
+def _unevaluated(why: CutShort) -> Problem:
+    """That a rule was not evaluated. Its texts name nothing but the object, its namespace's quotas and a bound."""
+    if isinstance(why, TooLarge):
+        return Problem(f"{_NOT_EVALUATED}{why}", remediation=why.excess.fix, detail=why.detail)
+    return Problem(f"{_NOT_EVALUATED}{why}")
 
 
-def _softened(action: Action) -> Action:
-    """Nobody is denied anything because it took too long to judge."""
-    return Action.WARN if action is Action.DENY else action
+def _of_unevaluated(action: Action, why: CutShort, subject: ReviewedObject, config: Config) -> Action:
+    """What becomes of an object that a rule did not evaluate.
+
+    If time was up, a denial is a warning. If a bound stopped the rule, it stays a denial: padding must not get past
+    one. An object that was stored before may still be changed where that asks for no more.
+    """
+    if not isinstance(why, TooLarge):
+        return Action.WARN if action is Action.DENY else action
+    return Action.AUDIT if action is Action.DENY and _asks_for_no_more(subject, config) else action
+
+
+def _asks_for_no_more(subject: ReviewedObject, config: Config) -> bool:
+    """Whether an update leaves what is evaluated of an object as it is, or takes Pods away."""
+    if subject.operation is not Operation.UPDATE or subject.old is None:
+        return False
+    if subject.object.get("spec") == subject.old.get("spec"):
+        return True
+    from policies.controllers.changes import asks_for_no_pods  # only when something is too large
+
+    try:
+        return asks_for_no_pods(subject, config.options.pod_template_paths, fewer=True)
+    except (CutShort, InvalidObject):
+        return False
 
 
 def _in_force(target: Target, phase: Phase, config: Config) -> Iterator[tuple[Rule, Severity, Action]]:

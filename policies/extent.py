@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.metering import CutShort, limited
+from policies.metering import TooLarge, limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,13 +53,18 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
+def exceeds(holder: str, count: int, what: str, most: int) -> TooLarge:
+    """The error for a holder (`the Pod`) that has more of something than forewarn evaluates."""
+    return TooLarge(f"{holder} has {count} {what}; forewarn evaluates at most {most}", f"remove {what}")
+
+
 def check_extent(spec: Any) -> None:
-    """Raises CutShort where work is metered and a pod's spec holds more than is gone through."""
+    """Raises TooLarge where work is metered and a pod's spec holds more than is gone through."""
     if not limited():
         return
     for what, count, most in _counts(_object(spec)):
         if count > most:
-            raise CutShort(f"the pod has {count} {what}; with more than {most} that is not worked out")
+            raise exceeds("the Pod", count, what, most)
 
 
 def check_metadata_extent(metadata: Any) -> None:
@@ -68,24 +73,24 @@ def check_metadata_extent(metadata: Any) -> None:
         return
     labels, name = _object(_object(metadata).get("labels")), _object(metadata).get("name")
     if len(labels) > MOST_LABELS:
-        raise CutShort(f"the pod has {len(labels)} labels; with more than {MOST_LABELS} that is not worked out")
+        raise exceeds("the Pod", len(labels), "labels", MOST_LABELS)
     texts = (*labels, *labels.values(), name)
-    if sum(len(text) for text in texts if isinstance(text, str)) > MOST_CHARACTERS:
-        raise CutShort("the pod's labels are too long")
-
-
-class TooManyQuotas(CutShort):
-    """A namespace has more quotas than are gone through."""
+    characters = sum(len(text) for text in texts if isinstance(text, str))
+    if characters > MOST_CHARACTERS:
+        raise exceeds("the Pod", characters, "characters of labels", MOST_CHARACTERS)
 
 
 def check_quotas(count: int) -> None:
-    """Raises TooManyQuotas where a namespace has more quotas than are gone through for each pod: offline too."""
+    """Raises TooLarge where a namespace has more quotas than are gone through for each pod: offline too."""
     if count > MOST_QUOTAS:
-        raise TooManyQuotas(f"its namespace has {count} quotas; with more than {MOST_QUOTAS} that is not worked out")
+        raise exceeds("the namespace", count, "ResourceQuotas", MOST_QUOTAS)
 
 
-def check_quota_extent(spec: Any) -> None:
-    """The same for the spec of a ResourceQuota."""
+def check_quota_extent(spec: Any, name: str = "") -> None:
+    """Raises TooLarge where work is metered and the spec of a ResourceQuota holds more than is gone through.
+
+    `name`: of one that is stored, where it is not the object that is evaluated.
+    """
     if not limited():
         return
     scopes, selector = _list(_object(spec).get("scopes")), _object(_object(spec).get("scopeSelector"))
@@ -97,7 +102,7 @@ def check_quota_extent(spec: Any) -> None:
     values = sum(len(_list(_object(e).get("values"))) for e in expressions[:MOST_SCOPES])
     for what, count, most in (*counts, ("names of classes", values, MOST_SCOPE_VALUES)):
         if count > most:
-            raise CutShort(f"the quota has {count} {what}; with more than {most} that is not worked out")
+            raise exceeds(f"ResourceQuota {name}" if name else "the ResourceQuota", count, what, most)
 
 
 def _counts(spec: ApiObject) -> Iterator[tuple[str, int, int]]:
@@ -144,7 +149,7 @@ def _of_pod_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterato
         for kind in ("podAffinity", "podAntiAffinity")
         for how in (_REQUIRED, _PREFERRED)
     ]
-    yield "terms of affinity to pods", sum(map(len, lists)), MOST_POD_TERMS
+    yield "terms of Pod affinity", sum(map(len, lists)), MOST_POD_TERMS
     for place, terms in enumerate(lists):
         for entry in terms:
             term = _object(_object(entry).get("podAffinityTerm")) if place % 2 else _object(entry)
@@ -156,7 +161,7 @@ def _of_pod_affinity(affinity: ApiObject, selectors: list[ApiObject]) -> Iterato
 def _of_selectors(selectors: list[ApiObject]) -> Iterator[tuple[str, int, int]]:
     lists = [_list(s.get(key)) for s in selectors for key in ("matchExpressions", "matchFields")]
     labels = sum(len(_object(s.get("matchLabels"))) for s in selectors)
-    yield "conditions in selectors", labels + sum(map(len, lists)), MOST_REQUIREMENTS
+    yield "requirements in selectors", labels + sum(map(len, lists)), MOST_REQUIREMENTS
     values = sum(len(_list(_object(entry).get("values"))) for entries in lists for entry in entries)
     yield "values in selectors", values, MOST_VALUES
 

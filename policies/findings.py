@@ -129,6 +129,8 @@ class Finding(NamedTuple):
     path: str = ""
     detail: Mapping[str, Any] = {}
     for_requester: RequesterText | None = None
+    not_evaluated: bool = False
+    """Whether it says only that its rule was not evaluated, or not to the end."""
 
     @property
     def as_told(self) -> Finding:

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
 FEW: Final = 16
@@ -35,6 +35,26 @@ MOST_WORK: Final = 60_000_000
 
 class CutShort(Exception):
     """Time is up, or there is too much to do: what is not worked out yet stays unknown."""
+
+
+class Excess(NamedTuple):
+    """What exceeds which bound (`the Pod has 501 tolerations; forewarn evaluates at most 500`), and what to change."""
+
+    problem: str
+    fix: str = ""
+
+
+class TooLarge(CutShort):
+    """A bound stopped the evaluation, not the clock. `detail`: what is known, for programs."""
+
+    def __init__(self, problem: str, fix: str = "", detail: Mapping[str, Any] | None = None) -> None:
+        super().__init__(problem)
+        self.excess, self.detail = Excess(problem, fix), detail or {}
+
+
+def excess_of(why: CutShort) -> Excess | None:
+    """The bound that stopped an evaluation; None if time was up."""
+    return why.excess if isinstance(why, TooLarge) else None
 
 
 class Meter:
@@ -66,7 +86,9 @@ class Meter:
         if self._expired():
             raise CutShort("time is up")
         if self._most <= 0:
-            raise CutShort("there is too much to work out")
+            raise TooLarge(
+                "its evaluation takes too much work, whatever the time", "ask for fewer Pods, or simpler ones"
+            )
 
 
 class _Free(Meter):

@@ -95,6 +95,29 @@ def coming(
     return Coming(pods if waits is None else _before(obj, own, pods, waits), own, one_by_one=True)
 
 
+def asks_for_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], *, fewer: bool = False) -> bool:
+    """Whether an update leaves the Pods of an object as they are, and their number; `fewer`: or makes that smaller.
+
+    Of a Pod: whether kube-scheduler has nothing to do for it. Raises InvalidObject.
+    """
+    old = subject.old
+    if subject.operation is not Operation.UPDATE or old is None:
+        return False
+    new, stored = pod_template_of(subject.object, paths), pod_template_of(old, paths)
+    if new is None or stored is None or new.is_template != stored.is_template:
+        return False
+    if not new.is_template:
+        return not _is_let_go(old, subject.object)
+    if _is_paused(old) != _is_paused(subject.object) or not _is_same(new.object, stored.object):
+        return False
+    count, before = replicas_of(subject.object), replicas_of(old)
+    return count == before or (fewer and count < before)
+
+
+def _is_same(one: ApiObject, other: ApiObject) -> bool:
+    return one is other or one == other
+
+
 def _goes_in_order(obj: ApiObject) -> bool:
     """Whether each pod waits until the one before it runs."""
     return group_kind(obj) == "apps/StatefulSet" and text(obj, "spec", "podManagementPolicy") != "Parallel"

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from policies.metering import CutShort, limited
+from policies.metering import TooLarge, limited
 from policies.objects.fields import NOTHING, ApiObject, at, boolean, int32, mapping, sequence, text
 from policies.objects.items import items, within
 from policies.objects.node_selector import NodeAffinity
@@ -139,7 +139,8 @@ def read_pod_spec(pod: ApiObject) -> PodSpec:
     """The spec of a pod. Raises InvalidObject."""
     text = _spec_text(pod)
     if len(text) > MOST_TEXT and limited():
-        raise CutShort("the pod's spec is too long")
+        problem = f"the Pod's spec has {len(text)} characters that count; forewarn evaluates at most {MOST_TEXT}"
+        raise TooLarge(problem, "shorten the Pod's spec")
     return _SPECS.get(text, lambda: _read(pod, len(text)), len(text))
 
 

@@ -140,7 +140,7 @@ def test_a_pod_with_too_much_is_not_begun_where_work_is_metered_and_is_where_it_
     check_extent(spec)
     with metered(lambda: False):
         check_extent({**spec, "affinity": {}})
-        with pytest.raises(CutShort, match=f"{MOST_POD_TERMS + 1} terms of affinity to pods; with more than"):
+        with pytest.raises(CutShort, match=f"{MOST_POD_TERMS + 1} terms of Pod affinity; forewarn evaluates at most"):
             check_extent(spec)
         with pytest.raises(CutShort, match="names of classes"):
             check_quota_extent(quota([f"c{n}" for n in range(100_000)]).object["spec"])

@@ -117,7 +117,7 @@ def test_more_quotas_of_one_namespace_than_are_gone_through_are_told() -> None:
     apply = ChangeSet(read(text, "a.yaml", WANTED).subjects)
     found = evaluate(apply, None, Config(), phase=Phase.LINT, now=datetime(2026, 1, 1, tzinfo=UTC))
     told = {f.message for f in found if f.rule == "quota-exceeded"}
-    assert told == {"not judged by this rule: its namespace has 201 quotas; with more than 200 that is not worked out"}
+    assert told == {"not evaluated: the namespace has 201 ResourceQuotas; forewarn evaluates at most 200"}
 
 
 @pytest.mark.parametrize("text", ["a: 1\nb:\n  &c : d\n", "a:\n- &c : d\n", "a: {&c : d}\n", "a:\n  &c: d\n"])

@@ -122,6 +122,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         else:
             kept += 1
     if kept and impact.rest == "unknown":
+        impact.check_bounds()
         yield _not_known(kept, impact, subject, template)
 
 

@@ -93,7 +93,10 @@ _FIX: Final = "forewarn preempt says what each node lacks"
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The new pods that no node can take."""
     impact, template = predicted_of(context).of(subject), context.template(subject)
-    if impact is None or template is None or not impact.pending:
+    if impact is None or template is None:
+        return
+    if not impact.pending:
+        impact.check_bounds()
         return
     try:
         yield _told(subject, impact, template)

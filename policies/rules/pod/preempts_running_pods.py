@@ -115,6 +115,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         yield _of_waiting(subject, impact, template)
     if not victims:
         if impact.rest == "unknown" and not impact.preempting:
+            impact.check_bounds()
             yield _not_known(subject, impact, template)
         return
     from policies.objects.pod import wait_seconds  # the linter starts without it

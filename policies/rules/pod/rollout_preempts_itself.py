@@ -97,7 +97,7 @@ DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be the
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """The victims among a workload's own pods."""
     impact, template = predicted_of(context).of(subject), context.template(subject)
-    if impact is None or template is None or not impact.own:
+    if impact is None or template is None:
         return
     preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]
@@ -112,3 +112,5 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             "make room first, or use the strategy Recreate" if subject.ref.kind == "Deployment" else "make room first",
             detail=impact.to_dict(),
         )
+    else:
+        impact.check_bounds()

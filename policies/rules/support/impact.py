@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.disclosure import OPEN
 from policies.findings import listed, plural
-from policies.metering import CutShort, each, limited, meter, metered
+from policies.metering import CutShort, Excess, TooLarge, each, excess_of, limited, meter, metered
 from policies.objects.fields import InvalidObject, at
 from policies.objects.workload import pod_template_of
 from policies.rules.support.context import Phase
@@ -72,7 +72,7 @@ class Impact(NamedTuple):
     to end before it shows what becomes of the first new one. `aftermath`: what becomes of the victims; None where there
     are none, or it was not asked for. `let_in`: identities of pods that waited, and take the room that old pods leave
     before the new ones come: who pushes these out again takes nothing that runs now. `by_waiting`: the predictions of
-    others that waited, and with that room preempt.
+    others that waited, and with that room preempt. `excess`: the bound that stopped it; None if time was up.
     """
 
     predictions: tuple[Prediction, ...]
@@ -86,6 +86,7 @@ class Impact(NamedTuple):
     aftermath: Aftermath | None = None
     let_in: frozenset[str] = frozenset()
     by_waiting: tuple[Prediction, ...] = ()
+    excess: Excess | None = None
 
     @property
     def is_cut_short(self) -> bool:
@@ -136,7 +137,18 @@ class Impact(NamedTuple):
         """`; time was up after 3 of 10 new pods`, or nothing."""
         if self.rest != "unknown":
             return ""
+        if self.excess is not None:
+            return f"; not evaluated after {self.predicted} of {self.new} new pods: {self.excess.problem}"
         return f"; time was up after {self.predicted} of {self.new} new pods"
+
+    def stopped(self, why: CutShort) -> Impact:
+        """The same, with nothing known of the Pods that are left."""
+        return self._replace(rest="unknown", excess=excess_of(why))
+
+    def check_bounds(self) -> None:
+        """Raises TooLarge where a bound, not the clock, stopped the prediction."""
+        if self.rest == "unknown" and self.excess is not None:
+            raise TooLarge(*self.excess, detail=self.to_dict())
 
 
 def _told(prediction: Prediction, audience: Audience) -> dict[str, object]:
@@ -193,16 +205,18 @@ class Forecast:
 
         `most`: how many new pods quotas let in, None where they let all in.
         """
-        from policies.controllers.changes import coming
+        from policies.controllers.changes import asks_for_no_pods, coming
         from policies.scheduling.responsible import not_predicted
 
         try:
+            if asks_for_no_pods(subject, self._paths):
+                return None
             _check_extent(subject, self._paths)
             found = coming(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
         except InvalidObject:
             return None  # other rules say what is wrong with it
-        except CutShort:
-            return _not_looked_at(subject, self._paths)
+        except CutShort as why:
+            return _not_looked_at(subject, self._paths, why)
         arriving = found.pods
         if not arriving or not_predicted(arriving[0], self._snapshot()):
             return None
@@ -211,8 +225,8 @@ class Forecast:
             return impact._replace(rest="unknown")
         try:
             done = self._rehearsed(found, impact, most) or self._limited(found, impact, most)
-        except CutShort:
-            return impact._replace(rest="unknown")
+        except CutShort as why:
+            return impact.stopped(why)
         wanted = self._aftermath and (done.preempting or done.by_waiting) and done.rest != "unknown"
         return self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
 
@@ -313,7 +327,7 @@ class Forecast:
             return impact._replace(fitting=len(arriving))
         assert room.by_node is not None
         if room.total > MOST_PLACED:
-            return impact._replace(fitting=room.total, rest="unknown")
+            return impact._replace(fitting=room.total).stopped(_too_many_pods(MOST_PLACED))
         self._next = partial(_filled, self._snapshot(), arriving[: room.total], room.by_node)
         return self._in_turn(arriving[room.total :], impact._replace(fitting=room.total), found, {})
 
@@ -329,7 +343,8 @@ class Forecast:
         for node, candidate in found.others:
             if limited() and (len(predictions) >= MOST_DAEMONS or victims >= MOST_VICTIMS):
                 before = arriving.nodes.index(node) - len(predictions)
-                return impact._replace(predictions=tuple(predictions), fitting=before, rest="unknown")
+                found_so_far = impact._replace(predictions=tuple(predictions), fitting=before)
+                return found_so_far.stopped(_too_many_preemptions(MOST_DAEMONS))
             work.charge(1 + _BINDING)
             known = VectorizedAnswer([], [node] if candidate else [], candidate)
             predictions.append(Prediction(snapshot, arriving.of(node), known))
@@ -359,7 +374,7 @@ class Forecast:
                 pushing, victims = pushing + (outcome == "preempts"), victims + len(prediction.victims)
                 waiting += outcome == "pending" or (outcome == "preempts" and not found.one_by_one)
                 if limited() and (pushing >= MOST_PREEMPTIONS or victims >= MOST_VICTIMS):
-                    raise CutShort("too many preemptions to tell of")
+                    raise _too_many_preemptions(MOST_PREEMPTIONS)
                 if found.window is not None and waiting >= found.window:
                     rest = "later" if len(predictions) < len(arriving) else ""
                     return impact._replace(predictions=tuple(predictions), rest=rest)
@@ -367,10 +382,10 @@ class Forecast:
                     return impact._replace(
                         predictions=tuple(predictions), rest="pending" if len(predictions) < len(arriving) else ""
                     )
-        except CutShort:
-            return impact._replace(predictions=tuple(predictions), rest="unknown")
-        rest = "unknown" if len(predictions) < len(arriving) else ""
-        return impact._replace(predictions=tuple(predictions), rest=rest)
+        except CutShort as why:
+            return impact._replace(predictions=tuple(predictions)).stopped(why)
+        impact = impact._replace(predictions=tuple(predictions))
+        return impact.stopped(_too_many_pods(MOST_IN_TURN)) if len(predictions) < len(arriving) else impact
 
     def _end_before(self, place: int, found: Coming, impact: Impact, let_in: dict[str, Prediction]) -> None:
         """Old pods that have ended before this new one comes; before the first one, that is done."""
@@ -435,7 +450,7 @@ def _help_anybody(waiting: Waiting, snapshot: Snapshot, gone: Sequence[Pod]) -> 
 
 def _check_extent(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> None:
     """Raises CutShort for a pod that holds too much, and for a workload that does so beside its template."""
-    from policies.extent import MOST_REQUIREMENTS, MOST_VOLUMES, check_extent, check_metadata_extent
+    from policies.extent import MOST_REQUIREMENTS, MOST_VOLUMES, check_extent, check_metadata_extent, exceeds
 
     template = pod_template_of(subject.object, paths)
     if template is None:
@@ -447,14 +462,25 @@ def _check_extent(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]])
         selector = at(subject.object, "spec", "selector")
         conditions = at(selector, "matchExpressions") if isinstance(selector, dict) else None
         labels = at(selector, "matchLabels") if isinstance(selector, dict) else None
-        counts = (selector, MOST_REQUIREMENTS), (conditions, MOST_REQUIREMENTS), (labels, MOST_REQUIREMENTS)
+        conditions_of_it = (
+            (part, "requirements in its selector", MOST_REQUIREMENTS) for part in (selector, conditions, labels)
+        )
         claims = at(subject.object, "spec", "volumeClaimTemplates")
-        for part, most in (*counts, (claims, MOST_VOLUMES)):
+        for part, what, most in (*conditions_of_it, (claims, "volumeClaimTemplates", MOST_VOLUMES)):
             if isinstance(part, list | dict) and len(part) > most:
-                raise CutShort("the object holds too much")
+                raise exceeds("the object", len(part), what, most)
 
 
-def _not_looked_at(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> Impact | None:
+def _too_many_pods(most: int) -> TooLarge:
+    return TooLarge(f"the object asks for more Pods than forewarn evaluates, which is {most}", "ask for fewer Pods")
+
+
+def _too_many_preemptions(most: int) -> TooLarge:
+    victims = f"or {MOST_VICTIMS} victims"
+    return TooLarge(f"forewarn evaluates at most {most} preemptions {victims} of one object", "ask for fewer Pods")
+
+
+def _not_looked_at(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]], why: CutShort) -> Impact | None:
     """The impact of an object that was too much to read; None where it brings no pods."""
     from policies.controllers.new_pods import replicas_of
 
@@ -465,7 +491,7 @@ def _not_looked_at(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]
         new = replicas_of(subject.object) if template.is_template else 1
     except InvalidObject:
         return None
-    return Impact((), new, None, rest="unknown") if new else None
+    return Impact((), new, None).stopped(why) if new else None
 
 
 def _alike(pods: Sequence[Pod]) -> bool:
@@ -489,7 +515,7 @@ def _with_all(snapshot: Snapshot, pods: Sequence[Pod]) -> Snapshot:
     from policies.scheduling.schedule_one import Prediction
 
     if len(pods) > MOST_PLACED:
-        raise CutShort("too many pods to put in their places")
+        raise _too_many_pods(MOST_PLACED)
     for pod in pods:
         snapshot = Prediction(snapshot, pod).snapshot_after()
     return snapshot

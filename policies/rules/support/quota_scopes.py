@@ -8,6 +8,7 @@ from policies.extent import check_quota_extent
 from policies.kube_apiserver.quota.scopes import InvalidScope, matches_scope
 from policies.kube_apiserver.validation.decode import decode_fault
 from policies.kube_apiserver.validation.schema import RESOURCE_QUOTA_STRUCT
+from policies.metering import TooLarge
 from policies.objects.fields import InvalidObject, sequence
 from policies.objects.resource_quota import ResourceQuota
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.findings import Path
+    from policies.objects.fields import ApiObject
     from policies.objects.reviewed_object import ReviewedObject
     from policies.options import ScopeSelector
 
@@ -24,12 +26,21 @@ def read_quota(subject: ReviewedObject) -> ResourceQuota:
 
     Rules ask the context, which reads it once for all of them.
     """
-    for obj in (subject.object, subject.old):
-        check_quota_extent((obj or {}).get("spec"))
+    check_quota_extent(subject.object.get("spec"))
+    for obj in (subject.object, _readable(subject.old)):
         fault = decode_fault(obj, RESOURCE_QUOTA_STRUCT) if obj else None
         if fault is not None:
             raise InvalidObject(fault.text, fault.path, subject.ref)
     return ResourceQuota.from_api(subject.object)
+
+
+def _readable(stored: ApiObject | None) -> ApiObject | None:
+    """The stored quota; None if it is too large to go through: that must not stop anybody from making it smaller."""
+    try:
+        check_quota_extent((stored or {}).get("spec"))
+    except TooLarge:
+        return None
+    return stored
 
 
 def placed_selectors(quota: ResourceQuota, subject: ReviewedObject) -> Iterator[tuple[ScopeSelector, Path]]:

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.controllers.arrivals import Arrivals, arrivals, present
-from policies.extent import TooManyQuotas, check_extent, check_quota_extent, check_quotas
+from policies.extent import check_extent, check_quota_extent, check_quotas
 from policies.kinds import RESOURCE_QUOTA
 from policies.kube_apiserver.priority import Forbidden, Resolved, establish_priority, resolved_spec
 from policies.kube_apiserver.quota import FaultKind, Pods, check_request, first_refused, matches, uncovered
@@ -18,7 +18,7 @@ from policies.kube_apiserver.quota.scopes import InvalidScope
 from policies.kube_apiserver.validation.decode import decode_fault
 from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from policies.kube_apiserver.validation.schema import POD_STRUCT
-from policies.metering import CutShort
+from policies.metering import CutShort, TooLarge
 from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
 from policies.objects.pod import Owner
 from policies.objects.resource_list import mask, subtract_to_zero
@@ -128,7 +128,7 @@ class QuotaUse:
                 used = stored[name].used if name in stored else quota.used
                 stored[name] = replace(quota, hard=quota.spec_hard or quota.hard, used=used)
             for quota in stored.values():
-                check_quota_extent(quota.spec)
+                check_quota_extent(quota.spec, quota.name)
             self._at_start[namespace] = tuple(_in_force(stored[name]) for name in sorted(stored))
         return self._at_start[namespace]
 
@@ -159,9 +159,9 @@ class QuotaUse:
         return found
 
     @cached_property
-    def _uses(self) -> Mapping[int, Use | InvalidObject | CutShort]:
+    def _uses(self) -> Mapping[int, Use | InvalidObject | TooLarge]:
         """By identity of the subject: the objects of an apply need not differ."""
-        uses: dict[int, Use | InvalidObject | CutShort] = {}
+        uses: dict[int, Use | InvalidObject | TooLarge] = {}
         current: dict[str, Quotas] = {}
         for place, subject in enumerate(self._context.change_set.subjects):
             namespace = subject.effective_namespace
@@ -171,7 +171,7 @@ class QuotaUse:
             try:
                 quotas = current.get(namespace) or self.quotas_of(namespace)
                 found = self._use(subject, quotas) if quotas else None
-            except (InvalidObject, TooManyQuotas) as fault:
+            except (InvalidObject, TooLarge) as fault:
                 uses[id(subject)] = fault.with_traceback(None)
                 continue
             if found is not None:

@@ -422,9 +422,29 @@ def _(_: Running) -> None:
     (operation,) = decided(Hook.MUTATE, review(obj), state=state, expired=lambda: False).response.patch
     assert '"cutShort":true,"newPods":1,"predicted":0' in str(operation)
     warnings = decided(Hook.VALIDATE, review(obj), state=state, expired=lambda: False).response.warnings
-    assert ["no time was left to predict" in warning for warning in warnings].count(True) == 1
+    told = "not evaluated: the Pod has 501 tolerations; forewarn evaluates at most 500"
+    assert [told in warning for warning in warnings].count(True) == 1
+    asked, full, config = review(obj), cluster(NODE, _running()), _doing("deny", "breaks-promise")
+    assert denied_by(decided(Hook.VALIDATE, asked, state=full, config=config, expired=lambda: False))
     denied = {**DANGLING, "spec": {**DANGLING["spec"], "tolerations": [{"operator": "Exists"}] * 501}}
     assert decided(Hook.VALIDATE, review(denied), state=state, expired=lambda: False).verdict is Verdict.DENIED
+
+
+@row("too-much-stored")
+def _(_: Running) -> None:
+    obj, state = (
+        _asking("1"),
+        cluster(
+            NODE,
+            _quota("other"),
+            *({**_quota("other"), "metadata": {"name": f"q{n}", "namespace": "team"}} for n in range(200)),
+        ),
+    )
+    config = _doing("deny", "quota-exceeded")
+    for given, denied in ((review(obj), {"quota-exceeded"}), (review(obj, "UPDATE", oldObject=obj), set())):
+        decision = decided(Hook.VALIDATE, given, state=state, config=config, expired=lambda: False)
+        assert denied_by(decision) == denied
+        assert any("forewarn evaluates at most 200" in f.message for f in decision.findings)
 
 
 @row("promise-not-judged")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.audit import audit, stored_objects, unsuppressed
 from policies.disclosure import Disclose
-from policies.evaluator import is_cut_short
 from policies.findings import ObjectRef, Severity, cut, one_line
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def look(cluster: ClusterSnapshot, config: Config, until: float, share: float = 
     subjects = tuple(stored_objects(cluster))
     every = audit(cluster, subjects, config, now=now, expired=expired, most_work=_MOST_WORK, disclose=Disclose.COUNTS)
     findings, suppressed = unsuppressed(every, subjects, config, now)
-    judged = [finding for finding in findings if not is_cut_short(finding)]
+    judged = [finding for finding in findings if not finding.not_evaluated]
     return Audited(
         tuple(_found(finding) for finding in judged[:MOST_TOLD]),
         dict(Counter((finding.rule, str(finding.severity)) for finding in judged)),
