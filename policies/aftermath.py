@@ -337,6 +337,8 @@ class _Cascade:
             return None
         try:
             made = self._made((_kind(owner), victim.namespace, owner.name))
+        except CutShort:
+            raise
         except InvalidObject:
             return None
         number = next(self._numbers)

@@ -143,12 +143,12 @@ def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Fi
             if not _stands_for_many(subject):
                 problems = _bounded(problems)
             findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
-        except InvalidObject as fault:
-            faults.append(fault.with_traceback(None))  # its frames know this list: a circle
         except CutShort as why:
             action = _of_unevaluated(action, why, subject, config)
             found = _finding(subject, _unevaluated(why), rule.ID, severity, action)
             findings.append(found._replace(not_evaluated=True))
+        except InvalidObject as fault:
+            faults.append(fault.with_traceback(None))  # its frames know this list: a circle
     named = {finding.path for finding in findings}
     findings += (
         f for fault in faults for f in _unreadable(subject, fault, config, context.phase) if f.path not in named
@@ -241,7 +241,7 @@ def _target(subject: ReviewedObject, context: Context) -> Target | None:
 
         LimitRange.from_api(subject.object)  # no rule is about it, but others count with it
     known = _target_of(kind, subject.operation)
-    return known or (Target.TEMPLATE if context.template(subject) else Target.OTHER)
+    return known or (Target.TEMPLATE if _holds_a_template(subject, context) else Target.OTHER)
 
 
 def _target_of(kind: str, operation: Operation) -> Target | None:
@@ -251,6 +251,15 @@ def _target_of(kind: str, operation: Operation) -> Target | None:
     if kind == POD:
         return Target.UPDATED_POD if operation is Operation.UPDATE else Target.POD
     return _ALONE.get(kind)
+
+
+def _holds_a_template(subject: ReviewedObject, context: Context) -> bool:
+    """Whether a subject has a pod template. One that is stored and not kept counts: rules say that it is not evaluated.
+    Raises InvalidObject."""
+    try:
+        return context.template(subject) is not None
+    except TooLarge:
+        return True
 
 
 def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, phase: Phase) -> Iterator[Finding]:

@@ -112,7 +112,8 @@ _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "a
 
 
 class Workload(NamedTuple):
-    """A workload in a cluster: kept whole, less managedFields and all of status but the counts of its pods.
+    """A workload in a cluster: kept as far as it is not too large, less managedFields and all of status but the counts
+    of its pods.
 
     `controller`: kind and name of the workload that made it; empty where nobody did.
     """
@@ -124,6 +125,7 @@ class Workload(NamedTuple):
     @classmethod
     def from_api(cls, obj: ApiObject) -> Workload:
         """Read an API object."""
+        from policies.objects.bounded import bounded
         from policies.objects.pod import Owner  # the linter starts without it
 
         owner = Owner.from_api(obj)
@@ -133,4 +135,4 @@ class Workload(NamedTuple):
         metadata = kept.get("metadata")
         if isinstance(metadata, Mapping):
             kept["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
-        return cls(ref_of(obj, "default"), kept, (owner.kind, owner.name) if owner else ("", ""))
+        return cls(ref_of(obj, "default"), bounded(kept), (owner.kind, owner.name) if owner else ("", ""))

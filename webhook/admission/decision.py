@@ -13,6 +13,7 @@ from policies.disclosure import Audience
 from policies.evaluator import Phase, evaluate, impact_of, may_deny
 from policies.findings import NO_OBJECT, NOWHERE, Action, Finding, Severity, one_line
 from policies.kinds import KINDS, NAMESPACE, PRIORITY_CLASS, plurals
+from policies.metering import TooLarge
 from policies.objects.fields import NOTHING, InvalidObject, at
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, Namespace
 from policies.objects.priority_class import PriorityClass
@@ -518,7 +519,10 @@ def _scaled(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: 
             found = cluster.workload(kind, request.namespace, request.name)
             if found is None:
                 return None
-            spec = {**(at(found.object, "spec") or {}), "replicas": at(request.object, "spec", "replicas")}
+            try:
+                spec = {**(at(found.object, "spec") or {}), "replicas": at(request.object, "spec", "replicas")}
+            except TooLarge:  # nothing of it is kept: each rule says that it was not evaluated
+                return request.subject._replace(object=found.object, old=None, subresource="")
             return request.subject._replace(object={**found.object, "spec": spec}, old=found.object, subresource="")
     return None
 

@@ -10,6 +10,7 @@ from policies.findings import cut
 from policies.kube_apiserver.validation.field_errors import FieldError, go_quote
 from policies.kube_apiserver.validation.schema import ListOf, MapOf, Parsed, Plain, Struct, Type
 from policies.metering import charge, each, meter
+from policies.objects.bounded import is_left_out
 from policies.objects.fields import json_type
 from policies.quantity import InvalidQuantity, parse_quantity
 
@@ -40,7 +41,7 @@ def _decode(value: Any, kind: Type, path: Path, holder: str, field: str) -> Iter
     """Faults, and whether each ends the decoding. `holder`: the innermost struct; `field`: Go's path from the root."""
     if isinstance(kind, Parsed):
         yield from _parse(value, kind, path, holder, field)
-    elif value is None:
+    elif value is None or is_left_out(value):
         return
     elif isinstance(kind, Plain):
         yield from _plain(value, kind, path, holder, field)

@@ -213,10 +213,10 @@ class Forecast:
                 return None
             _check_extent(subject, self._paths)
             found = coming(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
-        except InvalidObject:
-            return None  # other rules say what is wrong with it
         except CutShort as why:
             return _not_looked_at(subject, self._paths, why)
+        except InvalidObject:
+            return None  # other rules say what is wrong with it
         arriving = found.pods
         if not arriving or not_predicted(arriving[0], self._snapshot()):
             return None
@@ -489,6 +489,8 @@ def _not_looked_at(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]
         if template is None:
             return None
         new = replicas_of(subject.object) if template.is_template else 1
+    except TooLarge:
+        new = 1
     except InvalidObject:
         return None
     return Impact((), new, None).stopped(why) if new else None

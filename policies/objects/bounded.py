@@ -1,0 +1,119 @@
+"""What is kept of an object that takes much memory: its parts that fit, and in the place of others one that says so.
+
+A part that is left out can be passed on, copied and compared. Whoever reads it gets TooLargeToKeep, which names the
+object: nothing is predicted or evaluated by what is not there.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from policies.footprint import memory_of
+from policies.metering import TooLarge
+from policies.objects.fields import InvalidObject, ref_of
+
+if TYPE_CHECKING:
+    from policies.objects.fields import ApiObject
+
+MOST_KEPT: Final = 64 * 1024
+"""Bytes of memory that are kept of one object as it is stored."""
+_MOST_PARTS: Final = 64
+"""Fields or items of one part that are kept one by one; of more, all are left out."""
+_LEAST: Final = 384
+"""Bytes of memory for each of its parts: with fewer a part is left out as a whole. What stands for one takes nearly as
+many."""
+
+
+class TooLargeToKeep(TooLarge, InvalidObject):
+    """Something of a stored object is needed that was too large to keep. To commands it is an object like any other
+    that cannot be read, to rules a bound that stopped them."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} exceeds what forewarn keeps ({MOST_KEPT // 1024} KiB)", "make it smaller")
+
+
+class _LeftOut:
+    """A part that is not kept. Equal to what has the same JSON text."""
+
+    def __init__(self, what: str, digest: bytes) -> None:
+        super().__init__()
+        self.what, self.digest = what, digest
+
+    def _fail(self, *_: object) -> NoReturn:
+        raise TooLargeToKeep(self.what)
+
+    __iter__ = __len__ = __getitem__ = __contains__ = __reversed__ = __repr__ = __or__ = __ror__ = __add__ = _fail
+    __setitem__ = __delitem__ = keys = values = items = get = copy = _fail
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, _LeftOut):
+            return self.digest == other.digest
+        return isinstance(other, list | dict) and _digest(other) == self.digest
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what, self.digest)
+
+    def __deepcopy__(self, _: object) -> _LeftOut:
+        return self
+
+
+class LeftOutList(_LeftOut, list[Any]):
+    """A list that is not kept."""
+
+
+class LeftOutObject(_LeftOut, dict[str, Any]):
+    """An object, or a map, that is not kept."""
+
+
+def _digest(value: object) -> bytes:
+    return sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).digest()
+
+
+def is_left_out(value: object) -> bool:
+    """Whether a part of an object is not kept."""
+    return isinstance(value, _LeftOut)
+
+
+def bounded(obj: ApiObject, most: int = MOST_KEPT) -> ApiObject:
+    """The object, or what of it takes at most so many bytes of memory."""
+    if memory_of(obj, most) <= most:
+        return obj
+    ref = ref_of(obj)
+    kept: ApiObject = _bounded(
+        obj, most, f"{ref.kind} {ref.namespace}/{ref.name}" if ref.namespace else f"{ref.kind} {ref.name}"
+    )
+    return kept
+
+
+def _bounded(value: Any, most: int, what: str) -> Any:
+    """What of a part fits into so many bytes: the smallest of its parts whole, the others as far as there is room."""
+    parts = (
+        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if len(value) <= _MOST_PARTS else []
+    )
+    if not 0 < len(parts) <= _MOST_PARTS or most < _LEAST * len(parts):
+        return _left_out(value, what)
+    sizes = sorted(((memory_of(part, most), place) for place, (_, part) in enumerate(parts)))
+    kept: dict[int, Any] = {}
+    room = most - memory_of(dict.fromkeys(value) if isinstance(value, dict) else [None] * len(parts), most)
+    for left, (size, place) in zip(range(len(parts), 0, -1), sizes, strict=True):
+        part, share = parts[place][1], max(room, 0) // left
+        if size > share and not isinstance(part, dict | list):
+            return _left_out(value, what)
+        kept[place] = part if size <= share else _bounded(part, share, what)
+        room -= min(size, share)
+    if isinstance(value, dict):
+        return {key: kept[place] for place, (key, _) in enumerate(parts)}
+    return [kept[place] for place in range(len(parts))]
+
+
+def _left_out(value: Any, what: str) -> Any:
+    return (LeftOutObject if isinstance(value, dict) else LeftOutList)(what, _digest(value))

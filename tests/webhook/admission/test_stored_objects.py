@@ -1,0 +1,103 @@
+"""Requests about stored objects that are too large to be kept: never evaluated by half, never silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policies.config import Config
+from tests.policies.objects.test_bounded import terms, variables
+from tests.webhook.admission.test_failure_directions import NODE, _asking, _doing, _running, denied_by
+from tests.webhook.builders import cluster, decided, deployment, priority_class, review
+from webhook.admission.decision import Decision, Hook
+
+Obj = dict[str, Any]
+WHY = "not evaluated: Deployment team/web exceeds what forewarn keeps (64 KiB)"
+
+
+def large(part: str, **metadata: Any) -> Obj:
+    """A stored Deployment with too much of something that the scheduler reads (`terms`), or does not (`variables`)."""
+    asking = _asking("1")
+    template = asking["spec"]["template"]
+    if part == "terms":
+        template["spec"]["affinity"] = terms(100_000)
+    else:
+        template["spec"]["containers"][0]["env"] = variables(5000)[0]["env"]
+    return {**asking, "metadata": {**asking["metadata"], **metadata}}
+
+
+def scaled(obj: Obj, replicas: int, action: str = "deny", *more: Obj, rule: str = "breaks-promise") -> Decision:
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "namespace": "team"}}
+    given = review({**scale, "spec": {"replicas": replicas}}, "UPDATE", oldObject=scale, subResource="scale")
+    state = cluster(NODE, _running(), obj, *more)
+    return decided(Hook.VALIDATE, given, state=state, config=_doing(action, rule), expired=lambda: False)
+
+
+@pytest.mark.parametrize("rule", ["breaks-promise", "preempts-running-pods", "fits-nowhere"])
+def test_a_workload_whose_template_is_not_kept_gets_nothing_past_a_denial(rule: str) -> None:
+    decision = scaled(large("terms"), 9, rule=rule)
+    assert denied_by(decision) == {rule}
+    assert WHY in {finding.message for finding in decision.findings}
+    assert scaled(large("terms"), 0, rule=rule).response.allowed
+
+
+def test_where_nothing_is_denied_it_is_said() -> None:
+    decision = scaled(large("terms"), 9, "warn")
+    assert decision.response.allowed
+    assert any(warning.startswith(WHY) for warning in decision.response.warnings)
+
+
+@pytest.mark.parametrize("replicas", [9, 0])
+def test_what_nobody_reads_may_be_large(replicas: int) -> None:
+    kept, small = scaled(large("variables"), replicas), scaled(_asking("1"), replicas)
+    assert [f.message for f in kept.findings] == [f.message for f in small.findings]
+    assert denied_by(kept) == ({"breaks-promise"} if replicas else set())
+
+
+def test_the_rollout_of_what_nobody_reads_is_predicted() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": True}
+
+    def found(stored: Obj) -> list[str]:
+        old_set = {**stored, "kind": "ReplicaSet", "metadata": {**stored["metadata"], "name": "web-1"}}
+        old_set["metadata"] |= {"ownerReferences": [owner]}
+        stored = {**stored, "metadata": {**stored["metadata"], "uid": "u"}}
+        template = {**stored["spec"]["template"], "metadata": {"labels": {"app": "web", "v": "2"}}}
+        new = {**stored, "spec": {**stored["spec"], "template": template}}
+        given = review(new, "UPDATE", oldObject=stored)
+        state = cluster(NODE, _running(), old_set, stored)
+        return [f.message for f in decided(Hook.VALIDATE, given, state=state, expired=lambda: False).findings]
+
+    assert found(large("variables")) == found(_asking("1")) != []
+
+
+def test_its_class_is_read_all_the_same() -> None:
+    stored = {**deployment("gold"), "metadata": {"name": "web", "namespace": "team"}}
+    stored["spec"]["template"]["spec"]["affinity"] = terms(100_000)
+    given = review(None, "DELETE", oldObject=priority_class("gold", 1000))
+    decision = decided(Hook.VALIDATE, given, state=cluster(stored), config=_doing("deny", "class-still-in-use"))
+    assert denied_by(decision) == {"class-still-in-use"}
+    assert "Deployment team/web" in decision.findings[0].message
+
+
+def test_a_custom_workload_of_which_nothing_is_kept_is_not_let_pass() -> None:
+    kind = "example.com/Many"
+    config = _doing("deny", "breaks-promise")
+    config = config._replace(
+        options=config.options._replace(
+            pod_template_paths={**config.options.pod_template_paths, kind: ("spec", "template")}
+        )
+    )
+    obj = {**large("terms"), "apiVersion": "example.com/v1", "kind": "Many"}
+    obj["spec"] |= {f"f{n}": [{}] * 999 for n in range(100)}
+    from policies.cluster import Cache
+
+    cache = Cache(templates=config.options.pod_template_paths)
+    for each in (NODE, _running(), priority_class("gold", 1000), obj):
+        cache.add(each)
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "namespace": "team"}}
+    given = review({**scale, "spec": {"replicas": 3}}, "UPDATE", oldObject=scale, subResource="scale")
+    given["request"]["resource"] = {"group": "example.com", "version": "v1", "resource": "manies"}
+    decision = decided(Hook.VALIDATE, given, state=cache.snapshot(), config=config, expired=lambda: False)
+    assert "breaks-promise" in denied_by(decision)
+    assert isinstance(config, Config)
