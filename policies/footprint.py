@@ -12,7 +12,8 @@ _SMALL: Final = range(-5, 257)
 def memory_of(value: Any, limit: int) -> int:
     """Bytes that a parsed JSON value takes, its keys counted once; more than `limit` as soon as it takes more.
 
-    The answer then says only that the value is larger than `limit`: nothing behind that point is visited.
+    The answer then says only that the value is larger than `limit`: nothing behind that point is visited. Only the types
+    that JSON is parsed to are looked into, not what is derived of them.
     """
     total = 0
     keys: set[str] = set()
@@ -21,7 +22,7 @@ def memory_of(value: Any, limit: int) -> int:
         found = left.pop()
         if isinstance(found, str):
             total += getsizeof(found) if len(found) > 1 else 0
-        elif isinstance(found, dict):
+        elif found.__class__ is dict:
             total += getsizeof(found)
             if total > limit:
                 break
@@ -30,7 +31,7 @@ def memory_of(value: Any, limit: int) -> int:
                     keys.add(key)
                     total += getsizeof(key)
             left += found.values()
-        elif isinstance(found, list | tuple):
+        elif found.__class__ is list:
             total += getsizeof(found)
             if total <= limit:
                 left += found

@@ -104,6 +104,7 @@ def test_whatever_is_left_out_is_the_rest_unchanged(value: Any, most: int) -> No
     kept = bounded(obj, most)
     assert is_left_out(kept) or _agrees(kept, obj)
     assert kept == obj
+    assert bounded(kept, most) is kept, "it is read again wherever a simulation stores it"
 
 
 def _agrees(kept: Any, obj: Any) -> bool:
