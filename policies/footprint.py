@@ -12,8 +12,8 @@ _SMALL: Final = range(-5, 257)
 def memory_of(value: Any, limit: int) -> int:
     """Bytes that a parsed JSON value takes, its keys counted once; more than `limit` as soon as it takes more.
 
-    The answer then says only that the value is larger than `limit`: nothing behind that point is visited. Only the types
-    that JSON is parsed to are looked into, not what is derived of them.
+    The answer then says only that the value is larger than `limit`: nothing behind that point is visited. Only types
+    that JSON is parsed to are looked into, not what is derived from them.
     """
     total = 0
     keys: set[str] = set()

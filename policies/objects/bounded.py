@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from policies.footprint import memory_of
 from policies.metering import TooLarge
 from policies.objects.fields import InvalidObject, ref_of
-
-if TYPE_CHECKING:
-    from policies.objects.fields import ApiObject
 
 MOST_KEPT: Final = 64 * 1024
 """Bytes of memory that are kept of one object as it is stored."""
@@ -83,12 +80,12 @@ def is_left_out(value: object) -> bool:
     return isinstance(value, _LeftOut)
 
 
-def bounded(obj: ApiObject, most: int = MOST_KEPT) -> ApiObject:
+def bounded(obj: dict[str, Any], most: int = MOST_KEPT) -> dict[str, Any]:
     """The object, or what of it takes at most so many bytes of memory."""
     if memory_of(obj, most) <= most:
         return obj
     ref = ref_of(obj)
-    kept: ApiObject = _bounded(
+    kept: dict[str, Any] = _bounded(
         obj, most, f"{ref.kind} {ref.namespace}/{ref.name}" if ref.namespace else f"{ref.kind} {ref.name}"
     )
     return kept

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from webhook.apiserver.errors import UNAUTHORIZED, ApiError, error_of
+from webhook.apiserver.list_stream import NoList, NoObject, read_list
 from webhook.apiserver.raw_objects import mapping, taken_in
 from webhook.apiserver.transport import HttpCall
 from webhook.apiserver.watch import Watch
@@ -21,14 +22,18 @@ if TYPE_CHECKING:
 
     from policies.kinds import KindSpec
     from webhook.apiserver.transport import Connection
+    from webhook.apiserver.watch import Keep
 
 USER_AGENT: Final = "forewarn"
 PAGE: Final = 500
 """Objects a page, as client-go's pager asks for."""
 _RECONNECT_SECONDS: Final = 10.0
 """Between two looks into the kubeconfig after a 401: it may run a program that asks somebody to log in."""
-_BLOCK: Final = 1 << 20
+_BLOCK: Final = 1 << 16
 _MAX_BODY: Final = 1 << 30
+_MOST_OF_A_PAGE: Final = 64 << 20
+"""Bytes. Objects of a page that has more are asked for again, fewer at a time."""
+_FEWER: Final = 8
 _MAX_ERROR: Final = 1 << 16
 
 
@@ -60,6 +65,10 @@ class Page(NamedTuple):
     remaining: int
 
 
+def _whole_object(obj: dict[str, Any]) -> dict[str, Any]:
+    return obj
+
+
 class ApiServer:
     """An API server. Safe from any thread. Every error is an ApiError, and so an OSError."""
 
@@ -68,7 +77,10 @@ class ApiServer:
         connect: Callable[[], Connection],
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         clock: Callable[[], float] = monotonic,
+        keep: Keep = _whole_object,
     ) -> None:
+        """`keep`: what is kept of each object that is listed or watched; asked before the next one is parsed."""
+        self._keep = keep
         self._connect, self._timeouts, self._clock = connect, timeouts, clock
         self._lock = Lock()
         self._connection: Connection | None = None
@@ -139,7 +151,11 @@ class ApiServer:
         query = {"limit": str(limit)} if limit else {}
         while True:
             try:
-                page = self.get(resource.path, query, timeouts)
+                objects, page = self._page(resource, query, timeouts, _MOST_OF_A_PAGE if limit > 1 else _MAX_BODY)
+            except _PageTooLarge:
+                limit = max(limit // _FEWER, 1)
+                query["limit"] = str(limit)
+                continue
             except ApiError as error:
                 if consistent or not error.continue_token:
                     raise
@@ -147,13 +163,38 @@ class ApiServer:
                 continue
             metadata = mapping(page.get("metadata"))
             yield Page(
-                _items(page, resource),
+                objects,
                 str(metadata.get("resourceVersion") or ""),
                 metadata.get("remainingItemCount") or 0,
             )
             if not metadata.get("continue"):
                 return
             query["continue"] = str(metadata["continue"])
+
+    def _page(
+        self, resource: KindSpec, query: Mapping[str, str], timeouts: Timeouts | None, most: int
+    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """The objects of a page, and what else is in it. Raises ApiError."""
+        times = timeouts or self._timeouts
+        response = self._open("GET", resource.path, query, {"Accept-Encoding": "gzip"}, times, repeats=1)
+        until, begun = self._clock() + times.whole, b""
+
+        def blocks() -> Iterator[bytes]:
+            nonlocal begun
+            for block in _blocks(response, most, until, self._clock):
+                begun = begun or block[:60]
+                yield block
+
+        try:
+            return read_list(blocks(), lambda obj: self._keep(taken_in(obj, resource)))
+        except NoObject:
+            raise ApiError(0, "the answer is no object") from None
+        except NoList:
+            raise ApiError(0, f"what answers for {resource.name} is no list of objects") from None
+        except (ValueError, RecursionError):
+            raise ApiError(0, f"the answer is no JSON: {begun!r}") from None
+        finally:
+            response.release_conn()
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
         """What becomes of a kind after this version, for about so many seconds.
@@ -168,7 +209,7 @@ class ApiServer:
         }
         times = self._timeouts._replace(read=silence)
         response = self._open("GET", resource.path, query, {"Accept-Encoding": "identity"}, times)
-        return Watch(response, resource, silence, self._clock)
+        return Watch(response, resource, silence, self._clock, self._keep)
 
     def close(self) -> None:
         """Give up connections that nobody uses."""
@@ -214,23 +255,31 @@ class ApiServer:
                 self._connection = None
 
 
+class _PageTooLarge(ApiError):
+    """A page has more bytes than are read of one."""
+
+
 def _whole(response: Any, limit: int, until: float, clock: Callable[[], float]) -> bytes:
     """The body of an answer. Raises ApiError where it breaks off, is too large, or takes too long."""
-    parts: list[bytes] = []
-    size = 0
-    try:
-        for part in response.stream(_BLOCK, decode_content=True):
-            parts.append(part)
-            size += len(part)
-            if size > limit or clock() > until:
-                response.close()
-                raise ApiError(0, f"the answer is {'too large' if size > limit else 'too slow'}")
-    except ApiError:
-        raise
-    except Exception as error:  # urllib3's, ssl's, zlib's and http.client's errors have no common root but this
-        response.close()
-        raise ApiError(0, f"the answer broke off: {type(error).__name__}") from None
-    return b"".join(parts)
+    return b"".join(_blocks(response, limit, until, clock))
+
+
+def _blocks(response: Any, limit: int, until: float, clock: Callable[[], float]) -> Iterator[bytes]:
+    """The body of an answer, a part at a time. Raises ApiError where it breaks off, is too large, or takes too long."""
+    parts, size = response.stream(_BLOCK, decode_content=True), 0
+    while True:
+        try:
+            part = next(parts, None)
+        except Exception as error:  # urllib3's, ssl's, zlib's and http.client's errors have no common root but this
+            response.close()
+            raise ApiError(0, f"the answer broke off: {type(error).__name__}") from None
+        if part is None:
+            return
+        size += len(part)
+        if size > limit or clock() > until:
+            response.close()
+            raise _PageTooLarge(0, "the answer is too large") if size > limit else ApiError(0, "the answer is too slow")
+        yield part
 
 
 def _warnings(headers: list[str]) -> tuple[str, ...]:
@@ -258,13 +307,3 @@ def _refusal(status: int, said: bytes, retry_after: str) -> ApiError:
     seconds = float(retry_after) if retry_after.isdecimal() else 0.0
     token = mapping(answer.get("metadata")).get("continue") or ""
     return error_of(status, " ".join(str(message).split()), seconds, str(token))
-
-
-def _items(page: dict[str, Any], resource: KindSpec) -> list[dict[str, Any]]:
-    """The objects of a page. Raises ApiError where the answer is no list of objects."""
-    items = page.get("items", ())
-    if items is None:
-        return []
-    if "items" not in page or not isinstance(items, list) or not all(isinstance(obj, dict) for obj in items):
-        raise ApiError(0, f"what answers for {resource.name} is no list of objects")
-    return [taken_in(obj, resource) for obj in items]

@@ -7,12 +7,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from webhook.apiserver.errors import ApiError, Silent, error_of
+from webhook.apiserver.list_stream import parsing
 from webhook.apiserver.raw_objects import mapping, taken_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policies.kinds import KindSpec
+
+    Keep = Callable[[dict[str, Any]], dict[str, Any]]
+    """What is kept of an object."""
 
 MAX_LINE: Final = 32 << 20
 """Bytes. An object has at most 3 MiB in etcd; its JSON has more."""
@@ -42,7 +46,10 @@ class Watch:
     Raises Expired where the server no longer keeps the version, Silent where nothing comes.
     """
 
-    def __init__(self, response: Any, resource: KindSpec, silence: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, response: Any, resource: KindSpec, silence: float, clock: Callable[[], float], keep: Keep
+    ) -> None:
+        self._keep = keep
         self._response, self._resource, self._silence, self._clock = response, resource, silence, clock
         self._closed = False
 
@@ -50,7 +57,9 @@ class Watch:
         """The events, as they come."""
         try:
             for line in self._lines():
-                yield _event(line, self._resource)
+                with parsing(len(line)):
+                    event = _event(line, self._resource, self._keep)
+                yield event
         finally:
             self._response.close()
 
@@ -96,7 +105,7 @@ class Watch:
             yield block
 
 
-def _event(line: bytes, resource: KindSpec) -> Event:
+def _event(line: bytes, resource: KindSpec, keep: Keep) -> Event:
     """Read one line. Raises ApiError for what is no event, and for an ERROR event what it tells."""
     try:
         told = json.loads(line)
@@ -109,4 +118,4 @@ def _event(line: bytes, resource: KindSpec) -> Event:
         raise error_of(code if isinstance(code, int) else 0, str(obj.get("message") or "the watch failed"))
     if not isinstance(kind, str) or kind not in EventType.__members__:
         raise ApiError(0, f"the watch sent an event of an unknown type: {str(kind)[:60]!r}")
-    return Event(EventType(kind), taken_in(obj, resource), str(version))
+    return Event(EventType(kind), keep(taken_in(obj, resource)), str(version))

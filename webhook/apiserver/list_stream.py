@@ -1,0 +1,139 @@
+"""A list as it comes from an API server: its objects are parsed one at a time, and only what is kept of them stays."""
+
+from __future__ import annotations
+
+import json
+from codecs import getincrementaldecoder
+from contextlib import nullcontext
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+MAX_OBJECT: Final = 32 << 20
+"""Characters. An object has at most 3 MiB in etcd; its JSON has more."""
+_LARGE: Final = 128 * 1024
+_ONE: Final = Lock()
+_DECODER: Final = json.JSONDecoder()
+_SPACE: Final = " \t\n\r"
+
+
+def parsing(size: int) -> AbstractContextManager[object]:
+    """While a text of so many characters is parsed: one large one at a time, of all kinds that are followed.
+
+    What is parsed takes up to 24 times the memory of its text.
+    """
+    return _ONE if size > _LARGE else nullcontext()
+
+
+class NoList(ValueError):
+    """It is JSON, but no list of objects."""
+
+
+class NoObject(ValueError):
+    """It is JSON, but no object."""
+
+
+def read_list(
+    blocks: Iterator[bytes], take: Callable[[dict[str, Any]], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """(what `take` makes of each of `items`, the other fields) of a list. Raises ValueError, RecursionError, and what
+    `blocks` raises."""
+    text = _Text(blocks)
+    if text.next() != "{":
+        text.value()
+        raise NoObject
+    objects: list[dict[str, Any]] = []
+    fields: dict[str, Any] = {}
+    for key in text.names():
+        if key == "items" and text.next() == "[":
+            objects, fields[key] = [text.value(take) for _ in text.entries()], True
+        else:
+            fields[key] = text.value()
+    if text.next():
+        raise ValueError("more than one value")
+    if "items" not in fields or fields["items"] not in (None, True):
+        raise NoList
+    return objects, fields
+
+
+class _Text:
+    """The text, as far as it has come."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks, self._decode = blocks, getincrementaldecoder("utf-8")("surrogatepass").decode
+        self._text, self._at, self._ended = "", 0, False
+
+    def next(self) -> str:
+        """The next character that is no space, without going past it; empty at the end."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in _SPACE:
+                    return self._text[self._at]
+                self._at += 1
+            if not self._more():
+                return ""
+
+    def names(self) -> Iterator[str]:
+        """The keys of an object; before the next one the value of the last must have been read."""
+        for _ in self._parts("{", "}"):
+            if self.next() != '"':
+                raise ValueError("a key is a string")
+            key = self.value()
+            self._expect(":")
+            yield key
+
+    def entries(self) -> Iterator[None]:
+        """Before each entry of a list."""
+        yield from self._parts("[", "]")
+
+    def value(self, take: Callable[[dict[str, Any]], dict[str, Any]] | None = None) -> Any:
+        """The next value; with `take`, an object, and what that makes of it."""
+        self.next()
+        if not self._text:
+            raise ValueError("there is nothing")
+        while True:
+            size = len(self._text) - self._at
+            with parsing(size):
+                try:
+                    found, end = _DECODER.raw_decode(self._text, self._at)
+                except ValueError:
+                    if self._ended or size > MAX_OBJECT:
+                        raise
+                else:
+                    if end < len(self._text) or self._ended:
+                        self._at = end
+                        if take is None:
+                            return found
+                        if not isinstance(found, dict):
+                            raise NoList
+                        return take(found)
+            while len(self._text) - self._at < 2 * size and self._more():
+                pass  # as much again, so that what is tried in vain is at most as much as what is not
+
+    def _parts(self, begin: str, end: str) -> Iterator[None]:
+        self._expect(begin)
+        if self.next() != end:
+            yield
+            while self.next() == ",":
+                self._at += 1
+                yield
+        self._expect(end)
+
+    def _expect(self, char: str) -> None:
+        if self.next() != char:
+            raise ValueError(f"{char} is missing")
+        self._at += 1
+
+    def _more(self) -> bool:
+        """Wait for more text; whether there is any."""
+        while not self._ended:
+            block = next(self._blocks, None)
+            self._ended = block is None
+            text = self._decode(block or b"", self._ended)
+            if text:
+                self._text, self._at = self._text[self._at :] + text, 0
+                return True
+        return False
