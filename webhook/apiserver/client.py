@@ -29,6 +29,8 @@ PAGE: Final = 500
 """Objects a page, as client-go's pager asks for."""
 _RECONNECT_SECONDS: Final = 10.0
 """Between two looks into the kubeconfig after a 401: it may run a program that asks somebody to log in."""
+SMALL: Final = 64 * 1024
+"""Bytes of memory: of an object that takes no more, all is kept."""
 _BLOCK: Final = 1 << 16
 _MAX_BODY: Final = 1 << 30
 _MOST_OF_A_PAGE: Final = 64 << 20
@@ -79,7 +81,8 @@ class ApiServer:
         clock: Callable[[], float] = monotonic,
         keep: Keep = _whole_object,
     ) -> None:
-        """`keep`: what is kept of each object that is listed or watched; asked before the next one is parsed."""
+        """`keep`: what is kept of each object that is listed or watched and takes more memory than SMALL; asked before
+        the next one is parsed."""
         self._keep = keep
         self._connect, self._timeouts, self._clock = connect, timeouts, clock
         self._lock = Lock()
@@ -186,7 +189,7 @@ class ApiServer:
                 yield block
 
         try:
-            return read_list(blocks(), lambda obj: self._keep(taken_in(obj, resource)))
+            return read_list(blocks(), lambda obj, most: self._kept(taken_in(obj, resource), most))
         except NoObject:
             raise ApiError(0, "the answer is no object") from None
         except NoList:
@@ -195,6 +198,9 @@ class ApiServer:
             raise ApiError(0, f"the answer is no JSON: {begun!r}") from None
         finally:
             response.release_conn()
+
+    def _kept(self, obj: dict[str, Any], most: int) -> dict[str, Any]:
+        return obj if most <= SMALL else self._keep(obj)
 
     def watch(self, resource: KindSpec, resource_version: str, seconds: float, silence: float) -> Watch:
         """What becomes of a kind after this version, for about so many seconds.

@@ -8,6 +8,8 @@ from contextlib import nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.footprint import most_memory_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
@@ -37,10 +39,10 @@ class NoObject(ValueError):
 
 
 def read_list(
-    blocks: Iterator[bytes], take: Callable[[dict[str, Any]], dict[str, Any]]
+    blocks: Iterator[bytes], take: Callable[[dict[str, Any], int], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """(what `take` makes of each of `items`, the other fields) of a list. Raises ValueError, RecursionError, and what
-    `blocks` raises."""
+    """(what `take` makes of each of `items`, the other fields) of a list. `take`: of an object, and of the memory that it
+    takes at most. Raises ValueError, RecursionError, and what `blocks` raises."""
     text = _Text(blocks)
     if text.next() != "{":
         text.value()
@@ -89,7 +91,7 @@ class _Text:
         """Before each entry of a list."""
         yield from self._parts("[", "]")
 
-    def value(self, take: Callable[[dict[str, Any]], dict[str, Any]] | None = None) -> Any:
+    def value(self, take: Callable[[dict[str, Any], int], dict[str, Any]] | None = None) -> Any:
         """The next value; with `take`, an object, and what that makes of it."""
         self.next()
         if not self._text:
@@ -104,12 +106,12 @@ class _Text:
                         raise
                 else:
                     if end < len(self._text) or self._ended:
-                        self._at = end
+                        begin, self._at = self._at, end
                         if take is None:
                             return found
                         if not isinstance(found, dict):
                             raise NoList
-                        return take(found)
+                        return take(found, most_memory_of(self._text, begin, end))
             while len(self._text) - self._at < 2 * size and self._more():
                 pass  # as much again, so that what is tried in vain is at most as much as what is not
 

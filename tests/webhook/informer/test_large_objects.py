@@ -121,7 +121,7 @@ def cut_into(size: int) -> Callable[[bytes], Any]:
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_a_list_is_read_whatever_its_blocks_are(text: dict[str, Any], size: int, ascii_only: bool) -> None:
     data = f" {json.dumps(text, indent=1, ensure_ascii=ascii_only)}\n".encode(errors="surrogatepass")
-    objects, fields = read_list(cut_into(size)(data), lambda obj: obj)
+    objects, fields = read_list(cut_into(size)(data), lambda obj, _: obj)
     assert objects == (text["items"] or [])
     assert {key: value for key, value in fields.items() if key != "items"} == {
         key: value for key, value in text.items() if key != "items"
@@ -141,4 +141,4 @@ def test_a_list_is_read_whatever_its_blocks_are(text: dict[str, Any], size: int,
 )  # fmt: skip
 def test_what_is_no_list_is_an_error(text: str, error: type[ValueError], size: int) -> None:
     with pytest.raises(error):
-        read_list(cut_into(size)(text.encode()), lambda obj: obj)
+        read_list(cut_into(size)(text.encode()), lambda obj, _: obj)
