@@ -349,6 +349,8 @@ class _Cascade:
         if owner.kind == "DaemonSet" and same.spec.node_affinity.required is not None:
             same = on_node(same, victim.node_name)
         if made is None:
+            if same.spec.too_large:
+                raise CutShort(same.spec.too_large)
             return same
         return replace(
             same,

@@ -23,6 +23,7 @@ from policies.kinds import (
     RESOURCE_QUOTA,
     is_namespaced,
 )
+from policies.objects.bounded import TooLargeToKeep, as_kept, most_kept
 from policies.objects.fields import InvalidObject, at, group_kind, text
 from policies.objects.priority_class import SYSTEM_CLASSES, PriorityClass
 from policies.objects.workload import Workload
@@ -66,6 +67,8 @@ class ClusterSnapshot:
     """(class name, priority) -> how many pods that have not ended carry them."""
     pending_claims: frozenset[Key] = frozenset()
     """Claims that are not here yet and come with the pods that are asked about."""
+    left_out: frozenset[tuple[str, str, str]] = frozenset()
+    """(`group/Kind`, namespace, name) of what is not kept, and of Pods of which less is kept than others read."""
     _scheduling: LazySnapshot = field(default_factory=lambda: LazySnapshot(ClusterObjects()))
 
     @property
@@ -94,6 +97,12 @@ class ClusterSnapshot:
         pods, workloads = _group(self.pods, namespace, 0), _group(self.workloads, namespace, 1)
         return replace(self, pods=pods, workloads=workloads)
 
+    def check_kept(self, namespace: str, *kinds: str) -> None:
+        """Raises TooLargeToKeep if an object of the namespace, of one of these kinds or of any, is not kept whole."""
+        for kind, of, name in self.left_out and sorted(self.left_out):
+            if of == namespace and (kind in kinds or not kinds):
+                raise TooLargeToKeep(f"{kind.rpartition('/')[2]} {namespace}/{name}", most_kept(kind))
+
     def namespace(self, name: str) -> Namespace | None:
         """The namespace of this name, None where it is not known."""
         return self.namespaces.get(("", name))
@@ -103,11 +112,13 @@ class ClusterSnapshot:
         return pod.node_name or (pod.nominated_node_name if being_bound(pod, self.objects.claims) else "")
 
     def quotas_of(self, namespace: str) -> list[ResourceQuota]:
-        """The quotas of a namespace, by name."""
+        """The quotas of a namespace, by name. Raises TooLargeToKeep."""
+        self.check_kept(namespace, RESOURCE_QUOTA)
         return sorted(_group(self.resource_quotas, namespace, 0).values(), key=lambda q: q.name)
 
     def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
-        """The LimitRanges of a namespace, by name."""
+        """The LimitRanges of a namespace, by name. Raises TooLargeToKeep."""
+        self.check_kept(namespace, LIMIT_RANGE)
         return sorted(_group(self.limit_ranges, namespace, 0).values(), key=lambda r: r.name)
 
     def with_limit_ranges(self, given: Iterable[LimitRange]) -> ClusterSnapshot:
@@ -155,6 +166,7 @@ class Cache:
         self._tables |= {kind: GroupedTable(place=0) for kind in (POD, RESOURCE_QUOTA, LIMIT_RANGE)}
         self._tables[_WORKLOADS] = GroupedTable(place=1)
         self._waiting: Table[Key, Pod] = Table()
+        self._left_out: frozenset[tuple[str, str, str]] = frozenset()
         self._pods_by_node = PodsByNode()
         self.semantics = semantics
         self._pod_counts: dict[tuple[str, int | None], int] = {}
@@ -179,7 +191,7 @@ class Cache:
         """
         kind = group_kind(obj)
         if kind in _VIEWS:
-            self._put(kind, _key(obj, kind), _reader(kind)(obj))
+            self._take(kind, _key(obj, kind), obj)
         elif kind in self._templates:
             self._tables[_WORKLOADS].put((kind, *_key(obj, kind)), Workload.from_api(obj))
         elif kind == PRIORITY_CLASS:
@@ -192,6 +204,25 @@ class Cache:
             return False
         return True
 
+    def _take(self, kind: str, key: Key, obj: ApiObject) -> None:
+        """Read an object and set its view. One of a namespace that is too large has none, and is known by name. Raises
+        InvalidObject."""
+        try:
+            view: Any = _reader(kind)(obj if kind == POD else as_kept(dict(obj)))
+            is_kept = kind != POD or view.terminal or not view.spec.hides
+        except TooLargeToKeep:
+            if not key[0]:
+                raise
+            view, is_kept = None, False
+        self._note(kind, key, is_kept=is_kept)
+        self._put(kind, key, view)
+
+    def _note(self, kind: str, key: Key, *, is_kept: bool) -> None:
+        """Remember which objects are not kept whole; a snapshot keeps the names that it was given."""
+        if is_kept == ((kind, *key) in self._left_out):
+            others = (name for name in self._left_out if name != (kind, *key))
+            self._left_out = frozenset(others) if is_kept else self._left_out | {(kind, *key)}
+
     def _told(self, version: str) -> None:
         """Take in what `kubectl version -o json` and snapshots say."""
         try:
@@ -203,6 +234,7 @@ class Cache:
         """Take an API object out, by its identity. What is not there is no error; the system classes stay."""
         kind = group_kind(obj)
         if kind in _VIEWS:
+            self._note(kind, _key(obj, kind), is_kept=True)
             self._put(kind, _key(obj, kind), None)
         elif kind in self._templates:
             self._tables[_WORKLOADS].pop((kind, *_key(obj, kind)))
@@ -216,7 +248,7 @@ class Cache:
             return {("", name) for name in self._classes}
         if kind in self._templates:
             return {(namespace, name) for other, namespace, name in self._tables[_WORKLOADS] if other == kind}
-        return set(self._tables[kind])
+        return {*self._tables[kind], *((namespace, name) for of, namespace, name in self._left_out if of == kind)}
 
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is now. Cheap after a small change."""
@@ -231,6 +263,7 @@ class Cache:
             pods=self._tables[POD].freeze(),
             waiting_pods=self._waiting.freeze(),
             workloads=objects.workloads,
+            left_out=self._left_out,
             _scheduling=self._pods_by_node.next_snapshot(objects),
         )
 
@@ -298,6 +331,10 @@ _SCHEDULING: Final = {s.table: k for k, s in BY_GROUP_KIND.items() if s.table} |
 @cache
 def _reader(kind: str) -> Callable[[ApiObject], object]:
     """What makes a view of an API object of this kind."""
+    if kind == POD:
+        from policies.objects.stored_pod import stored_pod  # the linter starts without it
+
+        return stored_pod
     module, name = _VIEWS[kind].split(":")
     reader: Callable[[ApiObject], object] = getattr(import_module(f"{WITHIN}policies.objects.{module}"), name).from_api
     return reader

@@ -15,7 +15,7 @@ from policies.controllers.pod_sequences import DaemonPods, FreeNumbers, Numbered
 from policies.controllers.stateful_set import start_ordinal
 from policies.controllers.templates import TEMPLATE_HASH, made_of
 from policies.kinds import POD_TEMPLATE_PATHS
-from policies.metering import charge
+from policies.metering import TooLarge, charge
 from policies.objects.fields import (
     NOTHING,
     ApiObject,
@@ -206,6 +206,8 @@ def _in_template(obj: ApiObject) -> Iterator[None]:
     """Errors in a template name the object that holds it, and the place in there: in the template, of a custom kind."""
     try:
         yield
+    except TooLarge:
+        raise
     except InvalidObject as error:
         path = (*POD_TEMPLATE_PATHS.get(group_kind(obj), ()), *error.path)
         raise InvalidObject(error.problem, path, ref_of(obj, "default")) from None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from policies.metering import each
+from policies.metering import TooLarge, each
 from policies.objects.fields import InvalidObject, json_type, ref_of, sequence
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def within(root: ApiObject, *path: str | int) -> Iterator[None]:
     """Errors on a part of `root`, which know neither object nor place, get both."""
     try:
         yield
+    except TooLarge:
+        raise
     except InvalidObject as error:
         if error.ref is not None and error.ref.name:
             raise

@@ -115,6 +115,10 @@ class PodSpec:
     required_features: frozenset[str] = frozenset()
     termination_grace_period: int = 30
     size: int = field(default=0, compare=False)
+    too_large: str = ""
+    """Why a stored Pod is not predicted: its own wishes are not kept (`stored_pod`)."""
+    hides: bool = False
+    """Whether something is not kept either that predictions of others would read."""
     """Characters of the text that it was read from."""
 
     @property

@@ -34,6 +34,8 @@ def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
     if semantics.unknown:
         return semantics.unknown
     spec = pod.spec
+    if spec.too_large:
+        return spec.too_large
     profile = configuration_of(semantics).profile(spec.scheduler_name)
     if profile is None:
         return f'the pod is for another scheduler, "{spec.scheduler_name or DEFAULT_SCHEDULER}"'

@@ -41,8 +41,8 @@ class NoObject(ValueError):
 def read_list(
     blocks: Iterator[bytes], take: Callable[[dict[str, Any], int], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """(what `take` makes of each of `items`, the other fields) of a list. `take`: of an object, and of the memory that it
-    takes at most. Raises ValueError, RecursionError, and what `blocks` raises."""
+    """(what `take` makes of each of `items`, the other fields) of a list. `take`: of an object, and of the memory that
+    it takes at most. Raises ValueError, RecursionError, and what `blocks` raises."""
     text = _Text(blocks)
     if text.next() != "{":
         text.value()

@@ -97,7 +97,7 @@ def from_watches(
 
     `accuracy` is told what becomes of pods. `templates`: what is a workload, and where it holds its pod template.
     """
-    from policies.objects.bounded import bounded
+    from policies.objects.bounded import as_kept
     from webhook.apiserver import ApiServer, connect
     from webhook.apiserver.classes import LiveClasses
     from webhook.informer import Informer
@@ -106,7 +106,7 @@ def from_watches(
 
     # Lists are objects by the hundred thousand and no cycles: the collector's default takes a third of the time.
     gc.set_threshold(_COLLECT_AFTER)
-    api = ApiServer(partial(connect, context), keep=bounded).open()
+    api = ApiServer(partial(connect, context), keep=as_kept).open()
     informer = Informer(
         api,
         trouble=lambda resource, word: metrics.count(metrics.watch_failures, resource.name, word),

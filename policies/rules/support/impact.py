@@ -213,6 +213,8 @@ class Forecast:
                 return None
             _check_extent(subject, self._paths)
             found = coming(subject, self._cluster, self._paths, pods_defaulted=self._pods_defaulted)
+            if found.pods:
+                self._cluster.check_kept(found.pods[0].namespace)
         except CutShort as why:
             return _not_looked_at(subject, self._paths, why)
         except InvalidObject:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.objects.bounded import bounded, is_left_out
+from policies.objects.bounded import as_kept, is_left_out
 from tests.policies.objects.test_bounded import deployment, terms
 from tests.webhook.scripted_api import QUICK, ScriptedApi, kubeconfig, scripted_api
 from webhook.apiserver import ApiServer, connect
@@ -23,14 +23,14 @@ MIB = 1 << 20
 FOLLOW = """
 import sys
 from pathlib import Path
-from policies.objects.bounded import bounded
+from policies.objects.bounded import as_kept
 from webhook.apiserver import ApiServer, connect
 from webhook.informer import Informer
 
 def peak():
     return int(next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line).split()[1])
 
-informer = Informer(ApiServer(connect, keep=bounded))
+informer = Informer(ApiServer(connect, keep=as_kept))
 before = peak()
 informer.start()
 assert informer.wait(100), informer.fault(0)
@@ -75,7 +75,7 @@ def test_a_page_that_is_too_large_is_asked_for_again_in_smaller_ones(
         kubeconfig(tmp_path / "config", api.url)
         for number in range(40):
             api.put(json.loads(large(number, empty=40_000)))
-        pages = list(ApiServer(connect, QUICK, keep=bounded).pages(_kind(api), 500))
+        pages = list(ApiServer(connect, QUICK, keep=as_kept).pages(_kind(api), 500))
         limits = [query["limit"] for query in api.asked("list", "deployments")]
     assert sorted(obj["metadata"]["name"] for page in pages for obj in page.objects) == sorted(
         f"d{n}" for n in range(40)
@@ -87,7 +87,7 @@ def test_what_a_watch_brings_is_bounded_too(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     with scripted_api() as api:
         kubeconfig(tmp_path / "config", api.url)
-        watch = iter(ApiServer(connect, QUICK, keep=bounded).watch(_kind(api), "7", 60, 5))
+        watch = iter(ApiServer(connect, QUICK, keep=as_kept).watch(_kind(api), "7", 60, 5))
         stream = api.stream("deployments")
         stream.send("ADDED", json.loads(large(0, empty=40_000)))
         (event,) = [next(watch)]

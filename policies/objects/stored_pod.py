@@ -1,0 +1,92 @@
+"""A Pod as it is kept of a cluster: exactly what others meet of it; what its own scheduling reads if it is small."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.copies import replace
+from policies.objects.bounded import TooLargeToKeep, is_left_out
+from policies.objects.fields import at
+from policies.objects.pod import Pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from policies.objects.fields import ApiObject
+
+MOST_TEXT: Final = 8 * 1024
+"""Characters of what is read of a spec. What is made of them takes some ten times that."""
+TOO_LARGE: Final = "the Pod exceeds what forewarn keeps of one"
+_PLAIN: Final = (
+    "nodeName", "priority", "priorityClassName", "preemptionPolicy", "schedulerName", "terminationGracePeriodSeconds",
+)  # fmt: skip
+_REQUESTS: Final = ("containers", "initContainers", "overhead", "resources")
+_MET_BY_OTHERS: Final = ("volumes", "resourceClaims", "hostNetwork")
+_OF_A_CONTAINER: Final = ("name", "resources", "ports", "restartPolicy")
+
+
+def stored_pod(obj: ApiObject) -> Pod:
+    """Read an API object. Raises InvalidObject.
+
+    A Pod whose wishes are too large is kept without them (`PodSpec.too_large`): it is not predicted itself, its
+    requests, labels, ports, volumes and (anti-)affinity to Pods count for others. If these are too large as well, what
+    is kept of it may mislead predictions of others (`PodSpec.hides`).
+    """
+    try:
+        pod = Pod.from_api(obj)
+        if pod.spec.size <= MOST_TEXT:
+            return pod
+    except TooLargeToKeep:
+        pass
+    for hides, reduced in ((False, _without_wishes), (True, _with_requests), (True, _bare)):
+        if (found := _read(obj, reduced)) is not None:
+            spec = replace(found.spec, too_large=TOO_LARGE, hides=hides, gated=found.spec.gated or not found.node_name)
+            return replace(found, spec=spec)
+    return Pod.from_api(_bare(obj))
+
+
+def _read(obj: ApiObject, reduced: Callable[[ApiObject], ApiObject]) -> Pod | None:
+    """The Pod as it is with less; None if that is too large too."""
+    try:
+        pod = Pod.from_api(reduced(obj))
+    except TooLargeToKeep:
+        return None
+    return pod if pod.spec.size <= MOST_TEXT else None
+
+
+def _without_wishes(obj: ApiObject) -> ApiObject:
+    """Without what only its own scheduling reads: node affinity, tolerations, spread constraints, images."""
+    spec = _spec(obj, *_PLAIN, *_REQUESTS, *_MET_BY_OTHERS)
+    affinity = {key: at(obj, "spec", "affinity", key) for key in ("podAffinity", "podAntiAffinity")}
+    if any(value is not None for value in affinity.values()):
+        spec["affinity"] = affinity
+    return {**obj, "spec": _with_slim_containers(spec)}
+
+
+def _with_requests(obj: ApiObject) -> ApiObject:
+    return {**obj, "spec": _with_slim_containers(_spec(obj, *_PLAIN, *_REQUESTS))}
+
+
+def _bare(obj: ApiObject) -> ApiObject:
+    """Names and numbers."""
+    kept = {
+        "metadata": ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"),
+        "spec": _PLAIN,
+        "status": ("phase", "startTime", "nominatedNodeName"),
+    }
+    found: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod"}
+    for part, keys in kept.items():
+        holder = obj.get(part)
+        found[part] = {} if is_left_out(holder) else {key: at(obj, part, key) for key in keys}
+    return found
+
+
+def _spec(obj: ApiObject, *keys: str) -> dict[str, Any]:
+    return {key: value for key in keys if (value := at(obj, "spec", key)) is not None}
+
+
+def _with_slim_containers(spec: dict[str, Any]) -> dict[str, Any]:
+    for key in ("containers", "initContainers"):
+        if key in spec:
+            spec[key] = [{name: c[name] for name in _OF_A_CONTAINER if name in c} for c in spec[key]]
+    return spec
