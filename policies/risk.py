@@ -87,6 +87,8 @@ class Risks(NamedTuple):
     tried: tuple[int, int]
     there: tuple[int, int]
     unended: Sequence[Unended] = ()
+    unread: Sequence[str] = ()
+    """Workloads whose Pods are not replaced in these simulations because something cannot be read, and why."""
 
 
 class Tried:
@@ -96,8 +98,9 @@ class Tried:
         self._losses = Losses(simulation)
 
     def of(self, simulation: Simulation) -> dict[str, Any]:
-        """As JSON, of one of the same cluster that has run: `lost` and `refused`, workload -> replicas, and why it was
-        `stopped`, where it was not `settled`, `at` how many seconds."""
+        """As JSON, of one of the same cluster that has run: `lost` and `refused`, workload -> replicas, why it was
+        `stopped`, where it was not `settled`, `at` how many seconds, and what controllers cannot go on with (`unread`).
+        """
         lost, names = self._losses.by_workload(simulation), self._losses.names
         refused = missing(simulation, names).items()
         return {
@@ -106,6 +109,7 @@ class Tried:
             "settled": simulation.settled,
             "stopped": simulation.stopped,
             "at": simulation.clock.now,
+            "unread": sorted(simulation.controllers.unreadable.values()),
         }
 
 
@@ -124,11 +128,11 @@ def risks(
     pods = Counter(stay.node for stay in occupancy.stays)
     names = sorted(occupancy.nodes, key=lambda name: (-pods[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
-    losses, unended = _losses(cluster, world, zones[:most], names[:most], lose)
+    losses, unended, unread = _losses(cluster, world, zones[:most], names[:most], lose)
     rooms, lowest, classes = _Rooms(occupancy), _lowest(cluster), _that_preempt(cluster)
     found = [_risk(name, each, classes, rooms, losses.get(name, ()), lowest) for name, each in stays.items()]
     found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
-    return Risks(found, (len(zones[:most]), len(names[:most])), (len(zones), len(names)), unended)
+    return Risks(found, (len(zones[:most]), len(names[:most])), (len(zones), len(names)), unended, sorted(unread))
 
 
 def _losses(
@@ -137,20 +141,22 @@ def _losses(
     zones: Sequence[str],
     names: Sequence[str],
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
-) -> tuple[dict[str, list[Loss]], list[Unended]]:
-    """Workload -> the losses that it does not survive, and tries that were cut off."""
+) -> tuple[dict[str, list[Loss]], list[Unended], set[str]]:
+    """Workload -> the losses that it does not survive; tries that were cut off; what controllers cannot go on with."""
     asked = [zone_lost(cluster, zone) for zone in zones] + [nodes_lost(cluster, [name]) for name in names]
     told = [f"zone {zone}" for zone in zones] + [f"node {name}" for name in names]
     found: dict[str, list[Loss]] = {}
     unended = []
+    unread: set[str] = set()
     for what, outcome in zip(told, lose(world, asked), strict=True):
         refused: Mapping[str, int] = outcome["refused"]
         for workload, replicas in outcome["lost"].items():
             loss = Loss(what, replicas, min(refused.get(workload, 0), replicas))
             found.setdefault(workload, []).append(loss)
+        unread.update(outcome["unread"])
         if not outcome["settled"]:
             unended.append(Unended(what, outcome["stopped"], outcome["at"]))
-    return found, unended
+    return found, unended, unread
 
 
 class _Rooms:
@@ -260,5 +266,6 @@ def as_dict(found: Risks) -> dict[str, Any]:
         ],
         "lossesTried": {"zones": found.tried[0], "nodes": found.tried[1]},
         "there": {"zones": found.there[0], "nodes": found.there[1]},
+        "notPredicted": list(found.unread),
         "notToTheEnd": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in found.unended},
     }

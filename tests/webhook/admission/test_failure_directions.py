@@ -447,6 +447,19 @@ def _(_: Running) -> None:
         assert any("forewarn evaluates at most 200" in f.message for f in decision.findings)
 
 
+@row("too-large-to-keep")
+def _(_: Running) -> None:
+    stored = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "team"}}
+    large = {**stored, "spec": {"selector": {f"k{n}": "v" for n in range(9000)}}}
+    asked, config = review(_asking("0")), _doing("deny", "breaks-promise")
+    for more, denied in ((stored, set()), (large, {"breaks-promise"})):
+        state = cluster(NODE, _running(), more)
+        decision = decided(Hook.VALIDATE, asked, state=state, config=config, expired=lambda: False)
+        assert denied_by(decision) == denied
+    (operation,) = decided(Hook.MUTATE, asked, state=state, expired=lambda: False).response.patch
+    assert '"cutShort":true' in str(operation)
+
+
 @row("promise-not-judged")
 def _(_: Running) -> None:
     asked, state, config = review(_asking("1")), cluster(NODE, _running()), _doing("deny", "breaks-promise")

@@ -101,3 +101,40 @@ def test_a_custom_workload_of_which_nothing_is_kept_is_not_let_pass() -> None:
     decision = decided(Hook.VALIDATE, given, state=cache.snapshot(), config=config, expired=lambda: False)
     assert "breaks-promise" in denied_by(decision)
     assert isinstance(config, Config)
+
+
+def hiding(namespace: str) -> Obj:
+    """A running Pod with more anti-affinity than is kept."""
+    term = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}}
+    affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term] * 3000}}
+    obj = _running(name="hiding", namespace=namespace)
+    return {**obj, "spec": {**obj["spec"], "affinity": affinity, "nodeName": "node-2", "containers": [{"name": "c"}]}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "why"),
+    [
+        (hiding("team"), "Pod team/hiding exceeds what forewarn keeps (64 KiB)"),
+        (
+            {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "team"},
+             "spec": {"limits": [{} for _ in range(9000)]}},
+            "LimitRange team/l exceeds what forewarn keeps (256 KiB)",
+        ),
+        (
+            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "team"},
+             "spec": {"hard": {f"count/r{n}": "1" for n in range(9000)}}},
+            "ResourceQuota team/q exceeds what forewarn keeps (256 KiB)",
+        ),
+    ],
+    ids=["Pod", "LimitRange", "ResourceQuota"],
+)  # fmt: skip
+def test_what_a_tenant_stores_in_his_namespace_gets_nothing_past_a_denial(obj: Obj, why: str) -> None:
+    def found(stored: Obj) -> Decision:
+        state, config = cluster(NODE, _running(), stored), _doing("deny", "breaks-promise")
+        return decided(Hook.VALIDATE, review(_asking("0")), state=state, config=config, expired=lambda: False)
+
+    assert denied_by(found(obj)) == {"breaks-promise"}
+    assert f"not evaluated: {why}" in {finding.message for finding in found(obj).findings}
+    elsewhere = {**obj, "metadata": {**obj["metadata"], "namespace": "other"}}
+    assert found(elsewhere).response.allowed
+    assert not any(finding.not_evaluated for finding in found(elsewhere).findings)
