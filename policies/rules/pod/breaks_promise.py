@@ -4,9 +4,9 @@ Why: who runs a cluster promises some of its tenants that nobody of a kind pushe
 by luck until somebody looks. `promises` says them in the words of `forewarn test`: nonePushedOut, and by whom. What is
 judged is the prediction of preempts-running-pods: the pods that the new ones themselves would push out; of nodes that
 tie, the first by name counts. What comes of replacements later takes a simulation, which an admission call has no time
-for: ask `forewarn test`. The webhook warns; `actions: {breaks-promise: deny}` has it deny, workloads too. Nobody is
-denied a pod of which there was no time to predict what it does, nor an update that only takes replicas away: a note in
-the audit log says so.
+for: ask `forewarn test`. The webhook warns; `actions: {breaks-promise: deny}` has it deny, workloads too. A Pod that
+exceeds a bound of the prediction is denied too, with the field and the bound. Nobody is denied a Pod that there was no
+time to predict, nor an update that only takes replicas away: a note in the audit log says so.
 
 Options:
 
