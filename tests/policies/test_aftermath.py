@@ -271,7 +271,7 @@ def test_a_hostile_template_does_not_make_it_late() -> None:
     made = [*full_node("n1", pods=1, owner="w"), workload("ReplicaSet", "w", 1, spec)]
     state, new = cluster(*made), make_pod("new").priority(1).request(cpu="1")
     prediction = predict(state, new.obj)
-    with metered(lambda: False), pytest.raises(CutShort, match="5000 containers"):
+    with metered(lambda: False), pytest.raises(CutShort, match="exceeds what forewarn keeps"):
         aftermath_of(state, prediction.snapshot_after(), [prediction])
 
 
