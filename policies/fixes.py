@@ -36,8 +36,8 @@ class Edit(NamedTuple):
 def edit_of(finding: Finding, line: str, classes: Collection[str], lines: tuple[str, str] = ("", "")) -> Edit | None:
     """What mends a finding, None where that takes thought.
 
-    `line`: the one that it is on. `classes`: the names that there are. `lines`: those before and behind it that are not
-    blank.
+    `line`: the one that it is on. `classes`: the names that may be recommended. `lines`: those before and behind it
+    that are not blank.
     """
     where = finding.location
     text = line[where.column - 1 : where.end_column - 1]
@@ -57,7 +57,7 @@ def _renamed_class(finding: Finding, text: str, classes: Collection[str]) -> Edi
     name = str(finding.detail.get("class", ""))
     near = get_close_matches(name[:253], sorted(classes), n=2, cutoff=_LIKE)
     mark = text[:1] if text[:1] in ("'", '"') else ""
-    if len(near) != 1 or text != f"{mark}{name}{mark}":
+    if near != [finding.detail.get("meant")] or text != f"{mark}{name}{mark}":
         return None
     return Edit(finding.location, text, f"{mark}{near[0]}{mark}", f"name class {near[0]}")
 

@@ -11,11 +11,11 @@ from policies.controllers.new_pods import new_pods, without_missing_claims
 from policies.controllers.own_pods import pods_of
 from policies.findings import plural
 from policies.kinds import DAEMON_SET, POD_TEMPLATE_PATHS
-from policies.kube_apiserver.priority import SYSTEM_NAMESPACE
 from policies.metering import CutShort, metered
 from policies.objects.fields import InvalidObject, group_kind, ref_of
-from policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
+from policies.objects.priority_class import PREEMPT_NEVER
 from policies.objects.workload import pod_template_of
+from policies.recommended_classes import is_recommended
 from policies.scheduling.bulk import room_for
 from policies.scheduling.framework import PluginFault
 from policies.scheduling.responsible import not_predicted
@@ -232,10 +232,9 @@ def _numbered(pod: Pod) -> Iterator[Pod]:
 
 
 def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count) -> Iterator[OfClass]:
-    """For each class that it may have, lowest first; classes of one value come to the same."""
+    """For its own class and each that may be recommended, lowest first; classes of one value have the same result."""
     known: dict[tuple[int, bool], Count] = {}
-    left_out = () if pod.namespace == SYSTEM_NAMESPACE else SYSTEM_CLASSES
-    classes = [c for c in cluster.priority_classes.values() if c not in left_out]
+    classes = [c for c in cluster.priority_classes.values() if c.name == pod.priority_class_name or is_recommended(c)]
     for found in sorted(classes, key=lambda c: (c.value, c.name)):
         never = found.preemption_policy == PREEMPT_NEVER
         if (found.value, never) not in known:

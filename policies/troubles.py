@@ -15,6 +15,7 @@ from policies.objects.items import items
 from policies.objects.pod import wait_seconds
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.profiles import DEFAULT_SCHEDULER
+from policies.recommended_classes import is_recommended
 from policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
@@ -236,11 +237,16 @@ def _fits_nowhere(cluster: ClusterSnapshot, prediction: Prediction) -> Trouble:
 
 
 def _class_that_helps(cluster: ClusterSnapshot, prediction: Prediction) -> str:
-    """The lowest of the next higher classes with which it would preempt."""
+    """The lowest of the next higher classes with which it would preempt, of those that may be recommended."""
     pod = prediction.pod
-    higher = [c for c in cluster.priority_classes.values() if pod.effective_priority < c.value]
+    higher = [
+        c
+        for c in cluster.priority_classes.values()
+        if pod.effective_priority < c.value and is_recommended(c, to_preempt=True)
+    ]
     for found in sorted(higher, key=lambda each: (each.value, each.name))[:_CLASSES]:
-        with_it = Prediction(prediction.snapshot, replace(pod, priority=found.value))
+        ranked = replace(pod, priority=found.value, preemption_policy=found.preemption_policy)
+        with_it = Prediction(prediction.snapshot, ranked)
         if with_it.outcome == "preempts":
             victims = plural(len(with_it.victims), "pod")
             return f"with class {found.name} ({found.value}) it would push {victims} out of {with_it.node}"

@@ -12,8 +12,9 @@ from policies.findings import cut, plural
 from policies.fixes import applied, edits_of
 from policies.kinds import PRIORITY_CLASS
 from policies.manifests import read
-from policies.objects.fields import group_kind
-from policies.objects.priority_class import SYSTEM_CLASSES
+from policies.objects.fields import InvalidObject, group_kind
+from policies.objects.priority_class import PriorityClass
+from policies.recommended_classes import is_recommended
 from policies.sources import SourceError, read_file
 from policies.sources.output_file import write_file
 from policies.terminal import clean, say
@@ -37,9 +38,14 @@ class Mended(NamedTuple):
 
 
 def class_names(given: Input, cluster: ClusterSnapshot | None) -> set[str]:
-    """The names of all classes that there are."""
-    defined = {m.subject.ref.name for m in given.members if group_kind(m.subject.object) == PRIORITY_CLASS}
-    return defined | set(cluster.priority_classes if cluster else (c.name for c in SYSTEM_CLASSES))
+    """The names of the classes that may be recommended."""
+    known = {**(cluster.priority_classes if cluster else {})}
+    for member in given.members:
+        if group_kind(member.subject.object) == PRIORITY_CLASS:
+            with suppress(InvalidObject):  # a finding says so
+                defined = PriorityClass.from_api(member.subject.object)
+                known[defined.name] = defined
+    return {name for name, found in known.items() if is_recommended(found)}
 
 
 def mended(

@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.recommended import recommended_to
 from policies.rules.support.rule_text import text_at
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         yield Problem(
             lambda audience: (
                 f"no PriorityClass with name {name} was found; pods here keep the cluster's default"
-                f"{context.names.nearest(name, audience)}"
+                f"{recommended_to(subject, context).nearest(name, audience)}"
             ),
             ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION),
             "create the class, or name one that exists",

@@ -60,9 +60,9 @@ from policies.kube_apiserver.priority import SYSTEM_NAMESPACE
 from policies.objects.fields import NOTHING, group_kind
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.objects.workload import pod_template_of
+from policies.rules.support.allowed_classes import entries_of, is_allowed
 from policies.rules.support.context import Context, DependsOn, Target
 from policies.rules.support.rule_text import class_to_be, resolved, text_at
-from policies.selectors import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from policies.findings import Path
     from policies.objects.reviewed_object import ReviewedObject
     from policies.objects.workload import PodTemplate
-    from policies.options import AllowedClasses
 
 ID: Final = "class-not-allowed"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART, Target.NAMESPACE)
@@ -79,12 +78,6 @@ ACTION: Final = Action.DENY
 DEPENDS_ON: Final = DependsOn(
     ("namespaces", "classes"), "the namespace may have got its label, the default may be another"
 )
-
-_KINDS: Final = ("deployment", "replicaset", "replication", "statefulset", "daemon-set", "job", "cronjob")
-CONTROLLERS: Final = frozenset(
-    ("system:kube-controller-manager", *(f"system:serviceaccount:kube-system:{kind}-controller" for kind in _KINDS))
-)
-"""Who makes pods of workloads. Source: pkg/controlplane, bootstrappolicy `controller_policy.go`."""
 
 
 class _Use(NamedTuple):
@@ -101,7 +94,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     use = _use_of(subject, context)
     if use is None or _is_allowed(subject, use, context) is not False:
         return
-    asks_who = any(entry.asks_who for entry in _entries(use, context))
+    asks_who = any(entry.asks_who for entry in entries_of(use.name, context))
     who = f" by {subject.user.name}" if subject.user and asks_who else ""
     yield Problem(
         f"class {quote(use.name)} may not be used{who} in namespace {use.namespace}",
@@ -144,36 +137,7 @@ def _given(subject: ReviewedObject) -> _Use | None:
 
 def _is_allowed(subject: ReviewedObject, use: _Use, context: Context) -> bool | None:
     """None: not known."""
-    answers = [_holds(entry, subject, use, context) for entry in _entries(use, context)]
-    return True if not answers or True in answers else None if None in answers else False
-
-
-def _entries(use: _Use, context: Context) -> list[AllowedClasses]:
-    return [entry for entry in context.options.allowed_classes if use.name and one_of(entry.classes, use.name)]
-
-
-def _holds(entry: AllowedClasses, subject: ReviewedObject, use: _Use, context: Context) -> bool | None:
-    """Whether all that an entry gives holds; None: not known."""
-    answers: list[bool | None] = [not entry.namespaces or one_of(entry.namespaces, use.namespace)]
-    if entry.namespace_selector is not None:
-        namespace = context.namespace(use.namespace)
-        answers.append(None if namespace is None else entry.namespace_selector.matches(namespace.labels))
-    if entry.asks_who:
-        answers.append(_is_among(entry, subject, use))
-    return False if False in answers else None if None in answers else True
-
-
-def _is_among(entry: AllowedClasses, subject: ReviewedObject, use: _Use) -> bool | None:
-    """Whether whoever asks is one of the users, and in one of the groups.
-
-    Not asked where the stored object has this class: somebody was asked then, and an autoscaler need not be.
-    """
-    if subject.user is None:
-        return None
-    if subject.user.name in CONTROLLERS or use.had:
-        return True
-    in_group = not entry.groups or any(one_of(entry.groups, group) for group in subject.user.groups)
-    return in_group and (not entry.users or one_of(entry.users, subject.user.name))
+    return is_allowed(subject, use.name, use.namespace, context, had=use.had)
 
 
 def _class_of(subject: ReviewedObject, template: PodTemplate, context: Context) -> str:

@@ -45,7 +45,8 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.kube_apiserver.priority import Forbidden, establish_priority
-from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.context import Context, DependsOn, Phase, Target
+from policies.rules.support.recommended import recommended_to
 from policies.rules.support.rule_text import class_name, listed_of
 
 if TYPE_CHECKING:
@@ -72,19 +73,20 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     except Forbidden as refusal:
         consequence = ": its pods will be refused" if template.is_template else ""
         said = f"{refusal}{consequence if context.classes_whole else ' in this input'}"
+        meant = recommended_to(subject, context).meant(name) if context.phase is Phase.LINT else ""
         yield Problem(
-            lambda audience: said + context.names.nearest(name, audience),
+            lambda audience: said + recommended_to(subject, context).nearest(name, audience),
             template.at("priorityClassName"),
-            lambda audience: _remedy(context, audience),
-            detail={"class": name},
+            lambda audience: _remedy(subject, context, audience),
+            detail={"class": name, **({"meant": meant} if meant else {})},
             severity=None if context.classes_whole else Severity.WARNING,
         )
 
 
-def _remedy(context: Context, audience: Audience) -> str:
-    """Which classes there are, as far as the reader may be told."""
-    own = context.names.own
-    known = own if audience.sees_all else list(filter(audience.knows, own))
+def _remedy(subject: ReviewedObject, context: Context, audience: Audience) -> str:
+    """Which classes may be recommended, as far as the reader may know of them."""
+    known = recommended_to(subject, context).sorted
+    known = known if audience.sees_all else list(filter(audience.knows, known))
     if known:
         whole = "" if context.classes_whole else " (are these all? --closed says so)"
         return f"create it, or name one of: {listed_of(known[:5], len(known), 5)}{whole}"

@@ -54,6 +54,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, cut, quote
 from policies.metering import charge, each
 from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.recommended import recommended_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +89,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     for selector, path in placed_selectors(quota, subject):
         for index, name in _unknown(selector, context):
             unknown += 1
-            told = partial(_no_class, name, context, suggest=unknown <= _SUGGESTIONS)
+            told = partial(_no_class, name, subject, context, suggest=unknown <= _SUGGESTIONS)
             yield Problem(told, (*path, "values", index), "create the class, or name one that exists")
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
@@ -97,8 +98,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     yield from _never_charged(quota)
 
 
-def _no_class(name: str, context: Context, audience: Audience, *, suggest: bool) -> str:
-    near = context.names.nearest(name, audience) if suggest else ""
+def _no_class(name: str, subject: ReviewedObject, context: Context, audience: Audience, *, suggest: bool) -> str:
+    near = recommended_to(subject, context).nearest(name, audience) if suggest else ""
     return f"there is no class {quote(cut(name, _LONGEST))}{near}"
 
 

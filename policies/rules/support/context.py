@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from policies.objects.pod import Pod
     from policies.objects.resource_quota import ResourceQuota
     from policies.options import Options
-    from policies.rules.support.names import Names
 
 T = TypeVar("T")
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -130,13 +129,6 @@ class Context:
     def classes(self) -> Classes:
         """Every class that will be there: the cluster's, replaced and joined by those of the whole apply."""
         return Classes({**self.stored_classes, **{d.priority_class.name: d.priority_class for _, d in self.defined}})
-
-    @cached_property
-    def names(self) -> Names:
-        """The names of these classes, to find those that are like another one."""
-        from policies.rules.support.names import Names  # only when something is wrong
-
-        return Names(self.classes)
 
     @cached_property
     def preempting(self) -> Sequence[PriorityClass]:

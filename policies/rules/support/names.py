@@ -1,4 +1,4 @@
-"""Names of classes: which of them another one may have been meant for. Of very many, few are looked at."""
+"""Names that are known, and which of them a misspelled one may mean. Of very many, few are compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from policies.disclosure import OPEN
 from policies.findings import quote
-from policies.objects.priority_class import SYSTEM_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +20,6 @@ _LONGEST: Final = 253
 _MOST_CANDIDATES: Final = 100
 _MOST_QUESTIONS: Final = 1_000
 """Different names that are looked up for one apply: whoever misspells more has no use for guesses."""
-_SYSTEM: Final = frozenset(c.name for c in SYSTEM_CLASSES)
 
 
 class Names:
@@ -32,13 +30,9 @@ class Names:
         self._found: dict[str, str] = {}
 
     @cached_property
-    def _sorted(self) -> Sequence[str]:
+    def sorted(self) -> list[str]:
+        """All of them, in order."""
         return sorted(self._known)
-
-    @cached_property
-    def own(self) -> list[str]:
-        """Those that are not the system's, sorted."""
-        return [name for name in self._sorted if name not in _SYSTEM]
 
     @cached_property
     def _by_length(self) -> Sequence[tuple[int, str]]:
@@ -51,10 +45,14 @@ class Names:
         """
         if not audience.sees_all:
             return nearest(name, filter(audience.knows, self._known))
+        return _asked(self.meant(name))
+
+    def meant(self, name: str) -> str:
+        """The known name that is nearest to this one; empty where none is near."""
         if name not in self._found:
             if len(self._found) >= _MOST_QUESTIONS:
                 return ""
-            self._found[name] = nearest(name, self._candidates(name))
+            self._found[name] = _nearest(name, self._candidates(name))
         return self._found[name]
 
     def _candidates(self, name: str) -> Iterable[str]:
@@ -62,7 +60,7 @@ class Names:
         names = self._by_length
         if len(names) <= _MOST_CANDIDATES:
             return self._known
-        found, each = set(_SYSTEM), _MOST_CANDIDATES // 6
+        found, each = set[str](), _MOST_CANDIDATES // 6
         for length in (len(name) - 1, len(name), len(name) + 1):
             at = bisect_left(names, (length, name))
             found.update(other for _, other in names[max(at - each, 0) : at + each])
@@ -70,7 +68,15 @@ class Names:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The same of names that are given here. Few mean a system class: it must be nearer."""
+    """`; did you mean "high"?` of names that are given here; empty where none is near."""
+    return _asked(_nearest(name, known))
+
+
+def _asked(meant: str) -> str:
+    return f"; did you mean {quote(meant)}?" if meant else ""
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
     if len(name) > _LONGEST:
         return ""
     from difflib import get_close_matches  # only when something is wrong
@@ -78,10 +84,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if len(names) > _MOST_CANDIDATES:
         names = sorted(nsmallest(_MOST_CANDIDATES, names, key=lambda other: _distance(name, other)))
-    system = [name for name in names if name in _SYSTEM]
-    matches = get_close_matches(name, [name for name in names if name not in _SYSTEM], n=1, cutoff=0.6)
-    matches = matches or get_close_matches(name, system, n=1, cutoff=0.6 if name.startswith("system-") else 0.85)
-    return f"; did you mean {quote(matches[0])}?" if matches else ""
+    return next(iter(get_close_matches(name, names, n=1, cutoff=0.6)), "")
 
 
 def _distance(name: str, other: str) -> tuple[bool, int, str]:

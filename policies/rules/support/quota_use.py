@@ -258,12 +258,12 @@ def _named(subject: ReviewedObject) -> ApiObject:
     return {**subject.object, "metadata": metadata}
 
 
-def pod_of(subject: ReviewedObject, template: PodTemplate, context: Context) -> ApiObject | None:
+def pod_of(subject: ReviewedObject, template: PodTemplate, context: Context, class_name: str = "") -> ApiObject | None:
     """A pod of a subject as quotas see it, after plugins LimitRanger and Priority; None where the latter refuses it.
 
-    Raises InvalidObject where the API server could not read it.
+    `class_name`: with this class instead of its own. Raises InvalidObject where the API server could not read it.
     """
-    name = class_to_be(template, subject.effective_namespace, context)
+    name = class_name or class_to_be(template, subject.effective_namespace, context)
     try:
         resolved = (
             Resolved(name, 0, "")
@@ -317,10 +317,15 @@ def _place(pod: ApiObject, quotas: Quotas, coming: Arrivals) -> tuple[int, tuple
     return (coming.replicas + beyond if beyond else 0), more.faults, check.quotas
 
 
-def uncovered_of(subject: ReviewedObject, context: Context, limited: Sequence[LimitedResource]) -> list[Fault]:
-    """What `limited` limits of a subject's pods and no quota of their namespace covers. Raises InvalidObject."""
+def uncovered_of(
+    subject: ReviewedObject, context: Context, limited: Sequence[LimitedResource], class_name: str = ""
+) -> list[Fault]:
+    """What `limited` limits of a subject's pods and no quota of their namespace covers. Raises InvalidObject.
+
+    `class_name`: with this class instead of their own.
+    """
     template = context.template(subject)
-    pod = pod_of(subject, template, context) if template else None
+    pod = pod_of(subject, template, context, class_name) if template else None
     if pod is None:
         return []
     return uncovered(pod, quota_use_of(context).quotas_of(subject.effective_namespace), limited)

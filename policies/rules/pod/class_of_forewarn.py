@@ -1,0 +1,74 @@
+"""A Pod that is not forewarn's uses the PriorityClass that forewarn ships for itself.
+
+Why: the class forewarn has the highest value that a user can define, so that admission keeps working on a full cluster.
+Any other Pod with it preempts every workload of yours. The class is deleted together with forewarn: from then on,
+kube-apiserver rejects Pods that name it. Pods in the namespace forewarn, and Pods with the label
+`app.kubernetes.io/part-of: forewarn`, are forewarn's own.
+
+Cluster:
+
+    apiVersion: scheduling.k8s.io/v1
+    kind: PriorityClass
+    metadata:
+      name: forewarn
+    value: 1000000000
+
+Bad:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: web
+      namespace: team
+    spec:
+      priorityClassName: forewarn
+
+Good:
+
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: forewarn-1
+      namespace: admission
+      labels: {app.kubernetes.io/part-of: forewarn}
+    spec:
+      priorityClassName: forewarn
+
+Fix: use a class of your own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Action, Problem, Severity
+from policies.objects.priority_class import OWN_CLASSES
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import class_name, text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "class-of-forewarn"
+TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)
+SEVERITY: Final = Severity.WARNING
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = NOTHING_STORED
+_NAMESPACE: Final = "forewarn"
+_LABEL: Final = "app.kubernetes.io/part-of"
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """One of forewarn's classes, named by a Pod that is not forewarn's."""
+    template = context.template(subject)
+    if template is None or class_name(template) not in OWN_CLASSES or subject.effective_namespace == _NAMESPACE:
+        return
+    if text_at(template.object, "metadata", "labels", _LABEL) == "forewarn":
+        return
+    yield Problem(
+        f"class {class_name(template)} is for forewarn's own Pods and is deleted together with forewarn",
+        template.at("priorityClassName"),
+        "use a class of your own",
+    )

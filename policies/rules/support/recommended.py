@@ -1,0 +1,61 @@
+"""The classes that may be recommended to a subject: none that the same run rejects for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.kinds import NAMESPACE, RESOURCE_QUOTA
+from policies.metering import each
+from policies.objects.fields import group_kind
+from policies.recommended_classes import is_recommended
+from policies.rules.support.allowed_classes import is_allowed
+from policies.rules.support.names import Names
+
+if TYPE_CHECKING:
+    from policies.objects.priority_class import PriorityClass
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.rules.support.context import Context
+
+
+class Recommended:
+    """The classes of an apply and its cluster, by the subject to which they may be recommended."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._classes = [c for c in each(sorted(context.classes.values())) if is_recommended(c)]
+        self._to_all = Names([c.name for c in self._classes])
+        self._of_namespace: dict[str, Names] = {}
+
+    def names_for(self, subject: ReviewedObject) -> Names:
+        """The names, without those that allowedClasses forbids there or limitedResources does."""
+        options = self._context.options
+        if options.limited_resources and group_kind(subject.object) not in (NAMESPACE, RESOURCE_QUOTA):
+            return Names([c.name for c in each(self._classes, 20) if self._is_covered(c, subject)])
+        if not options.allowed_classes:
+            return self._to_all
+        namespace = _namespace_of(subject)
+        if namespace not in self._of_namespace:
+            names = [c.name for c in each(self._classes) if self._is_allowed(c, subject)]
+            self._of_namespace[namespace] = Names(names)
+        return self._of_namespace[namespace]
+
+    def _is_allowed(self, found: PriorityClass, subject: ReviewedObject) -> bool:
+        return is_allowed(subject, found.name, _namespace_of(subject), self._context) is not False
+
+    def _is_covered(self, found: PriorityClass, subject: ReviewedObject) -> bool:
+        """Whether allowedClasses lets it be used, and a quota covers what limitedResources limits of it."""
+        from policies.rules.support.quota_use import uncovered_of  # late: ask for it only where something is limited
+
+        context = self._context
+        return self._is_allowed(found, subject) and not uncovered_of(
+            subject, context, context.options.limited_resources, found.name
+        )
+
+
+def recommended_to(subject: ReviewedObject, context: Context) -> Names:
+    """The names of the classes that may be recommended to a subject."""
+    return context.once(Recommended).names_for(subject)
+
+
+def _namespace_of(subject: ReviewedObject) -> str:
+    return subject.ref.name if group_kind(subject.object) == NAMESPACE else subject.effective_namespace
