@@ -70,6 +70,20 @@ def test_it_renders_and_is_accepted_by_a_dry_run(
     assert told.err == ""
 
 
+def test_applying_again_prints_unchanged(plane: ControlPlane, installed: Installation, api: Api) -> None:
+    """But for the PodDisruptionBudget: kubectl sends its selector each time (patchStrategy replace)."""
+    try:
+        assert plane.kubectl("apply", "-k", str(MANIFESTS / "base")).status == 0
+        before = api.get("PodDisruptionBudget", "forewarn", "forewarn")["metadata"]
+        told = plane.kubectl("apply", "-k", str(MANIFESTS / "base"))
+        changed = [line for line in told.out.splitlines() if not line.endswith(" unchanged")]
+        assert (told.err, changed) == ("", ["poddisruptionbudget.policy/forewarn configured"])
+        assert api.get("PodDisruptionBudget", "forewarn", "forewarn")["metadata"] == before
+    finally:
+        installed.unregister(api)
+        installed.apply(plane)
+
+
 def test_the_jobs_are_accepted_by_a_dry_run(plane: ControlPlane, installed: Installation) -> None:
     """With the warnings of their namespace, which pods that are not restricted would get."""
     namespace = str(MANIFESTS / "jobs/base/namespace.yaml")

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import re
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.findings import listed
+from policies.findings import Action, listed
+from policies.kube_apiserver.priority import SYSTEM_NAMESPACE
+from policies.objects.fields import InvalidObject, at
+from policies.objects.namespace import Namespace
+from policies.objects.reviewed_object import User
+from policies.rules import RULES
+from policies.rules.support.context import Target
+from policies.selectors import InvalidSelector, parse_label_selector
 from webhook.doctor.looking import part
 from webhook.doctor.registration import SUFFIX
 from webhook.doctor.report import AGAIN, Area
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
+    from policies.config import Config
     from policies.objects.fields import ApiObject
     from webhook.doctor.installation import Installed
     from webhook.doctor.looking import Looks, Seen
@@ -21,10 +31,11 @@ if TYPE_CHECKING:
     from webhook.doctor.report import Line
 
 AREA: Final = Area("answering")
-_RULE: Final = "[unknown-priority-class]"
+_RULE: Final = "unknown-priority-class"
 _TOKEN: Final = re.compile(r"(/(?:validate|mutate))/[0-9a-f]{8,}")
 """What API servers bring with a request, and name when nobody answers: nothing for a report that people hand on."""
 _CLASSES: Final = "classes.validate.forewarn.dev"
+_MAIN: Final = "validate.forewarn.dev"
 _METRIC: Final = re.compile(r"^(forewarn_[a-z_]+)(?:\{([^}]*)\})? ([-+0-9.eEnaif]+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 _CAUSES: Final = (
@@ -67,12 +78,15 @@ class Replica(NamedTuple):
         return next((metric.labels.get(label, "") for metric in self.metrics if metric.name == name), "")
 
 
-def look(looks: Looks, registered: Registered, namespace: str) -> Iterator[Line]:
-    """Ask API servers, which ask the webhook. Both are dry runs: nothing is stored."""
+def look(looks: Looks, registered: Registered, namespace: str, config: Config | None, now: datetime) -> Iterator[Line]:
+    """Ask API servers, which ask the webhook. Both are dry runs: nothing is stored.
+
+    `config`: the webhook's configuration, None where it cannot be read.
+    """
     if registered.is_known and not registered.webhooks:
         return  # nobody is asked
     yield _asked_about_a_class(looks, registered)
-    yield _asked_about_a_workload(looks, namespace)
+    yield _asked_about_a_workload(looks, registered, namespace, config, now)
 
 
 def _asked_about_a_class(looks: Looks, registered: Registered) -> Line:
@@ -90,12 +104,14 @@ def _asked_about_a_class(looks: Looks, registered: Registered) -> Line:
     if not seen.there:
         return AREA.unknown(check, seen.why)
     webhook = registered.webhooks.get(_CLASSES)
-    if webhook is None or webhook.get("failurePolicy") != "Fail":
+    if webhook is None or webhook.fields.get("failurePolicy") != "Fail":
         return AREA.unknown(check, "it is accepted, but would be too if nobody answered")
     return AREA.ok(check, "API servers got an answer (without one it would be refused)")
 
 
-def _asked_about_a_workload(looks: Looks, namespace: str) -> Line:
+def _asked_about_a_workload(
+    looks: Looks, registered: Registered, namespace: str, config: Config | None, now: datetime
+) -> Line:
     check = "dry run of a Deployment"
     path = f"/apis/apps/v1/namespaces/{part(namespace)}/deployments"
     seen = looks.create(path, _workload(), f"what becomes of one in the namespace {namespace}", dry_run=True)
@@ -103,14 +119,59 @@ def _asked_about_a_workload(looks: Looks, namespace: str) -> Line:
         return line
     if not seen.there:
         return AREA.unknown(check, seen.why, "name another namespace with --namespace")
-    told = [warning for warning in seen.warnings if _RULE in warning]
-    if told:
-        return AREA.ok(check, f"its requester is warned: {told[0]}")
-    return AREA.warning(
+    warned = [warning for warning in seen.warnings if f"[{_RULE}]" in warning]
+    if warned:
+        return AREA.ok(check, f"its requester is warned: {warned[0]}")
+    told = f"it names a class that does not exist, in the namespace {namespace}, and no warning comes"
+    if config is None:
+        return AREA.unknown(check, f"{told}; whether forewarn is to warn is not known: its configuration was not read")
+    if why := _why_silent(looks, registered, namespace, config, now):
+        return AREA.warning(check, f"{told}: {why}", "name another namespace with --namespace, or another kubeconfig")
+    return AREA.problem(
         check,
-        f"it names a class that is not there, in the namespace {namespace}, and no warning comes",
-        "are you or the namespace exempt, or the rule unknown-priority-class off or audit (docs/configuration.md)? "
-        "Else the API server has asked nobody: see the other lines",
+        f"{told}: nothing exempts it, so API servers do not ask forewarn or get no answer",
+        "the fixes of the other lines; if there are none: kubectl logs, of forewarn and of kube-apiserver",
+    )
+
+
+def _why_silent(looks: Looks, registered: Registered, namespace: str, config: Config, now: datetime) -> str:
+    """What lets the workload be admitted without a warning; empty where nothing does."""
+    rule = next(rule for rule in RULES if rule.ID == _RULE)
+    action = config.action(rule, Target.TEMPLATE)
+    if action in (Action.OFF, Action.AUDIT):
+        return f'the configuration sets the rule {rule.ID} to "{action}"'
+    seen = looks.get(f"/api/v1/namespaces/{part(namespace)}", f"the namespace {namespace}")
+    found = _namespace(seen.object if seen.there else {"metadata": {"name": namespace}})
+    if reason := config.exemption(_requester(looks), found, now):
+        return f"it is exempt ({reason})"
+    webhook = registered.webhooks.get(_MAIN)
+    if webhook is None:
+        return ""
+    if namespace in (SYSTEM_NAMESPACE, webhook.service and webhook.service.get("namespace")):
+        return f"forewarn is not asked about the namespace {namespace}"
+    with suppress(InvalidSelector):
+        selector = parse_label_selector(webhook.fields.get("namespaceSelector"))
+        if selector is not None and seen.there and not selector.matches(found.labels):
+            return f"the namespaceSelector of {_MAIN} leaves the namespace out"
+    return ""
+
+
+def _namespace(obj: ApiObject) -> Namespace:
+    try:
+        return Namespace.from_api(obj)
+    except InvalidObject:
+        return Namespace("", {}, {})
+
+
+def _requester(looks: Looks) -> User | None:
+    """Who runs the command, as API servers see them; None where they do not say."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    seen = looks.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, "who you are")
+    info = at(seen.object, "status", "userInfo")
+    groups = at(info, "groups")
+    return User(
+        str(at(info, "username") or ""),
+        tuple(group for group in groups if isinstance(group, str)) if isinstance(groups, list) else (),
     )
 
 

@@ -41,27 +41,28 @@ _RULES: Final = frozenset(
 """Rules about these kinds alone that need not know of pods: a cluster may have a great many of those."""
 
 
-def look(looks: Looks, installed: Installed, now: datetime) -> Iterator[Line]:
-    """Configuration, rights, then what rules say of classes, quotas and namespaces."""
-    config, lines = _configuration(looks, installed)
+def look(looks: Looks, installed: Installed, read: tuple[Config | None, list[Line]], now: datetime) -> Iterator[Line]:
+    """Configuration (as `read_configuration` found it), rights, then what rules say of classes, quotas, namespaces."""
+    config, lines = read
     yield from lines
     yield from _rights(looks, installed)
-    yield from _objects(looks, installed, config, now)
+    yield from _objects(looks, installed, config or Config(), now)
 
 
-def _configuration(looks: Looks, installed: Installed) -> tuple[Config, list[Line]]:
+def read_configuration(looks: Looks, installed: Installed) -> tuple[Config | None, list[Line]]:
+    """The webhook's configuration, None where it cannot be read or used; and what there is to report of it."""
     path = f"/api/v1/namespaces/{part(installed.namespace)}/configmaps/forewarn"
     seen = looks.get(path, "the ConfigMap forewarn")
     if not seen.there:
         if seen.is_missing:
             return Config(), [AREA.ok("configuration", "there is no ConfigMap forewarn: defaults hold")]
-        return Config(), [AREA.unknown("configuration", seen.why)]
+        return None, [AREA.unknown("configuration", seen.why)]
     text = at(seen.object, "data", "forewarn.yaml")
     try:
         config = read_config(str(text or ""), "forewarn.yaml")
     except ConfigError as fault:
         fix = f"kubectl -n {installed.namespace} edit configmap forewarn; docs/configuration.md has what it may say"
-        return Config(), [AREA.problem("configuration", f"the ConfigMap forewarn cannot be used: {fault}", fix)]
+        return None, [AREA.problem("configuration", f"the ConfigMap forewarn cannot be used: {fault}", fix)]
     off = sorted(rule for rule, action in config.actions.items() if action is Action.OFF)
     quiet = sum(action is Action.AUDIT for action in config.actions.values())
     said = [f"off: {listed(off)}"] if off else []

@@ -24,9 +24,10 @@ def examine(looks: Looks, version: ApiObject, namespace: str, now: datetime) -> 
     if is_installed:
         lines += trust.look(looks, registered, installed, now)
         lines += installed.lines
-        lines += answers.look(looks, registered, namespace)
+        read = configuration.read_configuration(looks, installed)
+        lines += answers.look(looks, registered, namespace, read[0], now)
         replicas = answers.ask_replicas(looks, installed)
         lines += answers.of_replicas(replicas)
         lines += predictions.look(looks, replicas, version, now.timestamp())
-        lines += configuration.look(looks, installed, now)
+        lines += configuration.look(looks, installed, read, now)
     return bounded(lines)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.findings import plural
 from policies.objects.fields import NOTHING, at
 from webhook.doctor.looking import part
-from webhook.doctor.report import AGAIN, Area
+from webhook.doctor.registration import service_name
+from webhook.doctor.report import AGAIN, Area, kubectl_patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 AREA: Final = Area("answering")
 NAME: Final = "forewarn"
 _HEALTH: Final = 8080
+_WEBHOOK: Final = 8443
+_HTTPS: Final = 443
+"""The port of a webhook that names none."""
 _MOST_PODS: Final = 5
 """Replicas that are asked how they are, one after the other."""
 
@@ -32,6 +37,12 @@ class Installed(NamedTuple):
     account: str = NAME
     priority_class: str = ""
     serving_secret: str = ""
+    port: int = _WEBHOOK
+    """Where a container answers API servers."""
+    labels: ApiObject = NOTHING
+    """Those of the Deployment's Pods; empty where it was not read."""
+    selector: ApiObject = NOTHING
+    """The labels by which the Deployment selects them."""
     pods: tuple[str, ...] = ()
     """Names of replicas that run, a few of them."""
     health_port: int = _HEALTH
@@ -63,15 +74,25 @@ def _of_deployment(found: Installed, deployment: ApiObject) -> Installed:
     spec = at(deployment, "spec", "template", "spec") or NOTHING
     containers = at(spec, "containers")
     container = containers[0] if isinstance(containers, list) and containers else NOTHING
-    ports = at(container, "ports") or ()
-    health = [at(port, "containerPort") for port in ports if at(port, "name") == "health"]
+    ports = {
+        name: port
+        for entry in at(container, "ports") or ()
+        if isinstance(name := at(entry, "name"), str) and isinstance(port := at(entry, "containerPort"), int)
+    }
     return found._replace(
         account=str(at(spec, "serviceAccountName") or "default"),
         is_there=True,
         priority_class=str(at(spec, "priorityClassName") or ""),
         serving_secret=_mounted(spec, container),
-        health_port=health[0] if health and isinstance(health[0], int) else _HEALTH,
+        health_port=ports.get("health", _HEALTH),
+        port=ports.get("webhook", _WEBHOOK),
+        labels=_labels(at(deployment, "spec", "template", "metadata", "labels")),
+        selector=_labels(at(deployment, "spec", "selector", "matchLabels")),
     )
+
+
+def _labels(value: Any) -> ApiObject:
+    return value if isinstance(value, dict) else NOTHING
 
 
 def _mounted(spec: ApiObject, container: ApiObject) -> str:
@@ -127,10 +148,58 @@ def _service(looks: Looks, found: Installed, registered: Registered) -> Iterator
     if at(seen.object, "spec", "type") == "ExternalName":
         yield AREA.ok("Service", f"leads to {at(seen.object, 'spec', 'externalName')}")
         return
-    port = registered.service.get("port") or 443
-    if port not in [at(entry, "port") for entry in at(seen.object, "spec", "ports") or ()]:
-        yield AREA.problem("Service", f"it has no port {port}, which is registered", AGAIN)
+    yield from _ports(seen.object, found, registered)
+    yield from _selector(seen.object, found)
     yield from _endpoints(looks, found)
+
+
+def _ports(service: ApiObject, found: Installed, registered: Registered) -> Iterator[Line]:
+    """Whether each webhook calls the same Service, at a port that leads to where forewarn answers API servers.
+
+    kubectl apply merges ports by number: a changed one stays beside the shipped one, and the API server rejects both.
+    """
+    entries = [entry for entry in at(service, "spec", "ports") or () if isinstance(at(entry, "port"), int)]
+    targets = ("webhook", found.port)
+    leading = [entry["port"] for entry in entries if entry.get("targetPort", entry["port"]) in targets]
+    name = (found.namespace, found.service)
+    if not leading:
+        told = f"no port of it leads to port {found.port} of the containers, where forewarn answers"
+        wanted = [
+            {"name": "webhook", "port": _HTTPS, "targetPort": "webhook"},
+            {"name": "health", "port": _HEALTH, "targetPort": "health"},
+        ]
+        what = f"service {found.service} -n {found.namespace}"
+        yield AREA.problem(
+            "Service", told, kubectl_patch(what, {"op": "replace", "path": "/spec/ports", "value": wanted})
+        )
+    for webhook_name, webhook in sorted(registered.webhooks.items()):
+        called = webhook.service
+        if called is None:
+            continue
+        if service_name(called) != name:
+            told = f"{webhook_name} calls the Service {'/'.join(service_name(called))} and not {'/'.join(name)}"
+            meant = {**called, "namespace": name[0], "name": name[1], "path": webhook.path}
+            yield AREA.problem("Service", told, webhook.patch("replace", "clientConfig/service", meant))
+        elif leading and (port := called.get("port") or _HTTPS) not in leading:
+            told = f"{webhook_name} calls port {port}, which the Service does not have"
+            if port in [entry["port"] for entry in entries]:
+                told = f"{webhook_name} calls port {port}, which is not where forewarn answers API servers"
+            yield AREA.problem("Service", told, webhook.patch("add", "clientConfig/service/port", leading[0]))
+
+
+def _selector(service: ApiObject, found: Installed) -> Iterator[Line]:
+    """Whether it selects the Deployment's Pods. kubectl apply merges selectors: a label that was added stays."""
+    selector = _labels(at(service, "spec", "selector"))
+    if not found.selector or selector == found.selector:
+        return
+    told = f"its selector is {json.dumps(selector)}: it selects no Pod of the Deployment"
+    what = f"service {found.service} -n {found.namespace}"
+    fix = kubectl_patch(what, {"op": "add", "path": "/spec/selector", "value": found.selector})
+    if selector and selector.items() <= found.labels.items():
+        told = f"its selector is {json.dumps(selector)}, the Deployment's {json.dumps(found.selector)}"
+        yield AREA.warning("Service", told, f"nothing, if it is meant so; else {fix}")
+    else:
+        yield AREA.problem("Service", told, fix)
 
 
 def _endpoints(looks: Looks, found: Installed) -> Iterator[Line]:

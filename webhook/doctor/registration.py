@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.findings import listed
 from policies.objects.fields import NOTHING, at
-from webhook.doctor.report import AGAIN, Area
+from webhook.doctor.report import AGAIN, Area, kubectl_patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,21 +34,46 @@ _PODS_AND_WORKLOADS: Final = (
 )
 
 
+class Webhook(NamedTuple):
+    """A registered webhook, and where it is: the kind and name of its configuration, its place there."""
+
+    fields: ApiObject
+    kind: str = ""
+    configuration: str = ""
+    place: int = 0
+
+    @property
+    def service(self) -> ApiObject | None:
+        """What of a Service API servers call; None where they call a URL."""
+        service = at(self.fields, "clientConfig", "service")
+        return service if isinstance(service, dict) else None
+
+    @property
+    def path(self) -> str:
+        """Where it is to be called, without the token that the CA injector appends."""
+        return "/mutate" if self.kind == MUTATING else "/validate"
+
+    def patch(self, op: str, field: str, value: object = None) -> str:
+        """The command that changes one field of this webhook and nothing else, whoever applied it."""
+        path = f"/webhooks/{self.place}"
+        change = {"op": op, "path": f"{path}/{field}", **({} if op == "remove" else {"value": value})}
+        is_it = {"op": "test", "path": f"{path}/name", "value": self.fields.get("name")}
+        return kubectl_patch(f"{self.kind.lower()} {self.configuration}", is_it, change)
+
+
 class Registered(NamedTuple):
     """What was found. `webhooks`: ours, by name. `is_known`: whether both kinds of configurations could be read."""
 
-    webhooks: Mapping[str, ApiObject]
+    webhooks: Mapping[str, Webhook]
     is_known: bool
     lines: list[Line]
 
     @property
     def service(self) -> ApiObject:
-        """Namespace and name of the Service that API servers call; empty where they call a URL, or nobody."""
-        for webhook in self.webhooks.values():
-            service = at(webhook, "clientConfig", "service")
-            if isinstance(service, dict):
-                return service
-        return NOTHING
+        """Namespace and name of the Service that most webhooks call; empty where API servers call a URL, or nobody."""
+        found = [service for webhook in self.webhooks.values() if (service := webhook.service) is not None]
+        counts = Counter(map(service_name, found))
+        return max(found, key=lambda service: counts[service_name(service)], default=NOTHING)
 
 
 @cache
@@ -62,7 +88,7 @@ def shipped() -> Mapping[str, Mapping[str, ApiObject]]:
 def look(looks: Looks) -> Registered:
     """Read both kinds of configurations, and hold ours to what is shipped."""
     lines: list[Line] = []
-    webhooks: dict[str, ApiObject] = {}
+    webhooks: dict[str, Webhook] = {}
     others: dict[str, list[tuple[str, ApiObject]]] = {}
     known = True
     for kind, path in _PATHS.items():
@@ -71,19 +97,18 @@ def look(looks: Looks) -> Registered:
             known = False
             lines.append(AREA.unknown(kind, found, "ask somebody who may read webhook configurations"))
             continue
-        ours = {
-            str(webhook.get("name")): webhook for _, webhook in found if str(webhook.get("name") or "").endswith(SUFFIX)
-        }
+        names = [str(webhook.fields.get("name") or "") for webhook in found]
+        ours = {name: webhook for name, webhook in zip(names, found, strict=True) if name.endswith(SUFFIX)}
         webhooks |= ours
-        others[kind] = [(name, webhook) for name, webhook in found if str(webhook.get("name")) not in ours]
+        others[kind] = [(w.configuration, w.fields) for name, w in zip(names, found, strict=True) if name not in ours]
         lines += _configuration(kind, ours)
     if webhooks:
         lines += _others(others)
     return Registered(webhooks, known, lines)
 
 
-def _read(looks: Looks, path: str, kind: str) -> list[tuple[str, ApiObject]] | str:
-    """The webhooks of all configurations of a kind, each with the name of its configuration; or why there are none."""
+def _read(looks: Looks, path: str, kind: str) -> list[Webhook] | str:
+    """The webhooks of all configurations of a kind; or why there are none."""
     found = looks.all(path, f"{kind}s")
     objects = found.objects
     if found.status == 403:
@@ -94,13 +119,13 @@ def _read(looks: Looks, path: str, kind: str) -> list[tuple[str, ApiObject]] | s
     elif found.why:
         return found.why
     return [
-        (str(at(obj, "metadata", "name") or ""), webhook)
+        Webhook(webhook, kind, str(at(obj, "metadata", "name") or ""), index)
         for obj in objects
-        for webhook in _objects(obj.get("webhooks"))
+        for index, webhook in enumerate(_objects(obj.get("webhooks")))
     ]
 
 
-def _configuration(kind: str, ours: Mapping[str, ApiObject]) -> Iterator[Line]:
+def _configuration(kind: str, ours: Mapping[str, Webhook]) -> Iterator[Line]:
     wanted = shipped()[kind]
     if not ours:
         if kind == VALIDATING:
@@ -115,23 +140,29 @@ def _configuration(kind: str, ours: Mapping[str, ApiObject]) -> Iterator[Line]:
         yield AREA.ok(kind, f"{listed(sorted(ours), 4)}: rules, selectors, conditions and times as shipped")
 
 
-def _webhook(kind: str, wanted: ApiObject, found: ApiObject | None) -> Iterator[Line]:
+def _webhook(kind: str, wanted: ApiObject, webhook: Webhook | None) -> Iterator[Line]:
     name = wanted["name"]
-    if found is None:
+    if webhook is None:
         yield AREA.problem(kind, f"the webhook {name} is missing", AGAIN)
         return
+    found = webhook.fields
     missing = [_words(rule) for rule in _rules(wanted) if not _is_covered(rule, _objects(found.get("rules")))]
     if missing:
         yield AREA.problem(kind, f"{name} is not asked about {listed(missing, 5)}", AGAIN)
     if found.get("matchPolicy") == "Exact":
-        yield AREA.problem(kind, f"{name}: matchPolicy is Exact: objects in other versions pass it by", AGAIN)
+        told = f"{name}: matchPolicy is Exact: objects in other versions pass it by"
+        yield AREA.problem(kind, told, webhook.patch("replace", "matchPolicy", wanted["matchPolicy"]))
     policy = found.get("failurePolicy")
     if policy != wanted["failurePolicy"]:
         meant = "Fail: requests are refused while nobody answers" if policy == "Fail" else _open(name)
         told = f"{name}: failurePolicy is {policy} and not {wanted['failurePolicy']}; with {meant}"
-        yield AREA.warning(kind, told, f"nothing, if it is meant so; else {AGAIN}")
-    yield from _narrowed(kind, wanted, found)
-    yield from _called(kind, wanted, found)
+        repair = webhook.patch("replace", "failurePolicy", wanted["failurePolicy"])
+        yield AREA.warning(kind, told, f"{_IF_MEANT}{repair}")
+    yield from _narrowed(kind, wanted, webhook)
+    yield from _called(kind, wanted, webhook)
+
+
+_IF_MEANT: Final = "nothing, if it is meant so; else "
 
 
 def _open(name: str) -> str:
@@ -140,41 +171,55 @@ def _open(name: str) -> str:
     return "Ignore objects are admitted unchecked while nobody answers"
 
 
-def _narrowed(kind: str, wanted: ApiObject, found: ApiObject) -> Iterator[Line]:
-    """What leaves requests out."""
-    name, fix = wanted["name"], f"nothing, if it is meant so; else {AGAIN}"
+def _narrowed(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
+    """What leaves requests out.
+
+    kubectl apply and helm upgrade merge selectors and matchConditions key by key: what was added to them stays.
+    """
+    name, found = wanted["name"], webhook.fields
     for selector in ("namespaceSelector", "objectSelector"):
         if found.get(selector):
             told = f"{name} has a {selector} ({json.dumps(found[selector])}): what it leaves out is not looked at"
-            yield AREA.warning(kind, told, fix)
+            yield AREA.warning(kind, told, f"{_IF_MEANT}{webhook.patch('replace', selector, {})}")
     shipped_ones, conditions = _conditions(wanted), _conditions(found)
-    for condition in sorted({*conditions} - {*shipped_ones}):
-        told = f'{name} has a matchCondition of its own, "{condition}": {conditions[condition]}'
-        yield AREA.warning(kind, told, fix)
+    for index, condition in enumerate(conditions):
+        if condition not in shipped_ones:
+            told = f'{name} has a matchCondition of its own, "{condition}": {conditions[condition]}'
+            yield AREA.warning(kind, told, f"{_IF_MEANT}{webhook.patch('remove', f'matchConditions/{index}')}")
     for condition in sorted({*shipped_ones} - {*conditions}):
-        yield AREA.warning(kind, f'{name} has lost its matchCondition "{condition}"', fix)
+        yield AREA.warning(kind, f'{name} has lost its matchCondition "{condition}"', f"{_IF_MEANT}{AGAIN}")
     for condition in sorted({*shipped_ones} & {*conditions}):
         if shipped_ones[condition] != conditions[condition]:
             told = f'{name}: the matchCondition "{condition}" is another one: {conditions[condition]}'
-            yield AREA.warning(kind, told, fix)
+            yield AREA.warning(kind, told, f"{_IF_MEANT}{AGAIN}")
     seconds = found.get("timeoutSeconds")
     if seconds != wanted["timeoutSeconds"]:
         told = f"{name}: timeoutSeconds is {seconds} and not {wanted['timeoutSeconds']}, by which predictions are cut"
-        yield AREA.warning(kind, told, fix)
+        repair = webhook.patch("replace", "timeoutSeconds", wanted["timeoutSeconds"])
+        yield AREA.warning(kind, told, f"{_IF_MEANT}{repair}")
 
 
-def _called(kind: str, wanted: ApiObject, found: ApiObject) -> Iterator[Line]:
-    """How it is called: the path of a Service may have a token at its end, and a URL may be any."""
-    service = at(found, "clientConfig", "service")
-    if not isinstance(service, dict):
-        url = at(found, "clientConfig", "url")
+def _called(kind: str, wanted: ApiObject, webhook: Webhook) -> Iterator[Line]:
+    """How it is called: the path of a Service may have a token at its end, and a URL may be any.
+
+    Nobody but you changes a path: the manifests do not state it, and the CA injector only appends the token.
+    """
+    service = webhook.service
+    if service is None:
+        url = at(webhook.fields, "clientConfig", "url")
         told = f"{wanted['name']} is called at {url}" if url else f"{wanted['name']} has no address"
         yield AREA.warning(kind, told, "nothing, if the webhook runs outside of the cluster")
         return
     base = f"/{str(service.get('path') or '').strip('/').partition('/')[0]}"
-    path = "/mutate" if kind == MUTATING else "/validate"  # which the CA injector writes, with the token
+    path = webhook.path
     if base != path:
-        yield AREA.problem(kind, f"{wanted['name']} is called at the path {base} and not {path}", AGAIN)
+        told = f"{wanted['name']} is called at the path {base} and not {path}"
+        yield AREA.problem(kind, told, webhook.patch("add", "clientConfig/service/path", path))
+
+
+def service_name(service: ApiObject) -> tuple[str, str]:
+    """Namespace and name of the Service that a webhook calls."""
+    return str(service.get("namespace") or ""), str(service.get("name") or "")
 
 
 def _others(others: Mapping[str, Sequence[tuple[str, ApiObject]]]) -> Iterator[Line]:

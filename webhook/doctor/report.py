@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
+from shlex import quote
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import cut, one_line, plural
@@ -16,6 +18,8 @@ AGAIN: Final = "apply the manifests or the chart again (docs/install.md)"
 """The fix for what is missing of an installation."""
 LONGEST: Final = 400
 """Characters of a text: what is quoted in it comes from the cluster."""
+_LONGEST_FIX: Final = 1_000
+"""Characters of a fix: a command that is cut repairs nothing."""
 
 
 class Status(StrEnum):
@@ -60,7 +64,12 @@ class Area(NamedTuple):
         return self._line(check, Status.UNKNOWN, told, fix)
 
     def _line(self, check: str, status: Status, told: str, fix: str) -> Line:
-        return Line(self.name, check, status, cut(one_line(told), LONGEST), cut(one_line(fix), LONGEST))
+        return Line(self.name, check, status, cut(one_line(told), LONGEST), cut(one_line(fix), _LONGEST_FIX))
+
+
+def kubectl_patch(what: str, *changes: object) -> str:
+    """The command that makes these changes (JSON Patch) to an object."""
+    return f"kubectl patch {what} --type=json -p {quote(json.dumps(changes))}"
 
 
 def bounded(lines: Iterable[Line]) -> list[Line]:

@@ -35,7 +35,7 @@ def look(looks: Looks, registered: Registered, installed: Installed, now: dateti
     """What stands against a handshake."""
     fix = _LOOK.format(installed.namespace, installed.namespace)
     bundles = {
-        name: str(at(webhook, "clientConfig", "caBundle") or "") for name, webhook in registered.webhooks.items()
+        name: str(at(webhook.fields, "clientConfig", "caBundle") or "") for name, webhook in registered.webhooks.items()
     }
     bundle = b""
     if bundles:

@@ -2,8 +2,9 @@
 
 Why: the class forewarn has the highest value that a user can define, so that admission keeps working on a full cluster.
 Any other Pod with it preempts every workload of yours. The class is deleted together with forewarn: from then on,
-kube-apiserver rejects Pods that name it. Pods in the namespace forewarn, and Pods with the label
-`app.kubernetes.io/part-of: forewarn`, are forewarn's own.
+kube-apiserver rejects Pods that name it. The same holds for forewarn-sweep, the class of its Jobs. forewarn's own Pods
+are those in the namespace of the same name as the class, and those with the label
+`app.kubernetes.io/part-of: forewarn`.
 
 Cluster:
 
@@ -56,19 +57,19 @@ TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED
-_NAMESPACE: Final = "forewarn"
 _LABEL: Final = "app.kubernetes.io/part-of"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """One of forewarn's classes, named by a Pod that is not forewarn's."""
     template = context.template(subject)
-    if template is None or class_name(template) not in OWN_CLASSES or subject.effective_namespace == _NAMESPACE:
+    name = class_name(template) if template else ""
+    if template is None or name not in OWN_CLASSES or subject.effective_namespace == name:
         return
     if text_at(template.object, "metadata", "labels", _LABEL) == "forewarn":
         return
     yield Problem(
-        f"class {class_name(template)} is for forewarn's own Pods and is deleted together with forewarn",
+        f"class {name} is for forewarn's own Pods and is deleted together with forewarn",
         template.at("priorityClassName"),
         "use a class of your own",
     )

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shlex
 from contextlib import contextmanager
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -38,6 +39,8 @@ VALIDATE, MUTATE = f"{REGISTRATION}/validatingwebhookconfigurations", f"{REGISTR
 OURS = "/api/v1/namespaces/forewarn"
 DEPLOYMENT = "/apis/apps/v1/namespaces/forewarn/deployments/forewarn"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/forewarn/leases/forewarn-ca-injector"
+SERVICE = f"{OURS}/services/forewarn"
+MAIN = "validate.forewarn.dev"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/forewarn/endpointslices"
 SECRET = f"{OURS}/secrets/forewarn-serving-cert"
 CONFIG = f"{OURS}/configmaps/forewarn"
@@ -46,6 +49,8 @@ CLASSES, NAMESPACES, QUOTAS = (
     for plural in ("priorityclasses", "namespaces", "resourcequotas")
 )
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+LABELS = {"app.kubernetes.io/name": "forewarn"}
 TRIED = "/apis/apps/v1/namespaces/default/deployments"
 POD = f"{OURS}/pods/forewarn-0:8080/proxy"
 WARNED = 'no PriorityClass with name \\"none\\" was found [unknown-priority-class]'
@@ -75,22 +80,36 @@ class World:
                 webhook["clientConfig"]["caBundle"] = bundle
                 path = "/mutate" if kind == MUTATING else "/validate"  # which the CA injector writes
                 webhook["clientConfig"]["service"]["path"] = f"{path}/{TOKEN}"
+                webhook["clientConfig"]["service"]["port"] = 443  # the API server's default
             configurations[kind] = {"metadata": {"name": "forewarn"}, "webhooks": webhooks}
         pods = [{"metadata": {"name": "forewarn-0"}, "status": {"phase": "Running"}}]
         template = {
             "serviceAccountName": "forewarn",
             "priorityClassName": "forewarn",
-            "containers": [{"ports": [{"name": "health", "containerPort": 8080}]}],
+            "containers": [
+                {"ports": [{"name": "webhook", "containerPort": 8443}, {"name": "health", "containerPort": 8080}]}
+            ],
         }
+        ports = [
+            {"name": "webhook", "port": 443, "targetPort": "webhook"},
+            {"name": "health", "port": 8080, "targetPort": "health"},
+        ]
         self.get: dict[str, Any] = {
             "/version": {"gitVersion": "v1.36.3"},
             VALIDATE: items(configurations[VALIDATING]),
             MUTATE: items(configurations[MUTATING]),
             DEPLOYMENT: {
-                "spec": {"replicas": 2, "template": {"spec": template}},
+                "spec": {
+                    "replicas": 2,
+                    "selector": {"matchLabels": {**LABELS}},
+                    "template": {
+                        "metadata": {"labels": {**LABELS, "app.kubernetes.io/part-of": "forewarn"}},
+                        "spec": template,
+                    },
+                },
                 "status": {"readyReplicas": 2},
             },
-            f"{OURS}/services/forewarn": {"spec": {"ports": [{"port": 443}, {"port": 8080}]}},
+            f"{OURS}/services/forewarn": {"spec": {"ports": ports, "selector": {**LABELS}}},
             SLICES: items({"endpoints": [{"conditions": {"ready": True}}, {"conditions": {"ready": True}}]}),
             f"{OURS}/pods": items(*pods),
             LEASE: {"spec": {"holderIdentity": "ca-0", "renewTime": SOON.isoformat()}},
@@ -106,6 +125,7 @@ class World:
         self.post: dict[str, Any] = {
             CLASSES: {},
             TRIED: {},
+            WHO: {"status": {"userInfo": {"username": "anna", "groups": ["sre"]}}},
             REVIEWS: (403, 'User "u" cannot create resource'),  # else each report asks some fifty
         }
         self.warnings: tuple[str, ...] = (WARNED,)
@@ -193,8 +213,8 @@ def examined(
             monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", api.url)))
             status = main(["--cluster", "live", *(flags or ("-o", "json"))])
         for path, body in api.posted:
-            assert path == REVIEWS or "generateName" in body["metadata"], path
-        asked = [query for verb, path, query, _ in api.requests if verb == "post" and path != REVIEWS]
+            assert path in (REVIEWS, WHO) or "generateName" in body["metadata"], path
+        asked = [query for verb, path, query, _ in api.requests if verb == "post" and path not in (REVIEWS, WHO)]
         assert all(query == {"dryRun": "All"} for query in asked), asked
         told = capsys.readouterr()
         return Report(status, told.out, told.err)
@@ -259,6 +279,32 @@ def posted(path: str, answer: Any) -> Callable[[World], None]:
 
 def silent(world: World) -> None:
     world.warnings = ()
+
+
+def quiet(configuration: str) -> Callable[[World], None]:
+    """No warning comes, with this configuration."""
+
+    def made(world: World) -> None:
+        silent(world)
+        world.get[CONFIG] = {"data": {"forewarn.yaml": f"{configuration}\n"}}
+
+    return made
+
+
+def left_out(world: World) -> None:
+    silent(world)
+    world.webhook(MAIN)["namespaceSelector"] = {"matchLabels": {"a": "b"}}
+    world.get["/api/v1/namespaces/default"] = {"metadata": {"name": "default", "labels": {"a": "c"}}}
+
+
+def unreadable(world: World) -> None:
+    silent(world)
+    world.get[CONFIG] = (403, "forbidden: cannot get")
+
+
+def registered_service(**fields: Any) -> Callable[[World], None]:
+    """The main webhook calls another Service or port."""
+    return lambda world: world.webhook(MAIN)["clientConfig"]["service"].update(fields)
 
 
 def without_pods(world: World) -> None:
@@ -406,7 +452,38 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
     ),
     ("no deployment", change(DEPLOYMENT, to=(404, "not found")), "replicas", "warning", "there is no Deployment"),
     ("no service", change(f"{OURS}/services/forewarn", to=(404, "no")), "Service", "problem", "there is no Service"),
-    ("port", change(f"{OURS}/services/forewarn", "spec", to={"ports": []}), "Service", "problem", "no port 443"),
+    (
+        "no ports",
+        change(f"{SERVICE}", "spec", "ports", to=[]),
+        "Service",
+        "problem",
+        "no port of it leads to port 8443",
+    ),
+    (
+        "a port that is not there",
+        registered_service(port=444),
+        "Service",
+        "problem",
+        "calls port 444, which the Service",
+    ),
+    ("the health port", registered_service(port=8080), "Service", "problem", "is not where forewarn answers"),
+    ("another Service", registered_service(name="fw"), "Service", "problem", "calls the Service forewarn/fw and not"),
+    ("another namespace", registered_service(namespace="x"), "Service", "problem", "the Service x/forewarn and not"),
+    ("a label more", change(SERVICE, "spec", "selector", "a", to="b"), "Service", "problem", "selects no Pod of the"),
+    (
+        "no selector",
+        change(SERVICE, "spec", "selector", to={}),
+        "Service",
+        "problem",
+        "selects no Pod of the Deployment",
+    ),
+    (
+        "too wide a selector",
+        change(SERVICE, "spec", "selector", to={"app.kubernetes.io/part-of": "forewarn"}),
+        "Service",
+        "warning",
+        'the Deployment\'s {"app.kubernetes.io/name": "forewarn"}',
+    ),
     ("no endpoints", change(SLICES, to=items()), "Service", "problem", "it has no endpoints"),
     (
         "no endpoint is ready",
@@ -457,7 +534,37 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "unknown",
         "something else refuses it",
     ),
-    ("no warning", silent, "dry run of a Deployment", "warning", "no warning comes"),
+    ("no warning", silent, "dry run of a Deployment", "problem", "nothing exempts it"),
+    (
+        "rule is off",
+        quiet('actions: {unknown-priority-class: "off"}'),
+        "dry run of a Deployment",
+        "warning",
+        'to "off"',
+    ),
+    (
+        "audit only",
+        quiet("actions: {unknown-priority-class: audit}"),
+        "dry run of a Deployment",
+        "warning",
+        'to "audit"',
+    ),
+    (
+        "an exempt user",
+        quiet("exemptions: [{reason: on call, groups: [sre]}]"),
+        "dry run of a Deployment",
+        "warning",
+        "it is exempt (on call)",
+    ),
+    (
+        "another exemption",
+        quiet("exemptions: [{reason: on call, groups: [dba]}]"),
+        "dry run of a Deployment",
+        "problem",
+        "nothing exempts it",
+    ),
+    ("a namespace left out", left_out, "dry run of a Deployment", "warning", "leaves the namespace out"),
+    ("unreadable configuration", unreadable, "dry run of a Deployment", "unknown", "its configuration was not read"),
     (
         "not ready",
         change(f"{POD}/readyz", to=(503, b"no list of nodes yet\n")),
@@ -576,6 +683,52 @@ def test_each_thing_that_goes_wrong_is_told_with_a_fix(
     assert report.status == any(line["status"] == "problem" for line in report.lines)
 
 
+REPAIRED = (
+    *("exact", "fails open", "fails closed", "time", "namespaces", "one condition more", "path", "no ports"),
+    *("a port that is not there", "the health port", "another Service", "another namespace", "a label more"),
+    *("no selector", "too wide a selector"),
+)
+"""The cases of WRONG whose fix is a command."""
+
+
+@pytest.mark.parametrize("case", REPAIRED)
+def test_the_printed_command_repairs(examined: Callable[..., Report], case: str) -> None:
+    """Each `kubectl patch` of the report is done to the world, and then nothing is wrong with it."""
+    world = World()
+    next(wrong[1] for wrong in WRONG if wrong[0] == case)(world)
+    commands = [line["fix"] for line in examined(world).lines if "kubectl patch" in line["fix"]]
+    assert commands
+    for command in commands:
+        _, _, kind, name, *options = shlex.split(command[command.index("kubectl") :])
+        assert name == "forewarn"
+        patched(world.get[SERVICE] if kind == "service" else config_of(world, kind), json.loads(options[-1]))
+    report = examined(world)
+    assert (report.status, [line for line in report.lines if line["status"] not in ("ok", "unknown")]) == (0, [])
+
+
+def config_of(world: World, kind: str) -> Obj:
+    path = {VALIDATING.lower(): VALIDATE, MUTATING.lower(): MUTATE}[kind]
+    found: Obj = world.get[path]["items"][0]
+    return found
+
+
+def patched(obj: Any, changes: list[Obj]) -> None:
+    """JSON Patch (RFC 6902), as far as it is printed."""
+    for change in changes:
+        at = obj
+        *steps, last = change["path"].strip("/").split("/")
+        for step in steps:
+            at = at[int(step) if isinstance(at, list) else step]
+        key = int(last) if isinstance(at, list) else last
+        if change["op"] == "test":
+            assert at[key] == change["value"]
+        elif change["op"] == "remove":
+            del at[key]
+        else:
+            assert change["op"] == "add" or key in at
+            at[key] = change["value"]
+
+
 def test_of_version_skew_both_are_told(examined: Callable[..., Report]) -> None:
     world = World()
     world.get[f"{POD}/metrics"] = metrics().replace(VERSION.encode(), b"9.9.9")
@@ -656,10 +809,10 @@ def test_the_table_has_a_line_for_each_check_and_its_fix_below(examined: Callabl
     report = examined(world, "-o", "text")
     lines = report.out.splitlines()
     at = next(index for index, line in enumerate(lines) if "no warning comes" in line)
-    assert lines[at].split()[:2] == ["answering", "warning"]
+    assert lines[at].split()[:2] == ["answering", "problem"]
     assert lines[at + 1].split()[:2] == ["=", "fix:"]
-    assert report.status == 0
-    assert report.err.endswith("lines: 1 warning, 1 not looked at\n")
+    assert report.status == 1
+    assert report.err.endswith("lines: 1 problem, 1 not looked at\n")
 
 
 def test_an_api_server_that_is_not_there_is_no_report(
