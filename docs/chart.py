@@ -207,9 +207,10 @@ _SETTINGS_OF_SERVE: Final = (
     "max-in-flight",
     "prediction-processes",
     "keep-alive",
+    "log-level",
 )
 """Flags of `forewarn serve` that name neither files nor addresses, which the chart sees to."""
-_WORDS: Final = {"kubernetes-version", "feature-gates", "tls-min-version"}
+_WORDS: Final = {"kubernetes-version", "feature-gates", "tls-min-version", "log-level"}
 VALUES: Final = (
     Value("image.repository", "where nodes find the image", {"type": "string", "minLength": 1}),
     Value("image.tag", "the chart's appVersion if empty", _TEXT, ""),

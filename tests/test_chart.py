@@ -16,7 +16,7 @@ from webhook.settings import FLAGS, parse_settings
 
 CHART = Path("manifests/chart")
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
-WORDS = {"kubernetes-version": "1.36", "feature-gates": "", "tls-min-version": "1.2"}
+WORDS = {"kubernetes-version": "1.36", "feature-gates": "", "tls-min-version": "1.2", "log-level": "warning"}
 
 
 def leaves(schema: dict[str, Any], path: str = "") -> dict[str, Any]:

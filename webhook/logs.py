@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on stderr, uvicorn's and our own alike.
+"""Structured logs: one JSON object a line on stderr, uvicorn's and our own alike. In a Pod nothing else is printed.
 
 Nobody who answers a request waits for who reads the log: lines go through a bounded queue to a thread of their own, and
 what does not fit is dropped and counted.
@@ -6,13 +6,16 @@ what does not fit is dropped and counted.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import sys
+import threading
 from collections import deque
+from contextlib import suppress
 from datetime import UTC, datetime
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -64,7 +67,11 @@ class LogWriter:
         Thread(target=self._run, name="log", daemon=True).start()
 
     def put(self, line: _Line) -> None:
-        """Hand one line over, or drop it."""
+        """Hand one line over, or drop it; after the end, write it at once."""
+        if self._done.is_set():
+            with suppress(OSError):
+                os.write(self._descriptor, encode(line))
+            return
         if len(self._lines) >= self._most:
             self.dropped += 1
             self.when_dropped()
@@ -155,16 +162,74 @@ class _Handler(logging.Handler):
         self._writer.put(_Line(record.created, record.levelno, record.getMessage(), fields, traceback))
 
 
+LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+"""What `--log-level` takes. Not debug: what libraries log there may hold tokens."""
 _writer: LogWriter | None = None
 
 
-def log_to_stderr(level: int = logging.INFO) -> Callable[[], object]:
-    """Send the logs of this process to stderr. Called once, by a command; returns what writes the last lines."""
+def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
+    """Send the logs of this process to stderr. Called once, by a command, before anything can go wrong.
+
+    In a Pod (by `environment`) everything that the process prints becomes a line of the log: usage errors, warnings of
+    Python, tracebacks. Returns what writes the last lines.
+    """
     global _writer
     writer = _writer = LogWriter(sys.stderr.fileno())
-    logging.basicConfig(handlers=[_Handler(writer)], level=level, force=True)
+    logging.basicConfig(handlers=[_Handler(writer)], level=logging.INFO, force=True)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # its warnings of what is not HTTP are told by us
+    if "KUBERNETES_SERVICE_HOST" in environment:  # of every container, by the kubelet
+        _log_all_output(sys.stderr.fileno())
     return writer.stop
+
+
+def use_level(name: str) -> None:
+    """Log nothing below this level (of `LEVELS`)."""
+    logging.getLogger().setLevel(LEVELS[name])
+    logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, LEVELS[name]))
+
+
+def _log_all_output(descriptor: int) -> None:
+    logging.captureWarnings(True)
+    sys.stdout, sys.stderr = _Output(descriptor, logging.INFO), _Output(descriptor, logging.ERROR)
+    sys.excepthook = lambda _, error, __: _log_fault("a fault ends the process", error)
+    sys.unraisablehook = lambda fault: _log_fault("a fault was ignored", fault.exc_value)
+    threading.excepthook = lambda fault: _log_fault(
+        f"a fault ends the thread {(fault.thread or current_thread()).name}", fault.exc_value
+    )
+
+
+def _log_fault(what: str, error: BaseException | None) -> None:
+    LOGGER.error(what, exc_info=error)
+
+
+class _Output(io.TextIOBase):
+    """Standard output or error of a Pod: each line becomes one of the log."""
+
+    def __init__(self, descriptor: int, level: int) -> None:
+        super().__init__()
+        self._descriptor, self._level, self._rest = descriptor, level, ""
+
+    def write(self, text: str) -> int:
+        """Log the lines that are whole by now."""
+        *lines, self._rest = f"{self._rest}{text}".split("\n")
+        if len(self._rest) > MAX_TEXT:
+            lines, self._rest = [*lines, self._rest], ""
+        for line in lines:
+            if line.strip() and logging.getLogger().isEnabledFor(self._level):
+                self._log(line)
+        return len(text)
+
+    def fileno(self) -> int:
+        """The descriptor of the log."""
+        return self._descriptor
+
+    def _log(self, line: str) -> None:
+        made = _Line(time(), self._level, line, {})
+        if _writer is not None:
+            _writer.put(made)
+        else:  # a forked process
+            with suppress(OSError):
+                os.write(self._descriptor, encode(made))
 
 
 def count_dropped(count: Callable[[], object]) -> None:

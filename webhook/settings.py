@@ -15,6 +15,7 @@ from policies.config import Config, ConfigError, load_config, load_limited_resou
 from policies.config.scheduler import scheduler_source
 from policies.findings import one_line
 from policies.releases import BadGates, Release
+from webhook.logs import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,6 +61,7 @@ class Settings:
     audit_interval: float
     keep_alive: int
     drain: float
+    log_level: str
 
     @property
     def release(self) -> Release:
@@ -108,6 +110,13 @@ def _within(value: int, low: int, high: int) -> int:
     if not low <= value <= high:
         raise argparse.ArgumentTypeError(f"{value} is not within {low} and {high}")
     return value
+
+
+def log_level(text: str) -> str:
+    """The name of a level of the log. Raises argparse.ArgumentTypeError."""
+    if text not in LEVELS:
+        raise argparse.ArgumentTypeError(f'"{text}" is none of {", ".join(LEVELS)}')
+    return text
 
 
 def _keep_alive(text: str) -> int:
@@ -210,6 +219,7 @@ FLAGS: Final = (
         "keep-alive", _keep_alive, "120", "SECONDS", f"how long an idle connection is kept, {LEAST_KEEP_ALIVE} or more"
     ),
     _Flag("drain", _seconds, "5", "SECONDS", "how long requests are still taken after SIGTERM"),
+    _Flag("log-level", log_level, "info", "|".join(LEVELS), "least level of log lines"),
 )
 _LISTS: Final = {
     "cluster": (

@@ -6,21 +6,25 @@ import fcntl
 import json
 import logging
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.webhook.builders import body, deployment
 from tests.webhook.commands.test_commands import Started, cluster_file
-from tests.webhook.running import JSON, answer_of
+from tests.webhook.running import ENVIRONMENT, JSON, answer_of
 from webhook.logs import MAX_TEXT, LogWriter, _Line, encode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["cluster_file"]
+POD = {**ENVIRONMENT, "KUBERNETES_SERVICE_HOST": "192.0.2.1", "KUBERNETES_SERVICE_PORT": "443"}
 LINE = _Line(1_700_000_000.5, logging.INFO, "decision", {"uid": "u1"})
 
 
@@ -71,3 +75,92 @@ def test_requests_are_answered_though_nobody_reads_stderr(cluster_file: Path) ->
     finally:
         server.process.kill()
         server.process.communicate()
+
+
+FAULTY = """
+import os, sys, threading, warnings
+from webhook.logs import log_to_stderr
+end = log_to_stderr(os.environ)
+warnings.warn("old")
+print("plain")
+print("two\\nlines", file=sys.stderr)
+thread = threading.Thread(target=lambda: 1 / 0, name="worker")
+thread.start()
+thread.join()
+end()
+print("late", file=sys.stderr)
+raise ValueError("the end")
+"""
+
+
+def test_in_a_pod_all_that_is_printed_is_a_line_of_the_log() -> None:
+    done = subprocess.run([sys.executable, "-c", FAULTY], capture_output=True, text=True, env=POD, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    told = [(line["level"], line["message"]) for line in lines]
+    assert ("warning", True) in [(level, "UserWarning: old" in message) for level, message in told]
+    assert {("info", "plain"), ("error", "two"), ("error", "lines"), ("error", "late")} <= {*told}
+    traces = {line["message"]: line["traceback"] for line in lines if "traceback" in line}
+    assert traces.keys() == {"a fault ends the thread worker", "a fault ends the process"}
+    assert "ZeroDivisionError" in traces["a fault ends the thread worker"]
+    assert "ValueError: the end" in traces["a fault ends the process"]
+
+
+@pytest.mark.parametrize("command", ["serve", "ca-injector"])
+@pytest.mark.parametrize(
+    ("variables", "status", "message"),
+    [
+        ({"FOREWARN_HEALTH_PORT": "x"}, 2, '"x" is no whole number'),
+        ({"FOREWARN_LOG_LEVEL": "loud"}, 2, '"loud" is none of info, warning, error'),
+        ({"FOREWARN_HOST": "192.0.2.1", "FOREWARN_HEALTH_PORT": "0"}, 3, "forewarn "),
+    ],
+)
+def test_in_a_pod_a_command_that_cannot_start_says_so_in_the_log(
+    command: str, variables: dict[str, str], status: int, message: str, cluster_file: Path
+) -> None:
+    environment = {
+        **POD,
+        **variables,
+        "KUBECONFIG": str(cluster_file.parent / "none"),
+        "HOME": str(cluster_file.parent),
+    }
+    if command == "serve":
+        environment["FOREWARN_CLUSTER"] = str(cluster_file)
+    arguments = [sys.executable, "-m", "policies.cli", command]
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=60)
+    assert (done.returncode, done.stdout) == (status, "")
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["level"] for line in lines if message in line["message"]] == ["error"], lines
+
+
+def test_in_a_pod_a_server_logs_where_it_listens(cluster_file: Path) -> None:
+    flags = ["--cluster", str(cluster_file), "--port", "0", "--health-port", "0"]
+    command = [sys.executable, "-m", "policies.cli", "serve", *flags]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=POD)
+    try:
+        assert server.stderr is not None
+        first = [json.loads(server.stderr.readline())["message"] for _ in range(2)]
+    finally:
+        server.terminate()
+    out, rest = server.communicate(timeout=30)
+    assert [message.split()[0] for message in first] == ["listening", "health"]
+    assert (out, all(json.loads(line)["message"] for line in rest.splitlines())) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [("info", ["info", "warning", "error"]), ("warning", ["warning", "error"]), ("error", ["error"])],
+)
+def test_nothing_below_the_level_is_logged(level: str, expected: list[str]) -> None:
+    script = f"""
+import logging, os
+from webhook.logs import LOGGER, log_event, log_to_stderr, use_level
+end = log_to_stderr(os.environ)
+use_level("{level}")
+print("plain")
+log_event("event", {{}}, logging.WARNING)
+LOGGER.error("fault")
+end()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=POD, timeout=60)
+    assert [json.loads(line)["level"] for line in done.stderr.splitlines()] == expected

@@ -22,9 +22,9 @@ from webhook.controllers.installation import Installation
 from webhook.health import Health
 from webhook.http.app import create_health_app
 from webhook.http.server import bind, serve_health
-from webhook.logs import log_event, log_to_stderr
+from webhook.logs import LEVELS, log_event, log_to_stderr, use_level
 from webhook.metrics import Metrics
-from webhook.settings import port
+from webhook.settings import log_level, port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,13 +35,21 @@ _ENVIRONMENT: Final = {
     "identity": "FOREWARN_IDENTITY",
     "host": "FOREWARN_HOST",
     "health_port": "FOREWARN_HEALTH_PORT",
+    "log_level": "FOREWARN_LOG_LEVEL",
 }
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command until it is told to stop; returns the exit status."""
-    options = _parser().parse_args(arguments)
-    write_last_lines = log_to_stderr()
+    write_last_lines = log_to_stderr(os.environ)
+    try:
+        return _run(_parser().parse_args(arguments))
+    finally:
+        write_last_lines()
+
+
+def _run(options: argparse.Namespace) -> int:
+    use_level(options.log_level)
     installation = Installation(options.namespace, options.identity or socket.gethostname())
     metrics, health = Metrics(), Health(listening=True)
 
@@ -64,7 +72,6 @@ def main(arguments: Sequence[str]) -> int:
         finally:
             end()
     log_event("stopped", {})
-    write_last_lines()
     return DONE
 
 
@@ -91,8 +98,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Keep the webhook's CAs in the Secret forewarn-ca, sign the certificate in the Secret "
         "forewarn-serving-cert, and write caBundle into the webhook configurations named forewarn. Of several that "
         "run, one is elected by the Lease forewarn-ca-injector.",
-        epilog="FOREWARN_NAMESPACE, FOREWARN_IDENTITY, FOREWARN_HOST and FOREWARN_HEALTH_PORT stand in for flags. "
-        "Exit status: 0 told to stop, 2 wrong usage, 3 cannot start.",
+        epilog="FOREWARN_NAMESPACE, FOREWARN_IDENTITY, FOREWARN_HOST, FOREWARN_HEALTH_PORT and FOREWARN_LOG_LEVEL "
+        "stand in for flags. Exit status: 0 told to stop, 2 wrong usage, 3 cannot start.",
         allow_abbrev=False,
     )
     given = {key: os.environ.get(variable) for key, variable in _ENVIRONMENT.items()}
@@ -107,4 +114,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--host", default=given["host"] or "127.0.0.1", metavar="ADDRESS", help="address to listen on; in a pod ::")
     help_ = "plain port of /livez, /readyz and /metrics (default: 8080); 0: a free one"
     add("--health-port", type=port, default=given["health_port"] or "8080", metavar="PORT", help=help_)
+    add(
+        "--log-level",
+        type=log_level,
+        default=given["log_level"] or "info",
+        metavar="|".join(LEVELS),
+        help="least level of log lines (default: info)",
+    )
     return parser

@@ -31,7 +31,7 @@ from webhook.http.app import create_app, create_health_app
 from webhook.http.asgi import Limits, Routes
 from webhook.http.server import TlsServer, bind, from_wsgi, serve_health
 from webhook.http.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate, untimely, worse
-from webhook.logs import count_dropped, log_event, log_to_stderr
+from webhook.logs import count_dropped, log_event, log_to_stderr, use_level
 from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
 from webhook.settings import configuration, parse_settings, unknown_variables
@@ -74,8 +74,15 @@ class CannotStart(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
-    settings = parse_settings(arguments, os.environ)
-    write_last_lines = log_to_stderr()
+    write_last_lines = log_to_stderr(os.environ)
+    try:
+        return _started(parse_settings(arguments, os.environ))
+    finally:
+        write_last_lines()
+
+
+def _started(settings: Settings) -> int:
+    use_level(settings.log_level)
     for name in unknown_variables(os.environ):
         log_event(
             "unknown variable", {"variable": name, "why": "it stands for no flag and does nothing"}, logging.WARNING
@@ -85,8 +92,6 @@ def main(arguments: Sequence[str]) -> int:
             return _run(settings)
     except CannotStart as fault:
         return complain("serve", fault, fault.status)
-    finally:
-        write_last_lines()
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import Action, listed
-from policies.kube_apiserver.priority import SYSTEM_NAMESPACE
 from policies.objects.fields import InvalidObject, at
 from policies.objects.namespace import Namespace
 from policies.objects.reviewed_object import User
@@ -147,8 +146,10 @@ def _why_silent(looks: Looks, registered: Registered, namespace: str, config: Co
     webhook = registered.webhooks.get(_MAIN)
     if webhook is None:
         return ""
-    if namespace in (SYSTEM_NAMESPACE, webhook.service and webhook.service.get("namespace")):
-        return f"forewarn is not asked about the namespace {namespace}"
+    conditions = webhook.fields.get("matchConditions")
+    for condition in conditions if isinstance(conditions, list) else ():
+        if f'"{namespace}"' in str(at(condition, "expression")):
+            return f"a matchCondition of {_MAIN} names the namespace"
     with suppress(InvalidSelector):
         selector = parse_label_selector(webhook.fields.get("namespaceSelector"))
         if selector is not None and seen.there and not selector.matches(found.labels):

@@ -27,7 +27,7 @@ def test_every_flag_may_come_from_the_environment() -> None:
     values = {"tls-min-version": "1.2", "port": "1", "health-port": "2", "max-in-flight": "3", "keep-alive": "100"}
     values |= {"drain": "0.5", "write-ca": "", "max-cache-age": "7", "prediction-processes": "4"}
     values |= {"kubernetes-version": "v1.35.8", "feature-gates": "DRAExtendedResource=true"}
-    values |= {"scheduler-config": "openshift-no-scoring", "audit-interval": "600"}
+    values |= {"scheduler-config": "openshift-no-scoring", "audit-interval": "600", "log-level": "error"}
     environment = {flag.variable: values.get(flag.name, f"/{flag.name}") for flag in FLAGS}
     environment |= {"FOREWARN_CLUSTER": "a.json,b.yaml.gz", "FOREWARN_CLIENT_NAME": "kube-apiserver,x.example"}
     settings = parse_settings([], environment)
