@@ -2,7 +2,8 @@
 
 Why: it runs, so nobody looks at it. But the room that it had has gone to others, or its number has changed since its
 pods were made: the next restart, rollout or loss of a node pushes out who is there now. Each workload is restarted
-alone, as `kubectl rollout restart` does it, on the cluster as it is.
+alone, as `kubectl rollout restart` does it, on the cluster as it is. Workloads whose restart preempts only placeholder
+Pods, which keep room free for others (`placeholderPods`), are counted in one note.
 
 Cluster:
 
@@ -97,35 +98,64 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
 from policies.rules.support.impact import described, of_new_pods, on_nodes, victims_of
+from policies.rules.support.placeholders import is_placeholder
 from policies.rules.support.restarts import restarts_of
+from policies.rules.support.rule_text import listed_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.disclosure import Audience
+    from policies.objects.pod import Pod
     from policies.objects.reviewed_object import ReviewedObject
     from policies.rules.support.restarts import Restart
+    from policies.scheduling.schedule_one import Prediction
 
 ID: Final = "restart-preempts"
 TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
 DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
+_NAMED: Final = 3
+"""Workloads that the note names."""
+_MOST: Final = 100
+"""Workloads that programs are given."""
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The workloads whose restart has victims other than their own pods."""
+    """The workloads whose restart has victims other than their own pods; those with placeholders alone together."""
+    of_placeholders: list[tuple[Restart, list[Pod]]] = []
     for restart in restarts_of(context):
-        problem = _problem(restart)
-        if problem is not None:
-            yield problem
+        own = restart.impact.own
+        preempting = tuple(p for p in restart.impact.preempting if any(v.identity not in own for v in p.victims))
+        victims = [victim for victim in victims_of(preempting) if victim.identity not in own]
+        if not victims:
+            continue
+        if all(is_placeholder(victim, context.options) for victim in victims):
+            of_placeholders.append((restart, victims))
+        else:
+            yield _problem(restart, preempting, victims)
+    if of_placeholders:
+        yield _note(of_placeholders)
 
 
-def _problem(restart: Restart) -> Problem | None:
-    own = restart.impact.own
-    preempting = tuple(p for p in restart.impact.preempting if any(v.identity not in own for v in p.victims))
-    victims = [victim for victim in victims_of(preempting) if victim.identity not in own]
-    if not victims:
-        return None
+def _note(found: list[tuple[Restart, list[Pod]]]) -> Problem:
+    """What the restarts of several workloads, each alone, do to placeholder Pods."""
+    most = max(len(victims) for _, victims in found)
+    told = plural(most, "placeholder Pod") if len(found) == 1 else f"at most {plural(most, 'placeholder Pod')} each"
+    workloads = plural(len(found), "workload")
+
+    def message(audience: Audience) -> str:
+        named = [f"{r.ref.namespace}/{r.ref.name}" for r, _ in found if audience.is_told_of(r.ref.namespace)]
+        shown = f" ({listed_of(named, len(found), _NAMED)})" if named else ""
+        return f"restarted now, {workloads}{shown} would preempt {told}, which keep room free for that"
+
+    return Problem(
+        message, detail={"workloads": [str(restart.ref) for restart, _ in found[:_MOST]]}, severity=Severity.NOTE
+    )
+
+
+def _problem(restart: Restart, preempting: tuple[Prediction, ...], victims: list[Pod]) -> Problem:
     pods = of_new_pods(len(preempting), restart.impact)
     return Problem(
         lambda audience: (

@@ -246,3 +246,51 @@ def test_a_restart_of_one_pod_with_a_surge_is_one_more_pod(
     assert [[v.key for v in p.victims] for p in told] == (
         [[v.key for v in expected.victims]] if expected.outcome == "preempts" else []
     )
+
+
+def full_of(names: tuple[str, ...], victim_priority: int, image: str) -> list[Any]:
+    """A node that Deployments of one Pod each fill, together with one Pod of another kind."""
+    cluster: list[Any] = [make_node("n1").obj]
+    for name in names:
+        labels = {"app": name}
+        container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}
+        cluster.append(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": "team"},
+                "spec": {
+                    "replicas": 1,
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+                },
+            }
+        )
+        cluster.append(make_pod(f"{name}-1", "team").request(cpu="1").labels(**labels).on("n1").obj)
+    other = make_pod("reserve", "infra").priority(victim_priority).request(cpu="1").on("n1")
+    other.obj["spec"]["containers"][0]["image"] = image
+    return [*cluster, other.obj]
+
+
+@pytest.mark.parametrize(
+    ("priority", "image", "expected"),
+    [
+        (-10, "registry.k8s.io/pause:3.10", [("note", "")]),
+        (-10, "batch", [("warning", name) for name in ("a", "b", "c")]),
+    ],
+)
+def test_restarts_that_preempt_only_placeholders_are_one_note(
+    priority: int, image: str, expected: list[tuple[str, str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    dump = tmp_path / "cluster.json"
+    dump.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": full_of(("a", "b", "c"), priority, image)})
+    )
+    _, out, _ = run(capsys, "--cluster", str(dump), "--select", "restart-preempts", "-o", "json", "--exit-zero")
+    found = json.loads(out)["findings"]
+    assert [(f["severity"], f.get("object", {}).get("name", "")) for f in found] == expected
+    if expected == [("note", "")]:
+        assert found[0]["message"] == (
+            "restarted now, 3 workloads (team/a, team/b, team/c) would preempt at most 1 placeholder Pod each, "
+            "which keep room free for that"
+        )
