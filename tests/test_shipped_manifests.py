@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from policies.rules import RULES
 from webhook.controllers.audit import reports
 from webhook.controllers.installation import Installation
 from webhook.controllers.registration import NAME
+from webhook.doctor.registration import _is_covered, _rules
 from webhook.metrics import Metrics
 from webhook.settings import parse_settings
 
@@ -49,6 +51,17 @@ def one(kind: str, name: str = NAME, namespace: str | None = None) -> dict[str, 
     ]
     assert len(found) == 1
     return found[0]
+
+
+def test_the_page_registers_all_that_the_manifests_ask_of_a_namespace() -> None:
+    """The configuration for a look without an installation, in docs/install.md."""
+    page = Path("docs/install.md").read_text()
+    (text,) = re.findall(r"kubectl apply -f - <<END\n(.*?)    END\n", page, re.DOTALL)
+    made = yaml.safe_load(re.sub(r"\$\(.*?\)", "none", dedent(text)))
+    shipped = next(w for w in one("ValidatingWebhookConfiguration")["webhooks"] if w["name"] == "validate.forewarn.dev")
+    namespaced = [rule for rule in shipped["rules"] if rule["scope"] == "Namespaced"]
+    assert namespaced
+    assert [rule for rule in _rules({"rules": namespaced}) if not _is_covered(rule, made["webhooks"][0]["rules"])] == []
 
 
 def kubelets_variables() -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, cut, one_line, plural
 from policies.rules.support.impact import BY_CHANCE, VICTIMS
 from webhook.admission.review import Cause
+from webhook.admission.stale_cache import CAVEATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,7 +40,7 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
     """At most three warnings, worst first, each said once; the last one says how many more there are.
 
-    What is too long loses the end of its list of victims, then of its longest sentence, before any of its remedy.
+    What is too long loses the end of its list of victims, then its last sentences, before any of its remedy.
     """
     texts: dict[tuple[tuple[str, ...], str], str] = {}
     for finding in worst_first(finding.as_told for finding in findings):
@@ -53,25 +54,56 @@ def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def _fitted(sentences: tuple[str, ...], remedy: str, room: int) -> str:
-    """All within so many characters: a list of names is shortened first, down to one name, then what comes after it is
-    left out, the last first, which makes room for names again; else the longest sentence is shortened, then the next
-    one, and the remedy with them."""
+    """All within so many characters; what is left of each sentence ends where a clause, a list item or a word does.
+
+    In this order: a list of names is shortened down to one name; what comes after it is left out, the last first, which
+    makes room for names again; of other sentences clauses are left out, the last first, then the whole sentence, but
+    neither the first one nor CAVEATS; the first one is shortened. The remedy stays whole where that leaves the message
+    _SHORTEST.
+    """
+    if len(remedy) > room - _SHORTEST - 1:
+        remedy = ended_early(remedy, room // 2)
     parts = [*sentences]
     while (over := len(_joined(parts, remedy)) - room) > 0:
-        longest = max(range(len(parts)), key=lambda index: _dispensable(parts[index]))
-        sentence, least = parts[longest], _least(parts[longest])
-        more_names, *_ = _dispensable(sentence)
-        if len(sentence) <= _SHORTEST:
-            return cut(_joined(parts, remedy), room)
-        if remedy and len(remedy) > room // 2:
-            remedy = cut(remedy, room // 2)
-        elif not more_names and any(part.startswith(LISTS) for part in parts[:-1]):
+        listed = next((index for index, part in enumerate(parts) if part.startswith(LISTS)), 0)
+        least = _least(parts[listed])
+        if listed and len(parts[listed]) > least:
+            parts[listed] = _cut_list(parts[listed], max(least, len(parts[listed]) - over))
+        elif listed and listed < len(parts) - 1:
             parts.pop()
             parts = [whole if whole.startswith(LISTS) else part for whole, part in zip(sentences, parts, strict=False)]
+        elif listed:
+            short = ended_early(parts[listed], max(_SHORTEST, len(parts[listed]) - over))
+            parts[listed:] = [short] if short != parts[listed] else []
+        elif last := next((index for index in range(len(parts) - 1, 0, -1) if parts[index] not in CAVEATS), 0):
+            short = ended_early(parts[last], max(0, len(parts[last]) - over), by_word=False)
+            parts[last : last + 1] = [short] if short else []
         else:
-            most = max(least if len(sentence) > least else _SHORTEST, len(sentence) - over)
-            parts[longest] = _cut_list(sentence, most) if more_names else cut(sentence, most)
+            short = ended_early(parts[0], max(_SHORTEST, len(parts[0]) - over))
+            if short == parts[0]:
+                return cut(_joined(parts, remedy), room)
+            parts[0] = short
     return _joined(parts, remedy)
+
+
+def ended_early(text: str, most: int, *, by_word: bool = True) -> str:
+    """At most so many characters: up to the last clause or list item that is whole.
+
+    `by_word`: up to a word, where less than half would be left; else empty where no list item is whole.
+    """
+    if len(text) <= most:
+        return text
+    end = max(
+        (
+            match.start()
+            for match in (_AFTER_A_CLAUSE if by_word else _AFTER_AN_ITEM).finditer(text, 0, max(most + 1, 0))
+        ),
+        default=0,
+    )
+    if by_word and end < most // 2:
+        blank = text.rfind(" ", 0, most)
+        return f"{text[:blank].rstrip()}…" if blank >= most // 2 else cut(text, most)
+    return f"{text[:end]}…" if end else ""
 
 
 def _cut_list(sentence: str, most: int) -> str:
@@ -87,12 +119,6 @@ def _joined(parts: Sequence[str], remedy: str) -> str:
     return " ".join([*parts, remedy] if remedy else parts)
 
 
-def _dispensable(sentence: str) -> tuple[bool, bool, int]:
-    """By what it is chosen whose end is lost: names beyond the first one, what still says something, what is long."""
-    more = len(sentence) > _least(sentence)
-    return more and sentence.startswith(LISTS), more, len(sentence)
-
-
 def _least(sentence: str) -> int:
     """Characters that are left of a sentence as long as others can be shortened: of a list its first name."""
     if not sentence.startswith(LISTS):
@@ -104,6 +130,8 @@ def _least(sentence: str) -> int:
 
 _SHORTEST: Final = 24
 """Characters below which a sentence says nothing."""
+_AFTER_AN_ITEM: Final = re.compile(r"; |, ")
+_AFTER_A_CLAUSE: Final = re.compile(r"; |, | \(|: ")
 _AFTER_A_NAME: Final = re.compile(r", | \(|(?<=\)) |(?<=\));")
 _LONGEST_NAMED: Final = 90
 """Characters of a list with one name, which others are shortened for."""
@@ -112,7 +140,7 @@ _LONGEST_NAMED: Final = 90
 def _sentences(finding: Finding) -> tuple[str, ...]:
     """The message, its first sentence short enough for every client; a full stop at its end where a remedy follows."""
     first, *rest = _FULL_STOP.split(one_line(finding.message), maxsplit=_MANY)
-    *sentences, last = cut(first, MAX_FIRST_SENTENCE), *rest
+    *sentences, last = ended_early(first, MAX_FIRST_SENTENCE), *rest
     return (*map(_ended, sentences), _ended(last) if finding.remediation else last)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.config import RepeatedWarnings
 from policies.findings import Action, cut, one_line
 from webhook.admission import impact_annotation
-from webhook.admission.messages import MAX_WARNINGS, audit_of, warnings_of, worst_first
+from webhook.admission.messages import MAX_WARNINGS, audit_of, ended_early, warnings_of, worst_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,4 +116,4 @@ def _short(finding: Finding, request: AdmissionRequest, annotated: bool) -> str:
     who = cut(f"{request.kind.kind} {name}".strip(), MAX_SHORT // 3)
     where = " (see its annotation)" if annotated and finding.rule in impact_annotation.PREDICTING else ""
     tail = f"{where} [{finding.rule}]"
-    return f"{cut(f'{who}: {what}', MAX_SHORT - len(tail))}{tail}"
+    return f"{ended_early(f'{who}: {what}', MAX_SHORT - len(tail))}{tail}"

@@ -31,6 +31,8 @@ _LATE: Final = {
     Action.DENY: "Allowed, because what is known of the cluster is late.",
     Action.WARN: "What is known of the cluster is late.",
 }
+CAVEATS: Final = frozenset((*_UNASKED.values(), *_LATE.values()))
+"""What a warning must keep, whatever else of it does not fit."""
 
 
 def unproven(finding: Finding) -> Finding:

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.findings import NO_OBJECT, NOWHERE, Action, Finding, RequesterText, Severity, one_line
-from webhook.admission.messages import MAX_FIRST_SENTENCE, MAX_WARNING, MAX_WARNINGS, audit_of, denial_of, warnings_of
+from webhook.admission.messages import (
+    MAX_FIRST_SENTENCE,
+    MAX_WARNING,
+    MAX_WARNINGS,
+    audit_of,
+    denial_of,
+    ended_early,
+    warnings_of,
+)
 
 RULES = st.sampled_from(["unknown-priority-class", "priority-drift", "x" * 80, "odd/rule id"])
 FINDINGS = st.builds(
@@ -217,3 +225,43 @@ def test_who_asked_reads_what_is_for_him_and_the_audit_log_has_all() -> None:
 
 def test_line_breaks_become_spaces() -> None:
     assert warnings_of([finding("a\nb\tc\x1b[31m\u2028d")]) == ("a b c [31m d [a-rule]",)
+
+
+def test_a_sentence_that_does_not_fit_is_left_out_and_the_remedy_stays() -> None:
+    """As a warning of fits-nowhere was cut: `1 of 9 new pod… 9 nodes: Insufficient cpu`."""
+    first = "payments-settlement-worker (priority 100000): 1 of 9 new pods would fit on none of the 9 nodes known now."
+    second = "It may not preempt: not eligible due to preemptionPolicy=Never."
+    reasons = "4 nodes: Insufficient cpu and Insufficient memory; 3 nodes: had untolerated taint(s); an autoscaler may"
+    fix = "Fix: forewarn preempt says what each node lacks [fits-nowhere]"
+    told = finding(f"{first} {second} {reasons} bring a node", "fits-nowhere", remediation=fix[5:-15])
+    assert warnings_of([told]) == (f"{first} {second} {fix}",)
+    (warning,) = warnings_of([told._replace(message=f"{first} {reasons} bring a node")])
+    assert warning == (
+        f"{first} 4 nodes: Insufficient cpu and Insufficient memory; 3 nodes: had untolerated taint(s)… {fix}"
+    )
+
+
+WORDS = st.text("abcdefgh-/", min_size=1, max_size=12)
+CLAUSES = st.builds(" ".join, st.lists(WORDS, min_size=1, max_size=6))
+SENTENCES = st.builds(lambda parts, sign: sign.join(parts), st.lists(CLAUSES, min_size=1, max_size=6),
+                      st.sampled_from(["; ", ", ", ": "]))  # fmt: skip
+
+
+@given(st.lists(SENTENCES, min_size=1, max_size=5), SENTENCES.filter(lambda text: len(text) <= 180))
+def test_what_is_left_of_a_warning_are_whole_words_and_the_whole_remedy(sentences: list[str], remedy: str) -> None:
+    message = ". ".join(sentences)
+    (warning,) = warnings_of([finding(message, remediation=remedy)])
+    told, fix, rest = warning.removesuffix(" [a-rule]").rpartition(" Fix: ")
+    assert (fix, rest) == (" Fix: ", remedy)
+    for part in told.split("… "):
+        kept = part.removesuffix("…").removesuffix(".")
+        assert kept in message
+        after = message[message.index(kept) + len(kept) :][:1]
+        assert after in ("", " ", ";", ",", ":", "."), (kept, message)
+
+
+@given(st.text(" ;,:ab(", max_size=60), st.integers(-5, 60), st.booleans())
+def test_a_text_that_ends_early_is_a_beginning_of_it(text: str, most: int, by_word: bool) -> None:
+    short = ended_early(text, most, by_word=by_word)
+    assert short == text or len(short) <= max(most, 1)
+    assert text.startswith(short.removesuffix("…"))
