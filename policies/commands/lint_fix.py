@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from contextlib import suppress
 from difflib import unified_diff
 from typing import TYPE_CHECKING, NamedTuple
 
