@@ -19,6 +19,7 @@ from policies.cluster import admitted
 from policies.controllers.daemon_set import on_node
 from policies.controllers.stateful_set import ordinal_of
 from policies.controllers.templates import made_of, template_of
+from policies.disclosure import count_range
 from policies.extent import check_extent, check_metadata_extent
 from policies.findings import plural
 from policies.kube_apiserver.quota import QuotaRoom
@@ -77,6 +78,20 @@ class Aftermath(NamedTuple):
         return f"{self._what_comes}{more}"
 
     @property
+    def coarse_sentence(self) -> str:
+        """The worst of it, without numbers."""
+        if not self.known:
+            return self.sentence
+        found = (
+            (self.pushed_out, "More pods would be pushed out by replacements."),
+            (self.pending, "Replacements would stay pending."),
+            (self.refused, "A quota would refuse replacements."),
+            (self.replaced, "Replacements would fit."),
+            (1, "No replacement."),
+        )
+        return next(text for number, text in found if number)
+
+    @property
     def _what_comes(self) -> str:
         if self.replaced == self.pushed_out == self.pending == 0:
             return "No replacement."
@@ -123,6 +138,14 @@ class Aftermath(NamedTuple):
             "waitingLeftOut": self.left_out,
         }
         return {key: number for key, number in told.items() if number}
+
+    def to_coarse_dict(self) -> dict[str, object]:
+        """The same with the lower ends of ranges, without how deep it goes and how many were left out."""
+        if not self.known:
+            return self.to_dict()
+        counts = self.replaced, self.lost, self.pushed_out, self.pending, self.refused
+        replaced, lost, pushed_out, pending, refused = (count_range(count).lowest or 0 for count in counts)
+        return Aftermath(replaced, lost, pushed_out, 0, pending, True, refused).to_dict()
 
 
 NOT_KNOWN: Final = Aftermath(known=False)

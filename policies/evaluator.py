@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from policies.disclosure import OPEN, Disclose
+from policies.disclosure import EXACT, OPEN, Disclose, Shown
 from policies.findings import NO_OBJECT, Action, Finding, Problem, RequesterText, Severity, cut, field_path, written
 from policies.kinds import LIMIT_RANGE, NAMESPACE, POD, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.metering import MOST_WORK, CutShort, TooLarge, metered, never
@@ -62,6 +62,7 @@ def evaluate(
     predicted: Callable[[Impact], object] = lambda _: None,
     recall: Recall | None = None,
     disclose: Disclose = Disclose.NAMES,
+    shown: Callable[[], Shown] = lambda: EXACT,
     judged: Sequence[ReviewedObject] | None = None,
     whole_cluster: bool = False,
     most_work: int = MOST_WORK,
@@ -70,11 +71,12 @@ def evaluate(
 
     `cluster` None: not known. `expired`: whether the time for what takes long (predictions) is used up; rules that only
     look things up always answer. `predicted` is told of every impact that was worked out, or recalled. `disclose`: what
-    findings tell who asked (`Finding.for_requester`); their own texts name everything. `judged`: the objects of the
+    findings tell who asked (`Finding.for_requester`); their own texts name everything. `shown`: how much of a
+    prediction findings tell; called when a text is written, which is after the prediction. `judged`: the objects of the
     change set that are judged; the others are there for what they define and use. `whole_cluster`: judge what the
     cluster is as a whole too. `most_work`: units (`policies.metering`) after which it is cut short whatever the time.
     """
-    context = Context(change_set, cluster, config.options, phase, now, expired, _exempt(config, now), disclose)
+    context = Context(change_set, cluster, config.options, phase, now, expired, _exempt(config, now), disclose, shown)
     predictions = context.once(Predicted, recall)
     with metered(expired, most_work):
         wholes = _OF_MANY if whole_cluster else _OF_MANY[:1]

@@ -106,7 +106,7 @@ class Problem(NamedTuple):
 
 
 class RequesterText(NamedTuple):
-    """What a requester reads who may not see everything."""
+    """What a requester reads who may not see everything; an empty message: nothing."""
 
     message: str
     remediation: str = ""
@@ -131,6 +131,11 @@ class Finding(NamedTuple):
     for_requester: RequesterText | None = None
     not_evaluated: bool = False
     """Whether it says only that its rule was not evaluated, or not to the end."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the requester reads anything of it."""
+        return self.for_requester is None or bool(self.for_requester.message)
 
     @property
     def as_told(self) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policies.metering import charge
 from policies.objects.fields import NOTHING, ApiObject, at, int32, mapping, string_map, text
@@ -11,7 +11,7 @@ from policies.objects.items import items, strings
 from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector, with_label_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from policies.objects.namespace import Namespace
 
@@ -100,6 +100,42 @@ class PodAffinity:
 
 
 NO_POD_AFFINITY = PodAffinity()
+ALL_NAMESPACES: Final = ""
+_MOST_TERMS: Final = 64
+_MOST_NAMES: Final = 1_000
+
+
+def other_namespaces(spec: ApiObject, namespace: str) -> frozenset[str]:
+    """The namespaces that a pod's terms refer to beside its own: ALL_NAMESPACES for those that a selector selects.
+
+    Also ALL_NAMESPACES where there are more terms, or names in a term, than are predicted (`policies.extent`). What
+    cannot be read is left out: such a pod is not predicted.
+    """
+    found: set[str] = set()
+    for term in _terms_of(spec.get("affinity")):
+        names = term.get("namespaces")
+        names = names if isinstance(names, list) else []
+        if term.get("namespaceSelector") is not None or len(names) > _MOST_NAMES:
+            found.add(ALL_NAMESPACES)
+        found.update(name for name in names[:_MOST_NAMES] if isinstance(name, str) and name != namespace)
+    return frozenset(found)
+
+
+def _terms_of(affinity: object) -> Iterator[ApiObject]:
+    """The terms of affinity and anti-affinity, required and preferred; beyond a number of them, one about all pods."""
+    kinds = [affinity.get(kind) for kind in ("podAffinity", "podAntiAffinity")] if isinstance(affinity, dict) else []
+    for lists in (kind for kind in kinds if isinstance(kind, dict)):
+        for how in (_REQUIRED, _PREFERRED):
+            entries = lists.get(how)
+            entries = entries if isinstance(entries, list) else []
+            if len(entries) > _MOST_TERMS:
+                yield {"namespaceSelector": {}}
+            for entry in entries[:_MOST_TERMS]:
+                term = entry.get("podAffinityTerm") if how == _PREFERRED and isinstance(entry, dict) else entry
+                if isinstance(term, dict):
+                    yield term
+
+
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 

@@ -96,7 +96,7 @@ def _weight(impact: Impact | None) -> int:
 
 def outcome_of(impact: Impact) -> str:
     """What a prediction came to, for metrics."""
-    if impact.cut_short:
+    if impact.rest == "unknown":
         return "cut-short"
     return "preempts" if impact.preempting else "pending" if impact.pending else "nobody goes"
 
@@ -135,6 +135,8 @@ def annotation(impact: Impact | None, late: bool = False, audience: Audience = O
     """
     if impact is None:
         return None
+    if audience.shown.not_predicted:
+        return text_of(impact.to_dict(audience))  # the same whatever would happen
     return text_of(impact.to_dict(audience), late) if impact.preempting or impact.pending or impact.rest else ""
 
 

@@ -77,7 +77,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import of_new_pods, reasons_of
+from policies.rules.support.impact import listed_reasons, of_new_pods, reasons_of
 from policies.rules.support.restarts import restarts_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _problem(restart: Restart) -> Problem:
     after = "; the old ones stay, and the rollout stands still" if impact.beside_old else ""
     return Problem(
         f"restarted now, {of_new_pods(impact.pending, impact)} (priority {impact.priority}) would stay pending: "
-        f"{reasons_of(pending[:_LOOKED_AT])}{after}",
+        f"{listed_reasons(reasons_of(pending[:_LOOKED_AT]))}{after}",
         remediation="make room first; forewarn preempt says what each node lacks",
         object=restart.ref,
         detail=impact.to_dict(),

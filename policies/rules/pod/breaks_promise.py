@@ -85,6 +85,7 @@ from policies.metering import each
 from policies.objects.fields import NOTHING, at
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
 from policies.rules.support.impact import described, of_new_pods, on_nodes, predicted_of, shortened, victims_of
+from policies.rules.support.rule_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,11 +180,12 @@ def _broken(
     name = shortened(subject.ref.name)
 
     def told(audience: Audience) -> str:
-        pods = f"{of_new_pods(len(preempting), impact)} would preempt {plural(len(victims), 'pod')}"
+        new = of_new_pods(len(preempting), impact, audience)
+        pods = f"{new} would preempt {counted(len(victims), 'pod', audience)}"
         called = f" It is called {quote(promise.name)}." if audience.sees_all else ""
         breaks = f"{name} (priority {impact.priority}): breaks promise {promise.number}; {pods}"
         victims_told = f"Victims: {described(victims, audience)}"
-        return f"{breaks}{on_nodes(preempting, audience)}.{called} {victims_told}{impact.cut_short}"
+        return f"{breaks}{on_nodes(preempting, audience)}.{called} {victims_told}{impact.cut_short(audience)}"
 
     return Problem(
         told,

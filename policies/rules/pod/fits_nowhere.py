@@ -71,14 +71,16 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, plural
 from policies.metering import CutShort
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import node_of, of_new_pods, predicted_of, reasons_of, shortened
+from policies.rules.support.impact import listed_reasons, node_of, of_new_pods, predicted_of, reasons_of, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.disclosure import Audience
     from policies.objects.reviewed_object import ReviewedObject
     from policies.objects.workload import PodTemplate
     from policies.rules.support.impact import Impact
+    from policies.scheduling.schedule_one import Prediction
 
 ID: Final = "fits-nowhere"
 TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
@@ -102,30 +104,49 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         yield _told(subject, impact, template)
     except CutShort:
         what = "would fit on none of the nodes known now; why was not worked out in the time there was"
-        yield Problem(f"{_who(subject, impact)} {what}", template.at("containers"), _FIX, detail=impact.to_dict())
+        yield Problem(
+            lambda audience: f"{_who(subject, impact, audience)} {what}",
+            template.at("containers"),
+            _FIX,
+            detail=impact.to_dict(),
+        )
 
 
-def _who(subject: ReviewedObject, impact: Impact) -> str:
-    return f"{shortened(subject.ref.name)} (priority {impact.priority}): {of_new_pods(impact.pending, impact)}"
+def _who(subject: ReviewedObject, impact: Impact, audience: Audience) -> str:
+    pods = of_new_pods(impact.pending, impact, audience)
+    return f"{shortened(subject.ref.name)} (priority {impact.priority}): {pods}"
 
 
 def _told(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
     """With the reasons. Raises CutShort."""
-    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
-    stuck, reasons = pending[0], reasons_of(pending[:_LOOKED_AT])
-    who = _who(subject, impact)
+    pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_LOOKED_AT]
+    reasons = reasons_of(pending)
+    return Problem(
+        lambda audience: (
+            f"{_who(subject, impact, audience)} "
+            f"{_why(pending[0], impact, listed_reasons(reasons, audience), audience)}{impact.cut_short(audience)}"
+        ),
+        template.at("containers"),
+        "" if pending[0].pre_filter is not None else _FIX,
+        detail=impact.to_dict(),
+    )
+
+
+def _why(stuck: Prediction, impact: Impact, reasons: str, audience: Audience) -> str:
+    """What stands in the way of a pod that stays pending."""
     if stuck.pre_filter is not None:
-        what, fix = f"would fit on no node, whatever is free: {reasons}", ""
+        what = f"would fit on no node, whatever is free: {reasons}"
     else:
         reason = stuck.preemption.ineligible_reason
         never = f" It may not preempt: {reason.rstrip('.')}." if reason else ""
         count = len(stuck.statuses)
         nodes = f"fit on none of the {count} nodes known now" if count > 1 else "not fit on the only node known now"
+        nodes = "fit on none of the nodes known now" if audience.coarse else nodes
         later = "; an autoscaler may bring a node"
         if node_of(stuck.pod):
             nodes, later = f"not fit on {'its node' if impact.pending == 1 else 'their nodes'}", ""
         what = f"would {nodes}{'' if reason else ', even after preemption'}.{never} {reasons}{later}"
-        fix = _FIX
     if impact.ended_first:
-        what += f". Its rollout would end {plural(impact.ended_first, 'old pod')} before that shows"
-    return Problem(f"{who} {what}{impact.cut_short}", template.at("containers"), fix, detail=impact.to_dict())
+        ended = "old pods" if audience.coarse else plural(impact.ended_first, "old pod")
+        what += f". Its rollout would end {ended} before that shows"
+    return what

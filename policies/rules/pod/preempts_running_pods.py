@@ -73,6 +73,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policies.disclosure import seconds_range
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
 from policies.rules.support.impact import (
@@ -85,6 +86,7 @@ from policies.rules.support.impact import (
     victims_of,
 )
 from policies.rules.support.placeholders import is_placeholder
+from policies.rules.support.rule_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,18 +123,17 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     from policies.objects.pod import wait_seconds  # the linter starts without it
 
     broken = sum(prediction.num_pdb_violations for prediction in preempting)
-    budgets = f" {plural(broken, 'victim is', 'victims are')} protected by a disruption budget." if broken else ""
-    comes = f" {impact.aftermath.sentence}" if impact.aftermath else ""
     name, beside = shortened(subject.ref.name), " beside its old pods" if impact.beside_old else ""
     placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
     only = len(placeholders) == len(victims)
-    pods, heading = plural(len(victims), "placeholder pod" if only else "pod"), victims_heading(preempting)
+    what, seconds = "placeholder pod" if only else "pod", wait_seconds(victims)
     yield Problem(
         lambda audience: (
-            f"{name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact)} "
-            f"would preempt {pods}{on_nodes(preempting, audience)}. "
-            f"{heading}{described(victims, audience)}.{_among_them(placeholders, audience, only=only)}{budgets}{comes} "
-            f"They have up to {plural(wait_seconds(victims), 'second')} to end{impact.cut_short}"
+            f"{name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact, audience)} "
+            f"would preempt {counted(len(victims), what, audience)}{on_nodes(preempting, audience)}. "
+            f"{victims_heading(preempting, audience)}{described(victims, audience)}."
+            f"{_among_them(placeholders, audience, only=only)}{_violated(broken, audience)}"
+            f"{_what_comes(impact, audience)} They have {_up_to(seconds, audience)} to end{impact.cut_short(audience)}"
         ),
         template.at("priorityClassName"),
         "" if only else "ask for less, or choose a lower class",
@@ -141,15 +142,35 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     )
 
 
+def _violated(count: int, audience: Audience) -> str:
+    if audience.coarse:
+        return " A disruption budget would be violated." if count else ""
+    return f" {plural(count, 'victim is', 'victims are')} protected by a disruption budget." if count else ""
+
+
+def _what_comes(impact: Impact, audience: Audience) -> str:
+    aftermath = impact.aftermath
+    return f" {aftermath.coarse_sentence if audience.coarse else aftermath.sentence}" if aftermath else ""
+
+
+def _up_to(seconds: int, audience: Audience) -> str:
+    """`up to 45 seconds`; to a reader of ranges rounded up to half a minute."""
+    longest = seconds_range(seconds).highest if audience.coarse else seconds
+    return f"more than {_MINUTES} minutes" if longest is None else f"up to {plural(longest, 'second')}"
+
+
+_MINUTES: Final = 5
+
+
 def _of_waiting(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
     """Of pods that waited already: it is the rollout that makes the room."""
     preempting, name = impact.by_waiting, shortened(subject.ref.name)
-    victims, heading = victims_of(preempting), victims_heading(preempting)
-    waiting = plural(len(preempting), "waiting pod")
+    victims = victims_of(preempting)
     return Problem(
         lambda audience: (
-            f"{name}: when its rollout ends old pods, {waiting} would preempt {plural(len(victims), 'pod')} and take "
-            f"their place{on_nodes(preempting, audience)}. {heading}{described(victims, audience)}"
+            f"{name}: when its rollout ends old pods, {counted(len(preempting), 'waiting pod', audience)} would "
+            f"preempt {counted(len(victims), 'pod', audience)} and take their place{on_nodes(preempting, audience)}. "
+            f"{victims_heading(preempting, audience)}{described(victims, audience)}"
         ),
         template.at("priorityClassName"),
         "make room for them first",
@@ -163,6 +184,9 @@ def _among_them(placeholders: list[Pod], audience: Audience, *, only: bool) -> s
     return "" if only or not known else f" {plural(known, 'of them is a placeholder', 'of them are placeholders')}."
 
 
+_SOME: Final = "no time was left to predict whether each of its new pods would push others out"
+
+
 def _not_known(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
     """Silence would say that nobody has to go."""
     told = f"only {impact.predicted} of {impact.new} new pods were predicted in the time there was, and nobody goes for"
@@ -172,7 +196,7 @@ def _not_known(subject: ReviewedObject, impact: Impact, template: PodTemplate) -
         told = f"no time was left to predict whether {pods} would push others out"
     priority = "" if impact.priority is None else f" (priority {impact.priority})"
     return Problem(
-        f"{shortened(subject.ref.name)}{priority}: {told}",
+        lambda audience: f"{shortened(subject.ref.name)}{priority}: {_SOME if audience.coarse else told}",
         template.at("priorityClassName"),
         "ask `forewarn preempt`",
         detail=impact.to_dict(),

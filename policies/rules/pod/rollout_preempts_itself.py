@@ -78,9 +78,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, plural
+from policies.findings import Action, Problem, Severity
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
 from policies.rules.support.impact import described, on_nodes, predicted_of, shortened, victims_heading, victims_of
+from policies.rules.support.rule_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,11 +103,12 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]
     if victims:
-        name, own, heading = shortened(subject.ref.name), plural(len(victims), "pod"), victims_heading(preempting)
+        name = shortened(subject.ref.name)
         yield Problem(
             lambda audience: (
-                f"{name} (priority {impact.priority}): its rollout would preempt {own} of its own"
-                f"{on_nodes(preempting, audience)}. {heading}{described(victims, audience)}{impact.cut_short}"
+                f"{name} (priority {impact.priority}): its rollout would preempt "
+                f"{counted(len(victims), 'pod', audience)} of its own{on_nodes(preempting, audience)}. "
+                f"{victims_heading(preempting, audience)}{described(victims, audience)}{impact.cut_short(audience)}"
             ),
             template.at("priorityClassName"),
             "make room first, or use the strategy Recreate" if subject.ref.kind == "Deployment" else "make room first",

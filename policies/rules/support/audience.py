@@ -27,7 +27,7 @@ def audience_of(subject: ReviewedObject, context: Context) -> Audience:
     if context.disclose is Disclose.NAMES:
         return OPEN
     namespace = subject.namespace  # the request's, whatever the object says
-    return Audience(context.disclose, namespace, _knows(subject, namespace, context))
+    return Audience(context.disclose, namespace, _knows(subject, namespace, context), context.shown())
 
 
 def _knows(subject: ReviewedObject, namespace: str, context: Context) -> Callable[[str], bool]:

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from weakref import proxy
 
-from policies.disclosure import Disclose
+from policies.disclosure import EXACT, Disclose, Shown
 from policies.findings import NOWHERE, Action, Location, Problem, Severity
 from policies.kinds import CLAIM, LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.kube_apiserver.priority import Classes
@@ -68,7 +68,7 @@ class Context:
     """One evaluation: the apply that the subject belongs to, and the cluster it comes to (None: not known).
 
     `is_exempt`: whether the webhook lets everything in a namespace pass, and so gives its pods no class.
-    `disclose`: what who asked is told by name.
+    `disclose`: what who asked is told by name; `shown`: how much of the prediction, once there is one.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Context:
         expired: Callable[[], bool],
         is_exempt: Callable[[Namespace], bool] = lambda _: False,
         disclose: Disclose = Disclose.NAMES,
+        shown: Callable[[], Shown] = lambda: EXACT,
     ) -> None:
         self.change_set: Final = change_set
         self.cluster: Final = cluster
@@ -89,6 +90,7 @@ class Context:
         self.now: Final = now
         self.expired: Final = expired
         self.disclose: Final = disclose
+        self.shown: Final = shown
         self._is_exempt = is_exempt
         self._made: dict[Callable[..., Any], Any] = {}
         self._quotas: dict[int, ResourceQuota | InvalidObject] = {}

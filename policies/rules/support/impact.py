@@ -8,7 +8,7 @@ from heapq import nsmallest
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from policies.disclosure import OPEN
+from policies.disclosure import OPEN, count_range, priority_range
 from policies.findings import listed, plural
 from policies.metering import CutShort, Excess, TooLarge, each, excess_of, limited, meter, metered
 from policies.objects.fields import InvalidObject, at
@@ -114,6 +114,10 @@ class Impact(NamedTuple):
 
     def to_dict(self, audience: Audience = OPEN) -> dict[str, object]:
         """For programs, compact: the annotation forewarn.dev/preemption-impact."""
+        if audience.shown.not_predicted:
+            return {"notPredicted": audience.shown.not_predicted}
+        if audience.coarse:
+            return self._to_coarse_dict(audience)
         told: dict[str, object] = {} if self.priority is None else {"priority": self.priority}
         told |= {"newPods": self.new, "predicted": self.predicted}
         if preempting := self.preempting:
@@ -132,13 +136,34 @@ class Impact(NamedTuple):
             told["refused"] = self.new - self.predicted
         return told
 
-    @property
-    def cut_short(self) -> str:
+    def _to_coarse_dict(self, audience: Audience) -> dict[str, object]:
+        """The same with the lower ends of ranges for numbers, and all preemptions in one."""
+        told: dict[str, object] = (
+            {"coarse": True} if self.priority is None else {"coarse": True, "priority": self.priority}
+        )
+        if preempting := self.preempting:
+            told["preemptions"] = [_merged(preempting, audience)]
+        if self.by_waiting:
+            told["byWaitingPods"] = [_merged(self.by_waiting, audience)]
+        if self.aftermath is not None:
+            told["aftermath"] = self.aftermath.to_coarse_dict()
+        if self.pending:
+            told["pending"] = count_range(self.pending).lowest
+        if self.rest == "unknown":
+            told["cutShort"] = True
+        if self.rest == "refused":
+            told["refused"] = count_range(self.new - self.predicted).lowest
+        return told
+
+    def cut_short(self, audience: Audience = OPEN) -> str:
         """`; time was up after 3 of 10 new pods`, or nothing."""
         if self.rest != "unknown":
             return ""
         if self.excess is not None:
-            return f"; not evaluated after {self.predicted} of {self.new} new pods: {self.excess.problem}"
+            after = "" if audience.coarse else f" after {self.predicted} of {self.new} new pods"
+            return f"; not evaluated{after}: {self.excess.problem}"
+        if audience.coarse:
+            return "; time was up before all new pods were predicted"
         return f"; time was up after {self.predicted} of {self.new} new pods"
 
     def stopped(self, why: CutShort) -> Impact:
@@ -165,6 +190,18 @@ def _told(prediction: Prediction, audience: Audience) -> dict[str, object]:
     if counted:
         told |= {"unnamedVictims": len(counted), "unnamedPriorities": [min(counted), max(counted)]}
     return {**told, "pdbViolations": prediction.num_pdb_violations}
+
+
+def _merged(predictions: Sequence[Prediction], audience: Audience) -> dict[str, object]:
+    """Several preemptions as one, in ranges: the reader's own victims by name, of the others their lower ends."""
+    victims = victims_of(tuple(predictions))
+    named = [victim.key for victim in victims if audience.is_told_of(victim.namespace)]
+    others = [victim.effective_priority for victim in victims if not audience.is_told_of(victim.namespace)]
+    told: dict[str, object] = {"victims": named[:_SHOWN], **_more("Victims", len(named)), "byChance": True}
+    if others:
+        band = priority_range(min(others), max(others))
+        told |= {"unnamedVictims": count_range(len(others)).lowest, "unnamedPriorities": [band.lowest, band.highest]}
+    return {**told, "pdbViolations": int(any(prediction.num_pdb_violations for prediction in predictions))}
 
 
 def _more(what: str, count: int) -> dict[str, object]:
@@ -544,8 +581,8 @@ def _with_daemons(
     return placed.with_preemptions([(p.pod, p.node, p.victims) for p in each(pushing, _BINDING)])
 
 
-def reasons_of(predictions: Sequence[Prediction]) -> str:
-    """`2 nodes: Insufficient cpu; 1 node: …`: why no node helps, the most frequent reason first.
+def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[str, int]]:
+    """Why no node helps, and how many nodes each reason is of, the most frequent first; 0: it is of none in particular.
 
     Of pods that have a node each, why that does not help. Where nobody could go, what stands in the way is what it was
     before preemption was tried.
@@ -554,14 +591,24 @@ def reasons_of(predictions: Sequence[Prediction]) -> str:
 
     first = predictions[0]
     if first.pre_filter is not None:
-        return "; ".join(first.pre_filter.reasons)
+        return [("; ".join(first.pre_filter.reasons), 0)]
     counts: Counter[str] = Counter()
     for prediction in predictions if node_of(first.pod) else (first,):
         node = node_of(prediction.pod)
         for name, status in prediction.statuses.items() if not node else prediction.status_of(node):
             dropped = prediction.preemption.statuses.get(name, NO_VICTIMS)
             counts[" and ".join((status if dropped is NO_VICTIMS else dropped).reasons)] += 1
-    return "; ".join(f"{plural(count, 'node')}: {reason}" for reason, count in counts.most_common(3))
+    return counts.most_common()
+
+
+def listed_reasons(reasons: Sequence[tuple[str, int]], audience: Audience = OPEN) -> str:
+    """`2 nodes: Insufficient cpu; 1 node: …`; for a reader of ranges the reasons alone, sorted."""
+    if audience.coarse:
+        return "; ".join(sorted(reason for reason, _ in reasons)[:_REASONS])
+    return "; ".join(f"{plural(count, 'node')}: {reason}" if count else reason for reason, count in reasons[:_REASONS])
+
+
+_REASONS: Final = 3
 
 
 def node_of(pod: Pod) -> str:
@@ -600,10 +647,12 @@ def shortened(name: str) -> str:
 _LONG_NAME: Final = 40
 
 
-def of_new_pods(count: int, impact: Impact) -> str:
-    """`1 of 3 new pods`, `both new pods`, `its pod`."""
+def of_new_pods(count: int, impact: Impact, audience: Audience = OPEN) -> str:
+    """`1 of 3 new pods`, `both new pods`, `its pod`; `some new pods` for a reader of ranges."""
     if impact.new == 1:
         return "its pod"
+    if audience.coarse:
+        return "all new pods" if count == impact.new else "some new pods"
     if count == impact.new:
         return "both new pods" if count == 2 else f"all {count} new pods"
     return f"{count} of {impact.new} new pods"
@@ -627,8 +676,10 @@ def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
     return listed(nodes, 2)
 
 
-def victims_heading(predictions: Sequence[Prediction]) -> str:
-    """How the list of victims begins, which says so where chance decides who goes."""
+def victims_heading(predictions: Sequence[Prediction], audience: Audience) -> str:
+    """How the list of victims begins, which says so where chance decides who goes, or the reader is not told."""
+    if audience.coarse:
+        return BY_CHANCE
     return BY_CHANCE if any(prediction.may_be_others for prediction in predictions[:_SHOWN]) else VICTIMS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from policies.disclosure import Disclose
+from policies.disclosure import Disclose, count_range, priority_range
 from policies.findings import Location, Problem, plural
 from policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
 from policies.objects.fields import INT32, at
@@ -80,14 +80,32 @@ def listed_of(named: list[str], count: int, limit: int = 3) -> str:
     return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
 
 
+def counted(count: int, noun: str, audience: Audience, many: str = "") -> str:
+    """`2 pods`; `1 to 5 pods` or `more than 5 pods` for a reader of ranges."""
+    if not audience.coarse or count == 0:
+        return plural(count, noun, many)
+    lowest, highest = count_range(count)
+    return f"{f'{lowest} to {highest}' if highest else f'more than {(lowest or 0) - 1}'} {many or f'{noun}s'}"
+
+
 def in_other_namespaces(pods: Sequence[Pod], audience: Audience) -> str:
     """`2 pods of other namespaces, priority 100 to 500`: pods that are counted; `2 pods, …` for who is told of none."""
     numbers = sorted({pod.effective_priority for pod in pods})
+    if audience.coarse:
+        elsewhere = " of other namespaces" if audience.disclose is Disclose.OWN_NAMESPACE else ""
+        return f"{counted(len(pods), 'pod', audience)}{elsewhere}, priority {_band(numbers[0], numbers[-1])}"
     band = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
     where = ""
     if audience.disclose is Disclose.OWN_NAMESPACE:
         where = " of another namespace" if len({pod.namespace for pod in pods}) == 1 else " of other namespaces"
     return f"{plural(len(pods), 'pod')}{where}, priority {band}"
+
+
+def _band(lowest: int, highest: int) -> str:
+    band = priority_range(lowest, highest)
+    if band.lowest is None:
+        return "below 0" if band.highest == -1 else "of any value" if band.highest is None else f"up to {band.highest}"
+    return f"{band.lowest} or more" if band.highest is None else f"{band.lowest} to {band.highest}"
 
 
 def priorities_of(pods: list[Pod]) -> str:
