@@ -163,6 +163,18 @@ _LIMITED = {
 }
 
 
+_PREDICTIONS = {"type": "integer", "minimum": 0, "maximum": 1_000_000}
+_BUDGET = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["exact", "coarse"],
+    "properties": {
+        "exact": {**_PREDICTIONS, "description": "predictions shown in full"},
+        "coarse": {**_PREDICTIONS, "description": "after these, predictions shown in ranges"},
+    },
+}
+
+
 def schema() -> dict[str, Any]:
     """The JSON Schema of `.forewarn.yaml`."""
     return {
@@ -204,6 +216,18 @@ def schema() -> dict[str, Any]:
             "disclose": {
                 "enum": [d.value for d in Disclose],
                 "description": "what the webhook names to requesters; own-namespace by default",
+            },
+            "predictionBudget": {
+                "type": "object",
+                "description": "predictions an hour that requesters are shown, beyond which answers say less",
+                "additionalProperties": False,
+                "properties": {
+                    "user": {**_BUDGET, "description": "of one user; exact: 100, coarse: 400 by default"},
+                    "namespace": {
+                        **_BUDGET,
+                        "description": "of all users in one namespace; exact: 200, coarse: 800 by default",
+                    },
+                },
             },
             "repeatedWarnings": {"enum": [r.value for r in RepeatedWarnings]},
             "discloseTo": {

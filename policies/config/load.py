@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from policies.class_paths import ITEMS, VALUES, BadPath, ClassPath, parse_path
 from policies.config.admission_configuration import limited_resource
 from policies.config.document import ConfigNode, contents, parse
-from policies.config.model import Annotate, Config, Exemption, RepeatedWarnings
+from policies.config.model import Annotate, Budget, Config, Exemption, RepeatedWarnings
 from policies.disclosure import Disclose
 from policies.findings import Action, Severity
 from policies.kinds import BY_GROUP_KIND
@@ -127,6 +127,27 @@ def _disclose_to(config: Config, entry: ConfigNode) -> Config:
     for key, value in entry.items(("groups", "subjectAccessReview")):
         to = to._replace(groups=value.texts()) if key == "groups" else to._replace(by_access_review=value.boolean())
     return config._replace(disclose_to=to)
+
+
+def _prediction_budget(config: Config, entry: ConfigNode) -> Config:
+    given = {key: _budget(value) for key, value in entry.items(("user", "namespace"))}
+    return config._replace(prediction_budget=config.prediction_budget._replace(**given))
+
+
+def _budget(entry: ConfigNode) -> Budget:
+    given = {}
+    for key, value in entry.items(Budget._fields):
+        given[key] = value.integer()
+        if not 0 <= given[key] <= MOST_PREDICTIONS:
+            raise value.fault(f"must be between 0 and {MOST_PREDICTIONS}")
+    for key in Budget._fields:
+        if key not in given:
+            raise entry.fault(f"{key} is missing: how many predictions an hour")
+    return Budget(**given)
+
+
+MOST_PREDICTIONS: Final = 1_000_000
+"""In an hour."""
 
 
 def _repeated_warnings(config: Config, entry: ConfigNode) -> Config:
@@ -299,6 +320,7 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "exemptions": _exemptions,
     "disclose": _disclose,
     "discloseTo": _disclose_to,
+    "predictionBudget": _prediction_budget,
     "repeatedWarnings": _repeated_warnings,
     "breakGlass": _option("break_glass", _break_glass),
     "knownClasses": _option("known_classes", ConfigNode.texts),

@@ -80,7 +80,22 @@ class DiscloseTo(NamedTuple):
         return any(one_of(self.groups, group) for group in user.groups)
 
 
+class Budget(NamedTuple):
+    """Predictions in an hour: so many `exact`, then so many `coarse` ones. Both recover evenly over the hour."""
+
+    exact: int
+    coarse: int
+
+
+class PredictionBudget(NamedTuple):
+    """How many predictions are shown to one user, and to all users in one namespace."""
+
+    user: Budget = Budget(100, 400)
+    namespace: Budget = Budget(200, 800)
+
+
 _TO_MASTERS: Final = DiscloseTo()
+_BUDGET: Final = PredictionBudget()
 
 
 class Config(NamedTuple):
@@ -96,6 +111,7 @@ class Config(NamedTuple):
     exemptions: tuple[Exemption, ...] = ()
     disclose: Disclose = Disclose.OWN_NAMESPACE
     disclose_to: DiscloseTo = _TO_MASTERS
+    prediction_budget: PredictionBudget = _BUDGET
     repeated_warnings: RepeatedWarnings = RepeatedWarnings.SHORT
     selected: frozenset[str] = frozenset()
     unheard: frozenset[str] = frozenset()

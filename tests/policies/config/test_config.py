@@ -12,6 +12,7 @@ import yaml
 
 from policies.config import Config, ConfigError, find_config, load_config, read_config
 from policies.config.load import says_nothing
+from policies.config.model import Budget, PredictionBudget
 from policies.findings import Action, Severity
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.objects.namespace import Namespace
@@ -281,6 +282,10 @@ BROKEN = (
     "promises: [{name: a, expect: {nonePushedOut: {ns: a}}}]",
     "promises: [{name: '', expect: {nonePushedOut: {}}}]",
     "breakGlass: {maxDuration: 1w}",
+    "predictionBudget: {user: {exact: 1}}",
+    "predictionBudget: {user: {exact: -1, coarse: 1}}",
+    "predictionBudget: {namespace: {exact: 1, coarse: 1000001}}",
+    "predictionBudget: {group: {exact: 1, coarse: 1}}",
     "breakGlass: {users: [a]}",
 )
 
@@ -292,3 +297,9 @@ def test_the_shipped_schema_accepts_what_the_reader_accepts() -> None:
     for broken in ("action: {}", "annotate: some", "exemptions: [{reason: r}]", "actions: {x: deny}", *BROKEN):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(yaml.safe_load(broken), schema)
+
+
+def test_a_part_of_the_prediction_budget_leaves_the_other_one_at_its_default() -> None:
+    config = read_config("predictionBudget: {user: {exact: 0, coarse: 7}}", "f")
+    assert config.prediction_budget == PredictionBudget(user=Budget(0, 7))
+    assert Config().prediction_budget == PredictionBudget(Budget(100, 400), Budget(200, 800))
