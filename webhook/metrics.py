@@ -35,6 +35,8 @@ AUDITS: Final = ("done", "cut-short", "failed")
 """Values of the label outcome of `forewarn_audits_total`."""
 OUTCOMES: Final = ("nobody goes", "preempts", "pending", "cut-short", "shed")
 """Values of the label outcome of `forewarn_predictions_total`."""
+DETAILS: Final = ("exact", "coarse", "budget", "affinity")
+"""Values of the label detail of `forewarn_predictions_shown_total`."""
 _SECONDS: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
@@ -144,6 +146,15 @@ class Metrics:
             "Predictions for /validate, by what came of them; shed: not begun, for want of a place in the queue.",
             "outcome",
             OUTCOMES,
+        )
+        self.predictions_shown = self._closed(
+            Counter,
+            "predictions_shown",
+            "Predictions by how much of them the answer shows: all that its readers may know (exact), ranges (coarse), "
+            "or nothing, because the budget is used up (budget) or the Pod's affinity refers to namespaces that they "
+            "cannot read (affinity). An object that is created counts twice, once for each webhook.",
+            "detail",
+            DETAILS,
         )
         self.prediction_queue = self._make(Gauge, "prediction_queue", "Predictions that wait for a process.")
         self.prediction_queue_duration = Histogram(

@@ -1,4 +1,4 @@
-"""Who may see everything by his rights: whoever may list pods in all namespaces, as a SubjectAccessReview tells.
+"""Who may see what by his rights: whoever may list pods in a namespace, or in all, as a SubjectAccessReview tells.
 
 Source: k8s.io/api/authorization/v1. Answers are remembered, as the API server's own authorizing webhook does.
 """
@@ -45,13 +45,16 @@ class AccessReviews:
         self._lock = Lock()
         self._asking = BoundedSemaphore(AT_ONCE)
 
-    def known(self, user: User) -> bool | None:
+    def known(self, user: User, namespace: str = "") -> bool | None:
         """What is remembered; None: it would have to be asked. Takes no time."""
-        return self._recall(_key(_review_of(user)))
+        return self._recall(_key(_review_of(user, namespace)))
 
-    def ask(self, user: User) -> bool:
-        """Whether the user may list pods everywhere; False where that cannot be found out. May take a second."""
-        review = _review_of(user)
+    def ask(self, user: User, namespace: str = "") -> bool:
+        """Whether the user may list pods in a namespace, by default in all; False where that cannot be found out.
+
+        May take a second.
+        """
+        review = _review_of(user, namespace)
         key = _key(review)
         known = self._recall(key)
         if known is not None:
@@ -84,14 +87,19 @@ class AccessReviews:
                 self._answers.popitem(last=False)
 
 
-def _review_of(user: User) -> bytes:
+def _review_of(user: User, namespace: str) -> bytes:
     """The question, whole: `extra` may restrict what a token is good for."""
     spec = {
         "user": user.name,
         "groups": list(user.groups),
         **({"uid": user.uid} if user.uid else {}),
         **({"extra": {key: list(values) for key, values in user.extra}} if user.extra else {}),
-        "resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods"},
+        "resourceAttributes": {
+            "verb": "list",
+            "version": "v1",
+            "resource": "pods",
+            **({"namespace": namespace} if namespace else {}),
+        },
     }
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
     return json.dumps(review, sort_keys=True).encode()

@@ -9,7 +9,7 @@ from enum import Enum, StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.disclosure import Audience
+from policies.disclosure import EXACT, Audience, Shown
 from policies.evaluator import Phase, evaluate, impact_of, may_deny
 from policies.findings import NO_OBJECT, NOWHERE, Action, Finding, Severity, one_line
 from policies.kinds import KINDS, NAMESPACE, PRIORITY_CLASS, plurals
@@ -26,6 +26,7 @@ from webhook.admission import impact_annotation, several_defaults
 from webhook.admission.json_patch import PatchOperation, apply_patch, drop, set_value
 from webhook.admission.messages import audit_of, denial_of, warnings_of
 from webhook.admission.mutation import CLASS, NO_MUTATION, mutate, with_class
+from webhook.admission.prediction_access import is_on_behalf, without_prediction
 from webhook.admission.review import AdmissionRequest, AdmissionResponse
 from webhook.admission.stale_cache import doubted, rests_on_the_cache, unproven
 from webhook.admission.unchanged import without_repeats
@@ -208,14 +209,17 @@ def decide(
     confirm: Confirm | None = None,
     recall: AnnotationLookup = worked_out,
     impacts: Impacts | None = None,
+    shown: Callable[[], Shown] = lambda: EXACT,
 ) -> Decision:
     """Answer one request. With `confirm`, what rests on the cache is told only if the live classes agree.
 
     `recall` gives the annotation of an object that was annotated a moment ago, so that asking again changes nothing.
-    `impacts` gives those that are known by this state already.
+    `impacts` gives those that are known by this state already; `shown`: how much of them is shown, once one is given.
     """
     decision = let_pass(request, cluster, config, time.now)
-    return look_at(request, hook, cluster, config, time, confirm, recall, impacts) if decision is None else decision
+    return (
+        look_at(request, hook, cluster, config, time, confirm, recall, impacts, shown) if decision is None else decision
+    )
 
 
 def look_at(
@@ -227,16 +231,17 @@ def look_at(
     confirm: Confirm | None = None,
     recall: AnnotationLookup = worked_out,
     impacts: Impacts | None = None,
+    shown: Callable[[], Shown] = lambda: EXACT,
 ) -> Decision:
     """The same, for one that is not let pass."""
     direction = row_of(request, config).direction
     if hook is Hook.MUTATE:
-        decision = _patch(request, cluster, config, time, confirm, recall, impacts)
+        decision = _patch(request, cluster, config, time, confirm, recall, impacts, shown)
     else:
         subject = _scaled(request, cluster, config) if direction is Direction.LOOK_UP else request.subject
         if subject is None:
             return Decision(AdmissionResponse(request.uid), Verdict.ALLOWED)
-        decision = _judge(request, subject._replace(subresource=""), cluster, config, time, confirm, impacts)
+        decision = _judge(request, subject._replace(subresource=""), cluster, config, time, confirm, impacts, shown)
     return _marked(decision, cluster, time, config.not_honoured(_namespace(request, cluster), time.now))
 
 
@@ -359,6 +364,7 @@ def _patch(
     confirm: Confirm | None,
     recall: AnnotationLookup,
     impacts: Impacts | None,
+    shown: Callable[[], Shown],
 ) -> Decision:
     unanswered = False
     try:
@@ -374,7 +380,7 @@ def _patch(
     if cluster is not None and (denied := _denials_of(request, mutation.assigned, cluster, config, time)):
         findings, kept_from = denied, mutation.assigned
         mutation = mutate(request, cluster, assign=False)
-    annotated = _annotated(request, mutation.patch, cluster, config, time, recall, impacts)
+    annotated = _annotated(request, mutation.patch, cluster, config, time, recall, impacts, shown)
     operations = (*mutation.patch, *annotated.patch)
     answered = _answer(request.uid, tuple(map(unproven, findings)) if unanswered else findings)
     audit = dict(answered.response.audit)
@@ -425,6 +431,7 @@ def _annotated(
     time: Time,
     recall: AnnotationLookup,
     impacts: Impacts | None,
+    shown: Callable[[], Shown],
 ) -> _Annotated:
     """The annotation of the object as the patch makes it: set, taken away where there is nothing to say, or left."""
     if request.operation not in _STORING or request.subresource:
@@ -435,7 +442,7 @@ def _annotated(
     def work_out() -> str | None:
         assert cluster is not None
         told.append(impact_of(subject, cluster, config, time.expired, impacts))
-        audience = Audience(config.disclose, request.namespace)
+        audience = Audience(config.disclose, request.namespace, shown=shown())
         return impact_annotation.annotation(told[-1], bool(time.late), audience)
 
     if cluster is not None and impact_annotation.wanted(subject, config):
@@ -535,6 +542,7 @@ def _judge(
     time: Time,
     confirm: Confirm | None,
     known: Impacts | None,
+    shown: Callable[[], Shown],
 ) -> Decision:
     told: list[Impact] = []
     seconds = 0.0
@@ -550,6 +558,7 @@ def _judge(
             now=time.now,
             expired=time.expired,
             disclose=config.disclose,
+            shown=shown,
         )
         findings = without_repeats(
             subject,
@@ -568,12 +577,14 @@ def _judge(
         else:
             live = _with_classes(cluster, classes)
             findings = findings if live is cluster else found(live)
+    if told and (why := shown().not_predicted):
+        findings = without_prediction(findings, subject, config, why)
     withheld = any(finding.for_requester and finding.action in _SPOKEN for finding in findings)
     if withheld and config.disclose_to.covers(request.user):
         withheld, findings = False, tuple(finding._replace(for_requester=None) for finding in findings)
     answered = replace(
         _answer(request.uid, findings, time.late),
-        withholds=withheld and config.disclose_to.by_access_review,
+        withholds=withheld and config.disclose_to.by_access_review and not is_on_behalf(request.user, request.object),
         outcome=impact_annotation.outcome_of(told[-1]) if told else "",
         expected=expectation_of(subject, told[-1]) if told and not time.late else None,
         predicting=seconds,

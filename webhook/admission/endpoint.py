@@ -19,7 +19,7 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.config.model import DiscloseTo
-from policies.disclosure import Disclose
+from policies.disclosure import EXACT, Disclose
 from policies.metering import CutShort, holding, metered
 from webhook.admission.answer_cache import AnswerCache, Answered, Key, key_of
 from webhook.admission.callers import EVERYBODY, Callers
@@ -40,6 +40,8 @@ from webhook.admission.decision import (
 )
 from webhook.admission.impact_annotation import Impacts, ReinvocationCache, cost_of
 from webhook.admission.lanes import Cost
+from webhook.admission.prediction_access import PredictionAccess, RequestAccess
+from webhook.admission.prediction_budget import PredictionBudget
 from webhook.admission.prediction_process import Unanswered
 from webhook.admission.repeated_warnings import WarningLimiter
 from webhook.admission.review import (
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
     from policies.config import Config
+    from policies.disclosure import Shown
     from policies.objects.priority_class import PriorityClass
     from webhook.accuracy import Expectation
     from webhook.admission.access_reviews import AccessReviews
@@ -224,7 +227,7 @@ class PredictionJob(NamedTuple):
     """What a prediction process is asked: one request, by the state that it was forked with.
 
     `at`: the deadline; `carried`: the annotation that the object has from us; `classes`: the live ones, None where they
-    could not be had.
+    could not be had; `shown`: how much of the prediction is shown.
     """
 
     call: AdmissionCall
@@ -233,6 +236,7 @@ class PredictionJob(NamedTuple):
     carried: str | None
     confirmed: bool = False
     classes: Mapping[str, PriorityClass] | None = None
+    shown: Shown = EXACT
 
 
 class _Attempt:
@@ -263,9 +267,9 @@ class Endpoint:
     Where there is an API server to ask, `confirm` gives the live classes and `reserve` the place of the global default.
     `late`: what answers say of cluster state that is older than it should be; empty while it is not. `predictors`:
     where predictions go that take long; without them each is worked out where it is asked. `give_way` judges first what
-    is cheaper and waits. `callers`: who may ask, and who may reserve. `reviews` tells who may see everything,
-    `patience` who has been warned often enough; `expect` is told what was predicted of a pod that is admitted, and when
-    it was asked (monotonic clock).
+    is cheaper and waits. `callers`: who may ask, and who may reserve. `reviews` tells who may read what, `patience` who
+    has been warned often enough, `budget` who has been shown enough predictions; `expect` is told what was predicted of
+    a pod that is admitted, and when it was asked (monotonic clock).
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -286,6 +290,7 @@ class Endpoint:
     expect: Callable[[Expectation, float], object] | None = None
     of_strangers: RareEvents = field(default_factory=RareEvents)
     reticent: Callable[[Config], Config] = field(default_factory=lambda: _Reticent())
+    budget: PredictionBudget = field(default_factory=lambda: PredictionBudget(monotonic))
 
     def refuse(self, content_type: str, content_encoding: str) -> Reply | None:
         """The answer to a request whose headers alone reject it; None for any other. No content type counts as JSON."""
@@ -367,11 +372,18 @@ class Endpoint:
         deadline = Deadline.after(call.received, parse_timeout(call.timeout))
         cost = Cost.PODS if is_large else cost_of(request, cluster, config, len(call.body))
         held = request.stripped() if is_large else request
-        deadline = deadline.within(_AT_MOST[cost])
-        state = _State(self, call, held, started, deadline, cost, cluster, config, late, key, grant)
+        access = self._access(call.hook, request, config)
+        within = deadline.within(_AT_MOST[cost])
+        state = _State(self, call, held, started, within, cost, cluster, config, late, key, grant, access)
         if is_large:
             return state.judge(request)
         return Later(self.guarded(call, state.judge), cost=cost)
+
+    def _access(self, hook: Hook, request: AdmissionRequest, config: Config) -> RequestAccess:
+        """What this request is shown of predictions."""
+        count = partial(self.metrics.count, self.metrics.predictions_shown)
+        shared = PredictionAccess(self.budget, count, self.reviews)
+        return RequestAccess(shared, request, config, self.impacts.of, annotates=hook is Hook.MUTATE)
 
     def guarded(self, call: AdmissionCall, run: Callable[[], Reply | Later]) -> Callable[[], Reply | Later]:
         """The same, with an answer for whatever goes wrong."""
@@ -407,7 +419,17 @@ class Endpoint:
             def recall(_: object, work_out: Callable[[], str | None]) -> str | None:
                 return question.carried or work_out()
 
-            decision = decide(request, call.hook, self.cluster(), self.config(), time, confirm, recall, self.impacts.of)
+            decision = decide(
+                request,
+                call.hook,
+                self.cluster(),
+                self.config(),
+                time,
+                confirm,
+                recall,
+                self.impacts.of,
+                lambda: question.shown,
+            )
             return decision.plain()
         except RecursionError:
             return TOO_DEEP
@@ -504,6 +526,7 @@ class _State:
     late: str
     key: Key | None
     grant: Grant
+    access: RequestAccess
     confirmed: bool = False
     classes: Mapping[str, PriorityClass] | None = None
 
@@ -516,22 +539,41 @@ class _State:
         if whole is None:
             whole = parse_review(self.call.body) if self.request.is_stripped else self.request
         if endpoint.predictors is None:
-            return self.decided(self._decide(whole, self.deadline.expired))
+            decision = self._decide(whole, self.deadline.expired)
+            return self._asking() if self.access.to_ask else self.decided(decision)
         if self.cost is not Cost.RULES and self.cluster is not None:
             self._keep_up(self.cluster)
         attempt = self._attempt(_ATTEMPT_SECONDS[self.cost])
         decision = self._decide(whole, attempt.expired)
+        if self.access.to_ask:
+            return self._asking()
         left, since = self.deadline.seconds(), monotonic()
         if not attempt.used_up or left < _LEAST_SECONDS:
             return self.decided(decision)
-        carried = endpoint.memory.recent(whole.subject)
+        carried, shown = endpoint.memory.recent(whole.subject), self.access.settle(whole.subject)
         return Later(
-            self._guarded(lambda: self._predict(decision, carried, since)),
+            self._guarded(lambda: self._predict(decision, carried, shown, since)),
             Where.PREDICT,
             self.cost,
             self._guarded(lambda: self.decided(replace(decision, outcome=decision.outcome and "shed"))),
             left,
         )
+
+    def _asking(self) -> Later:
+        """Ask whether the requester may read what the prediction is about, then judge again."""
+
+        def again() -> Later:
+            return Later(self._guarded(self.judge), cost=self.cost)
+
+        def asked() -> Later:
+            self.access.ask(self.deadline.expired)
+            return again()
+
+        def not_asked() -> Later:
+            self.access.go_on()
+            return again()
+
+        return Later(self._guarded(asked), Where.ASK, self.cost, self._guarded(not_asked), self.deadline.seconds())
 
     def _attempt(self, seconds: float) -> _Attempt:
         return _Attempt(seconds, self.deadline, lambda: self.endpoint.give_way(self.cost))
@@ -553,19 +595,20 @@ class _State:
             time,
             confirm,
             endpoint.memory.recall,
-            endpoint.impacts.of,
+            self.access.recall,
+            self.access.shown,
         )
 
-    def _predict(self, cut: Decision, carried: str | None, since: float) -> Reply | Later:
+    def _predict(self, cut: Decision, carried: str | None, shown: Shown, since: float) -> Reply | Later:
         """On a thread that asks a prediction process: its decision, or the one that was cut short.
 
-        `carried`: as in PredictionJob; `since`: when it began to wait for that.
+        `carried`, `shown`: as in PredictionJob; `since`: when it began to wait for that.
         """
         endpoint = self.endpoint
         assert endpoint.predictors is not None
         endpoint.metrics.prediction_queue_duration.observe(monotonic() - since)
         call = self.call
-        question = PredictionJob(call, self.deadline.at, self.late, carried, self.confirmed, self.classes)
+        question = PredictionJob(call, self.deadline.at, self.late, carried, self.confirmed, self.classes, shown)
         try:
             answer = endpoint.predictors.ask(
                 question, self.deadline.at, (self.cluster, self.config), _asked_of(endpoint, self.cluster, self.config)

@@ -43,7 +43,7 @@ def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
     What is too long loses the end of its list of victims, then its last sentences, before any of its remedy.
     """
     texts: dict[tuple[tuple[str, ...], str], str] = {}
-    for finding in worst_first(finding.as_told for finding in findings):
+    for finding in worst_first(finding.as_told for finding in findings if finding.is_shown):
         texts.setdefault((_sentences(finding), _remedy(finding)), finding.rule)
     more = len(texts) - MAX_WARNINGS
     shown = list(texts.items())[:MAX_WARNINGS]

@@ -86,7 +86,7 @@ class WarningLimiter:
 
     def told(self, request: AdmissionRequest, decision: Decision, config: Config) -> Decision:
         """The decision, its warnings as many and as long as they may be for this user now."""
-        warned = [finding for finding in decision.findings if finding.action is Action.WARN]
+        warned = [finding for finding in decision.findings if finding.action is Action.WARN and finding.is_shown]
         if not warned or not decision.response.allowed or config.repeated_warnings is RepeatedWarnings.FULL:
             return decision
         rules = dict.fromkeys(finding.rule for finding in worst_first(warned))

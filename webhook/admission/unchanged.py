@@ -32,7 +32,7 @@ def without_repeats(
     """
     if subject.operation is not Operation.UPDATE or not subject.old:
         return findings
-    if all(finding.action is not Action.WARN for finding in findings) or _asks_for_pods(subject, paths):
+    if all(finding.action is not Action.WARN for finding in findings) or asks_for_pods(subject, paths):
         return findings
     stood = {_what(finding) for finding in judge(subject._replace(object=subject.old))}
     return [
@@ -45,7 +45,7 @@ def _what(finding: Finding) -> tuple[str, str, str]:
     return finding.rule, finding.path, finding.message
 
 
-def _asks_for_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
+def asks_for_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...]]) -> bool:
     """Whether the update of a workload changes its pods, or how many there are to be."""
     try:
         new, old = pod_template_of(subject.object, paths), pod_template_of(subject.old or {}, paths)

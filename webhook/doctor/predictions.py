@@ -7,7 +7,7 @@ from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from policies import VERSION
-from policies.findings import listed, plural
+from policies.findings import listed, one_line, plural
 from policies.objects.fields import at
 from policies.releases import UnknownRelease, known_minor
 from webhook.doctor.report import Area
@@ -127,6 +127,8 @@ def _impact(obj: ApiObject) -> str:
         impact: Any = json.loads(str(at(obj, "metadata", "annotations", IMPACT))[: 1 << 16])
     except ValueError:
         return "an annotation that is no JSON"
+    if isinstance(impact, dict) and isinstance(why := impact.get("notPredicted"), str):
+        return f"not predicted: {one_line(why)}"
     preemptions = at(impact, "preemptions") if isinstance(impact, dict) else None
     if not isinstance(preemptions, list):
         return "an annotation without preemptions"
@@ -135,7 +137,8 @@ def _impact(obj: ApiObject) -> str:
         named, unnamed = at(one, "victims"), at(one, "unnamedVictims")
         victims += len(named) if isinstance(named, list) else 0
         victims += unnamed if isinstance(unnamed, int) else 0
-    return f"would push out {plural(victims, 'pod')}"
+    at_least = "at least " if isinstance(impact, dict) and impact.get("coarse") is True else ""
+    return f"would push out {at_least}{plural(victims, 'pod')}"
 
 
 def _release(version: ApiObject) -> Iterator[Line]:

@@ -351,6 +351,18 @@ ANNOTATED = {
         "annotations": {"forewarn.dev/preemption-impact": '{"preemptions":[{"victims":["a"],"unnamedVictims":2}]}'},
     }
 }
+COARSE = {
+    "metadata": {
+        **ANNOTATED["metadata"],
+        "annotations": {"forewarn.dev/preemption-impact": '{"coarse":true,"preemptions":[{"unnamedVictims":6}]}'},
+    }
+}
+NOT_PREDICTED = {
+    "metadata": {
+        **ANNOTATED["metadata"],
+        "annotations": {"forewarn.dev/preemption-impact": '{"notPredicted":"too many predictions"}'},
+    }
+}
 ENDED = NOW - timedelta(days=400)
 OVER = {"metadata": {"name": "q", "namespace": "shop"}, "spec": {"hard": {"pods": "1"}, "scopes": ["None"]}}
 UNKNOWN_DEFAULT = {"metadata": {"name": "shop", "annotations": {"forewarn.dev/default-priority-class": "wbe"}}}
@@ -608,6 +620,20 @@ WRONG: list[tuple[str, Callable[[World], None], str, str, str]] = [
         "last prediction",
         "ok",
         "Deployment shop/web of 2026-01-12T04:00:00Z: would push out 3 pods",
+    ),
+    (
+        "last prediction in ranges",
+        change("/apis/apps/v1/deployments", to=items(COARSE)),
+        "last prediction",
+        "ok",
+        "would push out at least 6 pods",
+    ),
+    (
+        "last prediction not shown",
+        change("/apis/apps/v1/deployments", to=items(NOT_PREDICTED)),
+        "last prediction",
+        "ok",
+        "2026-01-12T04:00:00Z: not predicted: too many predictions",
     ),
     ("old cluster", change("/version", to={"gitVersion": "v1.29.1"}), "Kubernetes", "problem", "matchConditions"),
     ("new cluster", change("/version", to={"gitVersion": "v1.99.0"}), "Kubernetes", "warning", "no prediction"),

@@ -1,0 +1,103 @@
+"""How many predictions a user and a namespace are shown in an hour: token buckets, in bounded memory."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from heapq import nsmallest
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from policies.config.model import Budget
+
+COST: Final = 0.5
+"""Of one call: an object that is created or changed takes two, one of each webhook."""
+REMEMBERED: Final = 8_192
+"""Buckets, of some 300 bytes each. Of more, the eighth that recovers first is forgotten."""
+_HOUR: Final = 3600.0
+
+
+class Level(IntEnum):
+    """How much of a prediction the budget has room for."""
+
+    EXACT = 0
+    COARSE = 1
+    NOTHING = 2
+
+
+class _Bucket(NamedTuple):
+    """Predictions that have been shown and have not recovered `at` this time; `full_at`: when all of them have."""
+
+    exact: float = 0.0
+    coarse: float = 0.0
+    at: float = 0.0
+    full_at: float = 0.0
+
+    def recovered(self, budget: Budget, now: float) -> _Bucket:
+        """The bucket at a later time: it recovers evenly over the hour."""
+        hours = max(now - self.at, 0.0) / _HOUR
+        exact, coarse = self.exact - budget.exact * hours, self.coarse - budget.coarse * hours
+        return self._replace(exact=max(exact, 0.0), coarse=max(coarse, 0.0), at=now)
+
+    def level(self, budget: Budget) -> Level:
+        """What there is room for."""
+        if self.exact + COST <= budget.exact:
+            return Level.EXACT
+        return Level.COARSE if self.coarse + COST <= budget.coarse else Level.NOTHING
+
+    def taken(self, level: Level, budget: Budget) -> _Bucket:
+        """The bucket after one more call; a coarse one for which only an exact one is left takes that."""
+        takes_exact = level is Level.EXACT or self.coarse + COST > budget.coarse
+        exact = min(self.exact + COST * takes_exact, budget.exact)
+        coarse = min(self.coarse + COST * (not takes_exact), budget.coarse)
+        hours = max(exact / max(budget.exact, 1), coarse / max(budget.coarse, 1))
+        return _Bucket(exact, coarse, self.at, self.at + _HOUR * hours)
+
+
+_FULL: Final = _Bucket()
+
+
+class PredictionBudget:
+    """The buckets of users and namespaces, by key. Safe from any thread.
+
+    A flood of new users forgets these users: never one who has asked more than they have.
+    """
+
+    def __init__(self, clock: Callable[[], float], remembered: int = REMEMBERED) -> None:
+        self._clock, self._remembered = clock, remembered
+        self._buckets: dict[str, _Bucket] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def level(self, wanted: Mapping[str, Budget]) -> Level:
+        """What all of these buckets have room for."""
+        with self._lock:
+            return self._level(self._now(wanted), wanted)
+
+    def take(self, wanted: Mapping[str, Budget]) -> Level:
+        """The same, and take one call of it from each."""
+        with self._lock:
+            buckets = self._now(wanted)
+            level = self._level(buckets, wanted)
+            if level is not Level.NOTHING:
+                self._buckets |= {key: buckets[key].taken(level, budget) for key, budget in wanted.items()}
+                if len(self._buckets) > self._remembered:
+                    self._forget()
+        return level
+
+    def _now(self, wanted: Mapping[str, Budget]) -> dict[str, _Bucket]:
+        now = self._clock()
+        return {key: self._buckets.get(key, _FULL).recovered(budget, now) for key, budget in wanted.items()}
+
+    @staticmethod
+    def _level(buckets: Mapping[str, _Bucket], wanted: Mapping[str, Budget]) -> Level:
+        return max(buckets[key].level(budget) for key, budget in wanted.items())
+
+    def _forget(self) -> None:
+        buckets = self._buckets
+        for key in nsmallest(max(self._remembered // 8, 1), buckets, key=lambda key: buckets[key].full_at):
+            del buckets[key]
