@@ -493,10 +493,8 @@ def _of_components() -> dict[str, str]:
     leaf["spec"]["issuerRef"] = Nested(f"toYaml (default (dict {given}) .Values.certManager.issuerRef)")
     certificates = f"{_joined(own, 'not .Values.certManager.issuerRef')}---\n{template(leaf)}"
     audit = documents(_COMPONENTS / "cluster-audit/rbac.yaml")
-    access = documents(_COMPONENTS / "disclose-by-access/rbac.yaml")
     return {
         "certificates.yaml": _on(_CERT_MANAGER, certificates),
-        "access-reviews.yaml": _joined(access, 'dig "discloseTo" "subjectAccessReview" false .Values.config'),
         "cluster-audit.yaml": _joined(audit, ".Values.clusterAudit.enabled"),
         "monitors.yaml": _joined(monitors, ".Values.monitoring.enabled"),
         "rules.yaml": _on(".Values.monitoring.enabled", _RULES),

@@ -17,5 +17,5 @@ done
 for kind in validating mutating; do
   "$kubectl" "$@" delete --ignore-not-found "${kind}webhookconfiguration" forewarn
 done
-"$kubectl" "$@" delete --ignore-not-found clusterrolebinding,clusterrole forewarn-access-reviews forewarn-cluster-audit
+"$kubectl" "$@" delete --ignore-not-found clusterrolebinding,clusterrole forewarn-cluster-audit
 "$kubectl" "$@" delete --ignore-not-found -k base

@@ -32,22 +32,17 @@ SECRETS = ("prod", "nightly-x7q", "node-x7q")
 
 @pytest.fixture(scope="module")
 def webhook(plane: ControlPlane, installed: Installation, api: Api) -> Iterator[Webhook]:
-    """forewarn as the component disclose-by-access has it, and its rights."""
+    """forewarn as the component disclose-by-access has it."""
     component = rendered(plane, MANIFESTS / "overlays/disclose-by-access")
     (config,) = [obj for obj in component if obj["kind"] == "ConfigMap"]
     file = plane.home / "disclose.yaml"
     file.write_text(config["data"]["forewarn.yaml"] + "repeatedWarnings: full\n")
-    rights = [obj for obj in component if obj["metadata"]["name"] == "forewarn-access-reviews"]
     made = Webhook(plane, installed, flags=("--drain", "0", "--config", str(file)))
     try:
-        for obj in rights:
-            api.do("POST", f"apis/{RBAC}/v1/{obj['kind'].lower()}s", obj)
         made.begin(api, strict=True)
         yield made
     finally:
         made.end(api)
-        for obj in rights:
-            api.do("DELETE", f"apis/{RBAC}/v1/{obj['kind'].lower()}s/{obj['metadata']['name']}")
 
 
 @pytest.fixture(scope="module")

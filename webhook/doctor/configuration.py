@@ -78,8 +78,9 @@ def _rights(looks: Looks, installed: Installed) -> Iterator[Line]:
     user = f"system:serviceaccount:{installed.namespace}:{installed.account}"
     wanted = [(spec.group, spec.plural, verb, "", "") for spec in KINDS if not spec.optional for verb in spec.verbs]
     lease = ("coordination.k8s.io", "leases", "update", installed.namespace, "forewarn-global-default")
+    reviews = ("authorization.k8s.io", "subjectaccessreviews", "create", "", "")
     lacking: list[str] = []
-    for right in (*wanted, lease):
+    for right in (*wanted, lease, reviews):
         answer = _may(looks, user, *right)
         if isinstance(answer, str):
             yield AREA.unknown("rights", answer, "ask somebody who may create SubjectAccessReviews")
@@ -91,7 +92,7 @@ def _rights(looks: Looks, installed: Installed) -> Iterator[Line]:
         fix = AGAIN
         yield AREA.problem("rights", f"{user} may not: {listed(lacking, 5)}", fix)
     else:
-        yield AREA.ok("rights", f"{user} may do the {len(wanted) + 1} things that it has to")
+        yield AREA.ok("rights", f"{user} may do the {len(wanted) + 2} things that it has to")
 
 
 def _may(looks: Looks, user: str, group: str, resource: str, verb: str, namespace: str, name: str) -> bool | str:
