@@ -16,7 +16,7 @@ from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
-from policies.sources import SourceError, load_cluster
+from policies.sources import SourceError, load_cluster, status_of
 from policies.terminal import as_markdown, clean, columns, complain, painter, say, wants_color
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _audit(options, config, baseline, release)
     except SourceError as fault:
-        return complain("audit", fault, FAILED)
+        return complain("audit", fault, status_of(fault))
 
 
 def _config(options: argparse.Namespace) -> Config:

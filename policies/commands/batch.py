@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from policies.objects.fields import InvalidObject, json_type
 from policies.sources import SourceError
+from policies.sources.errors import unreadable
 from policies.terminal import as_json, progress
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
     try:
         stream = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115  (closed below)
     except OSError as error:
-        raise SourceError(path, error.strerror or str(error)) from None
+        raise unreadable(path, error) from None
     with stream:
         yield stream
 

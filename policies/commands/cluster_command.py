@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import one_line
 from policies.objects.fields import InvalidObject
-from policies.sources import SourceError
+from policies.sources import SourceError, status_of
 from policies.terminal import COLOR_CHOICES, complain
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from policies.commands.places import Places
 
-_FAILED: Final = 3
 SEVERAL: Final = ("paths", "names")
 """Positional arguments that take any number of values."""
 
@@ -63,11 +62,11 @@ def need_cluster(parser: argparse.ArgumentParser, options: argparse.Namespace) -
 
 
 def answered(command: str, answer: Callable[[], int], places: Places | None = None) -> int:
-    """The exit status of an answer; 3, and a line on standard error, where the cluster or a file does not allow one.
+    """The exit status of an answer; 2 or 3 (see `status_of`), and a line on standard error, if there is none.
 
     `places`: where the objects of files stand.
     """
     try:
         return answer()
     except (SourceError, InvalidObject, ValueError) as fault:
-        return complain(command, places.located(fault) if places else fault, _FAILED)
+        return complain(command, places.located(fault) if places else fault, status_of(fault))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ from policies.commands.cluster_command import add_cluster_option
 from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config import ConfigError, load_limited_resources
-from policies.findings import plural
+from policies.findings import listed, plural
 from policies.kinds import LINTED, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS, RESOURCE_QUOTA
 from policies.kube_apiserver.dry_run import dry_run, dry_run_apply
 from policies.kube_apiserver.validation.strict import unknown_field_texts
@@ -23,8 +24,8 @@ from policies.minors import KNOWN_MINORS
 from policies.objects.fields import at, group_kind
 from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import Options
-from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import clean, columns, complain, say
+from policies.sources import SourceError, find_files, load_cluster, read_file, status_of
+from policies.terminal import clean, columns, complain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,15 +37,19 @@ if TYPE_CHECKING:
 ACCEPTED, REFUSED, USAGE, FAILED = range(4)
 _JUDGED: Final = (POD, RESOURCE_QUOTA, PRIORITY_CLASS)
 _READ: Final = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
+_SHOWN: Final = 10
+"""Kinds in a message."""
 _UNREADABLE: Final = ("parse-error", "template-braces")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; exit status 0: accepted, 1: something refused, 2: wrong usage, 3: could not do the job."""
+    """Run the command; returns the exit status: 0 accepted, 1 rejected or --fail-on, 2 wrong usage, 3 no answer."""
     parser = _parser()
     given = parser.parse_args(arguments)
     if bool(given.batch) == bool(given.filename):
         parser.error("one of -f and --batch is needed")
+    if given.batch and given.fail_on:
+        parser.error("--fail-on goes with -f: each line of a batch says whether it is evaluated")
     try:
         limited = load_limited_resources(given.admission_config) if given.admission_config else ()
     except ConfigError as fault:
@@ -56,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
             return run_batch(given.batch, partial(answer_case, options=options), _decode)
         cache = settle(load_cluster(*given.cluster) if given.cluster else Cache(), release)
     except SourceError as fault:
-        return _complain(fault, FAILED)
+        return _complain(fault, status_of(fault))
     told = cache.told_minor if cache.told_minor in KNOWN_MINORS else None
     return _files(given, cache.snapshot(), options._replace(minor=release.minor or told))
 
@@ -66,9 +71,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn dry-run",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="What kube-apiserver itself would answer, offline: PriorityClasses, Pods and ResourceQuotas in the "
-        "order of the files, as kubectl apply sends them. Of workloads the names of fields are checked; other kinds "
-        "are accepted without a look.",
-        epilog="Exit status: 0 accepted, 1 refused, 2 wrong usage or configuration, 3 could not do the job.",
+        "order of the files, as kubectl apply sends them. Of workloads only the names of fields are checked. Other "
+        "kinds are not evaluated.",
+        epilog="Exit status: 0 accepted, 1 rejected or --fail-on was met, 2 wrong usage, configuration or no such "
+        "file, 3 no answer: no object was evaluated, or a file cannot be read.",
     )
     add = parser.add_argument
     add("-f", "--filename", action="append", metavar="FILE", help="a file, a directory, or - (repeatable)")
@@ -77,6 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
     validations = "what comes of unknown fields, as with kubectl (default: strict)"
     add("--validate", choices=("strict", "warn", "ignore"), default="strict", help=validations)
+    never = "exit with 1 when an object is not evaluated (default: with 3 when none is)"
+    add("--fail-on", action="append", choices=("not-evaluated",), default=[], help=never)
     add("--batch", metavar="CASES", help="recorded requests, one JSON object a line (.gz too, - for standard input)")
     add_release_options(add)
     return parser
@@ -86,13 +94,13 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
     from policies.manifests import read
 
     subjects: list[tuple[str, ReviewedObject]] = []
-    status, unjudged = ACCEPTED, 0
+    status, evaluated, others = ACCEPTED, 0, Counter[str]()
     for file in find_files(given.filename):
         path = file.path
         try:
             reading = read(read_file(file), path, _READ, namespace=given.namespace)
         except SourceError as fault:
-            status = _complain(fault, FAILED)
+            status = max(status, _complain(fault, status_of(fault)))
             continue
         for diagnostic in reading.diagnostics:
             if diagnostic.rule in _UNREADABLE:
@@ -100,24 +108,40 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
             elif diagnostic.rule == "unknown-kind":
                 status = max(status, _complain(f"{diagnostic.location}: {diagnostic.message}", REFUSED))
         subjects += [(path, subject) for subject in reading.subjects]
-        unjudged += sum(reading.skipped.values())
+        others += reading.skipped
     strict = given.validate == "strict"
     answers = dry_run_apply((subject for _, subject in subjects), cluster, options, now=time(), strict=strict)
     for (path, _), (subject, answer) in zip(subjects, answers, strict=True):
         if given.validate == "warn" and answer.allowed:
             _warn(subject, options.minor)
-        if answer.allowed and group_kind(subject.object) not in _JUDGED:
-            unjudged += 1
-        elif answer.allowed:
+        if not _is_evaluated(subject, answer):
+            others[group_kind(subject.object).rpartition("/")[2]] += 1
+            continue
+        evaluated += 1
+        if answer.allowed:
             print(clean(f"{_name(subject)} {_verb(answer)} (dry run)", color=False))  # noqa: T201
         else:
             print(clean(_refusal(path, subject, answer), color=False), file=sys.stderr)  # noqa: T201
             status = max(status, REFUSED)
-    if unjudged:
-        say(f"forewarn dry-run: {plural(unjudged, 'object')} of other kinds accepted without a look")
-    if not subjects and not unjudged and status == ACCEPTED:
+    if others:
+        status = max(status, _report_others(others, given.fail_on, none=not evaluated))
+    if not subjects and not others and status == ACCEPTED:
         return _complain("no objects to apply", FAILED)
     return status
+
+
+def _is_evaluated(subject: ReviewedObject, answer: Answer) -> bool:
+    """Whether it is of a kind that is evaluated; a rejection is an answer about any kind."""
+    return not answer.allowed or group_kind(subject.object) in _JUDGED
+
+
+def _report_others(others: Counter[str], fail_on: Sequence[str], *, none: bool) -> int:
+    """Report the objects that are not evaluated, by kind; returns the exit status. `none`: no object is evaluated."""
+    kinds = listed([f"{kind or 'no kind'} ({count})" for kind, count in sorted(others.items())], _SHOWN)
+    evaluated = listed([judged.rpartition("/")[2] for judged in _JUDGED])
+    told = f"{plural(others.total(), 'object')} not evaluated: {kinds}; dry-run evaluates {evaluated}"
+    _complain(told, REFUSED)
+    return REFUSED if fail_on else FAILED if none else ACCEPTED
 
 
 def _warn(subject: ReviewedObject, minor: int | None) -> None:
@@ -148,8 +172,14 @@ def _refusal(path: str, subject: ReviewedObject, answer: Answer) -> str:
 
 
 def answer_case(case: ApiObject, *, options: Options) -> ApiObject:
-    """The answer to one case: a request, and the objects of its cluster. Raises InvalidObject and ValueError."""
-    return dry_run(*_case(case), options, now=time()).to_dict()
+    """The answer to one case: a request, and the objects of its cluster. Raises InvalidObject and ValueError.
+
+    `evaluated` is false for objects of other kinds, which are answered as accepted.
+    """
+    subject, cluster = _case(case)
+    answer = dry_run(subject, cluster, options, now=time())
+    answered = answer.to_dict()
+    return answered if _is_evaluated(subject, answer) else answered | {"evaluated": False}
 
 
 def _decode(line: bytes) -> object:

@@ -20,7 +20,7 @@ from policies.evaluator import Phase, count_open, evaluate
 from policies.findings import Finding, plural
 from policies.kinds import DEFAULT_NAMESPACE
 from policies.objects.reviewed_object import ChangeSet
-from policies.sources import SourceError, find_files
+from policies.sources import SourceError, find_files, status_of
 from policies.terminal import complain, say
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def _lint(
             options.fix -= 1  # what is mended may bring something else to light
             judged = _judge(options, config, release)
     except SourceError as fault:
-        return _complain(fault, FAILED)
-    for message in judged.given.unreadable:
-        _complain(message, FAILED)
+        return _complain(fault, status_of(fault))
+    for unreadable in judged.given.unreadable:
+        _complain(unreadable, status_of(unreadable))
     return _report(options, outputs, judged, baseline)
 
 
@@ -124,11 +124,11 @@ def _mend(judged: _Judged, config: Config) -> bool:
 def _show(judged: _Judged, config: Config) -> int:
     from policies.commands import lint_fix
 
-    for message in judged.given.unreadable:
-        _complain(message, FAILED)
+    for unreadable in judged.given.unreadable:
+        _complain(unreadable, status_of(unreadable))
     found = list(lint_fix.mended(judged.findings, judged.given, config, judged.cluster))
     lint_fix.show(found)
-    return FAILED if judged.given.unreadable else FINDINGS if found else OK
+    return _of_unreadable(judged.given) or (FINDINGS if found else OK)
 
 
 def _report(
@@ -159,7 +159,7 @@ def _report(
 
 def _status(options: argparse.Namespace, given: Input, findings: list[Finding]) -> int:
     if given.unreadable:
-        return FAILED
+        return _of_unreadable(given)
     if not given.reported and not options.allow_empty:
         return _complain("no .yaml, .yml or .json file to read", FAILED)
     if not (given.objects or given.diagnostics or options.allow_empty):
@@ -168,6 +168,11 @@ def _status(options: argparse.Namespace, given: Input, findings: list[Finding]) 
     if options.exit_zero or options.write_baseline or threshold is None:
         return OK
     return FINDINGS if any(finding.severity <= threshold for finding in findings) else OK
+
+
+def _of_unreadable(given: Input) -> int:
+    """The exit status for files that could not be read; 0 if all were read."""
+    return max(map(status_of, given.unreadable), default=OK)
 
 
 def findings_on(

@@ -50,7 +50,8 @@ class Input:
         self.suppressions: list[Suppression] = []
         self.skipped: Counter[str] = Counter()
         self.left_out: Counter[str] = Counter()
-        self.unreadable: list[str] = []
+        self.unreadable: list[Exception] = []
+        """Why files could not be read."""
 
     def leave_out(self, _: str, what: str) -> None:
         """Count what is not read."""
@@ -116,7 +117,7 @@ def _read(
         try:
             content = read_file(file)
         except SourceError as fault:
-            given.unreadable.append(str(fault))
+            given.unreadable.append(fault)
             return
         reading = read(content, file.name, wanted, namespace=namespace)
         if file.tree and (what := _no_manifest(reading, content, wanted)):

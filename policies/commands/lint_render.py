@@ -123,7 +123,7 @@ def _take(given: Input, texts: Iterator[_Text], config: Config, namespace: str) 
     try:
         found = list(texts)
     except SourceError as fault:
-        given.unreadable.append(str(fault))
+        given.unreadable.append(fault)
         return False
     for text in found:
         reading = read(text.data, text.name, wanted_kinds(config), namespace=namespace)

@@ -14,6 +14,7 @@ from policies.commands.cluster_command import add_color_option, answered
 from policies.commands.parser import Parser
 from policies.commands.shards import Output, Part, add_output_option, in_order, read_part
 from policies.sources import SourceError, read_file
+from policies.sources.errors import unreadable
 from policies.sources.files import File
 from policies.terminal import columns
 
@@ -107,7 +108,7 @@ def _files(path: str) -> list[str]:
     try:
         found = sorted(name for name in os.listdir(path) if name.endswith(".json") and not name.startswith("."))
     except OSError as fault:
-        raise SourceError(path, fault.strerror or str(fault)) from None
+        raise unreadable(path, fault) from None
     if not found:
         raise SourceError(path, "no .json file in it")
     return [os.path.join(path, name) for name in found]

@@ -18,7 +18,7 @@ from policies.kinds import CLAIM, LIMIT_RANGE, POD, POD_TEMPLATE_PATHS, PRIORITY
 from policies.minors import RECORDED_MINOR
 from policies.objects.fields import InvalidObject, group_kind, json_type, mapping
 from policies.semantics import DEFAULT
-from policies.sources import SourceError, find_files, load_cluster, read_file
+from policies.sources import SourceError, find_files, load_cluster, read_file, status_of
 from policies.terminal import as_json, clean, columns, complain, painter, wants_color
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from policies.whatif.autoscalers import Autoscalers, Autoscaling
 
 OK, FOUND, USAGE, FAILED = range(4)
-OUTCOMES: Final = {"preemption": "preempts", "pending": "pending"}
+OUTCOMES: Final = {"preemption": "preempts", "pending": "pending", "not-predicted": "not-predicted"}
 CASE_KINDS: Final = {
     "nodes": ("v1", "Node"),
     "pods": ("v1", "Pod"),
@@ -73,6 +73,8 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("--aftermath goes with -f, without --replicas and -o json or html")
     if options.batch and options.cluster:
         parser.error("--batch brings its clusters along: leave out --cluster")
+    if options.batch and options.fail_on:
+        parser.error("--fail-on goes with -f and --pod: each line of a batch has its outcome")
     if not options.batch and not options.cluster:
         parser.error("--cluster is missing: name a dump of the cluster, or live")
     release = release_of(options, parser)
@@ -84,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
             return run_batch(options.batch, partial(answer_case, count_nominated=count, semantics=semantics))
         return _predict(options, release, autoscaling_of(options, parser), places)
     except (SourceError, InvalidObject, ValueError) as fault:
-        return complain("preempt", places.located(fault), FAILED)
+        return complain("preempt", places.located(fault), status_of(fault))
 
 
 def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> ApiObject:
@@ -167,7 +169,7 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
     placements = applied.placed
     faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
     for fault in faults:
-        complain("preempt", places.located(fault), FAILED)
+        complain("preempt", places.located(fault), status_of(fault))
     if options.output == "json":
         waits = [each for each in applied.predictions if each.outcome == "pending"][-1:]
         for placement in placements:
@@ -194,8 +196,10 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
             sys.stdout.writelines(clean(line, color) + "\n" for line in comes)
     outcomes = {prediction.outcome for placement in placements for prediction in placement.predictions}
     if faults:
-        return FAILED
-    return FOUND if any(OUTCOMES[name] in outcomes for name in options.fail_on) else OK
+        return max(map(status_of, faults))
+    if any(OUTCOMES[name] in outcomes for name in options.fail_on):
+        return FOUND
+    return FAILED if "not-predicted" in outcomes else OK
 
 
 def _print(options: argparse.Namespace, applied: Applied, cluster: ClusterSnapshot, autoscaling: Autoscaling) -> None:
@@ -341,7 +345,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Say where a pod would run, and whom it would push out, as kube-scheduler would decide it.",
         epilog="Exit status: 0 an answer was given, 1 --fail-on was met or a line of a batch is malformed, "
-        "2 wrong usage, 3 could not do the job.",
+        "2 wrong usage or no such file, 3 no answer: a Pod has no prediction, or a file cannot be read.",
     )
     add = parser.add_argument
     add("-f", "--filename", metavar="FILE", help="a pod or a workload (- for standard input)")
@@ -353,7 +357,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--replicas", type=_number, metavar="N", help="as if spec.replicas were N")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add("-o", "--output", choices=("text", "json", "html"), default="text", help="default: text")
-    add("--fail-on", action="append", choices=tuple(OUTCOMES), default=[], help="exit with 1 when a pod comes to this")
+    add(
+        "--fail-on", action="append", choices=tuple(OUTCOMES), default=[], help="exit with 1 when this happens to a Pod"
+    )
     add_autoscaling_options(add)
     add_color_option(add)
     add("--batch", metavar="FILE", help="cases as JSON lines (.gz too; - for standard input), answered likewise")

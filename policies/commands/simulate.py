@@ -53,6 +53,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.batch:
         if options.cluster or options.filename or options.events:
             parser.error("--batch brings its clusters and arrivals along: leave out -f, --events and --cluster")
+        if options.fail_on:
+            parser.error("--fail-on goes with -f and --events: each line of a batch has its outcomes")
     else:
         need_cluster(parser, options)
         if not options.filename and not options.events:

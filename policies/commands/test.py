@@ -44,7 +44,7 @@ MOST_CASES: Final = 100
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 all hold, 1 one is broken, 2 usage, 3 not done."""
+    """Run the command; returns the exit status: 0 all hold, 1 one is broken, 2 usage, 3 no answer."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
@@ -101,8 +101,10 @@ def _judged(
 
 
 def status_of(results: Sequence[Result]) -> int:
-    """The exit status: whether one of them is broken."""
-    return BROKEN if any(result.broken for result in results) else OK
+    """The exit status: whether one of them is broken, or has no answer."""
+    if any(result.broken for result in results):
+        return BROKEN
+    return FAILED if any(result.unanswered for result in results) else OK
 
 
 def _result(options: argparse.Namespace, place: str, each: Expectation, cluster: _Cluster) -> dict[str, Any]:
@@ -112,7 +114,8 @@ def _result(options: argparse.Namespace, place: str, each: Expectation, cluster:
 
     places = Places()
     try:
-        return as_dict(result_of(judge(each, _setting(options, place, cluster, places))))
+        verdict = judge(each, _setting(options, place, cluster, places))
+        return as_dict(result_of(verdict, allow_empty=options.allow_empty))
     except (InvalidObject, ValueError) as fault:
         raise InvalidObject(f"{each.name}: {places.located(fault)}") from None
 
@@ -125,6 +128,7 @@ def _asked(options: argparse.Namespace, given: Sequence[tuple[str, Expectation]]
         files += [each.fit.file] if each.fit else []
         parts += [read_file(file) for name in files for file in find_files([os.path.join(place, name)])]
     more = {"expectations": digest_of(*parts), "most": options.most, "namespace": options.namespace}
+    more["allowEmpty"] = options.allow_empty
     return asked_of("test", options, cache) | more
 
 
@@ -206,7 +210,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="forewarn test",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Say whether expectations of a cluster hold: what runs after a loss, who is pushed out, what fits.",
-        epilog="Exit status: 0 all hold, 1 one is broken, 2 wrong usage or expectations, 3 could not do the job.",
+        epilog="Exit status: 0 all hold, 1 one is broken, 2 wrong usage or expectations, 3 no answer: an expectation "
+        "selects no Pod, or the cluster cannot be read.",
     )
     add = parser.add_argument
     add("paths", nargs="+", metavar="EXPECTATIONS", help="files or directories")
@@ -215,6 +220,7 @@ def _parser() -> argparse.ArgumentParser:
     refuse_node_templates(add, "expectations are held to the nodes that are there: ask `forewarn whatif`")
     add("--until", type=simulated_until, default=DEFAULT_UNTIL, metavar="DURATION", help="when to stop (default 1h)")
     add("--most", type=_most, default=MOST_CASES, metavar="N", help=f"cases of one expectation (default {MOST_CASES})")
+    add("--allow-empty", action="store_true", help="accept expectations that select no Pod (default: exit with 3)")
     add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
     add_shard_option(add)
     add_output_option(add, FORMATS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.expectations.document import ANY
@@ -42,14 +43,15 @@ class Setting(NamedTuple):
 
 class Verdict(NamedTuple):
     """`broken`: in what, sentence by sentence; empty where it holds. `case`: the first case that breaks it; `answer`:
-    what it comes to. `cases`: how many were looked at. `notes`: of one that holds, in what it says nothing, as no pod
-    is meant."""
+    what it comes to. `cases`: how many were looked at. `unanswered`: parts of one that is not broken that select no
+    Pod; `notes`: the same of parts that may select none."""
 
     expectation: Expectation
     cases: int
     case: str = ""
     broken: Sequence[str] = ()
     answer: Answer | None = None
+    unanswered: Sequence[str] = ()
     notes: Sequence[str] = ()
 
 
@@ -67,8 +69,20 @@ def judge(expectation: Expectation, setting: Setting) -> Verdict:
         if broken:
             return Verdict(expectation, count, question.title, broken, answer)
         of_nobody = _of_nobody(of_nobody, answer) if of_nobody else of_nobody
-    notes = [f"{what}: there is no pod{_told(pattern)}" for what, pattern in of_nobody.items()]
-    return Verdict(expectation, count, notes=notes)
+    unanswered, notes = list[str](), list[str]()
+    for what, pattern in of_nobody.items():
+        (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(_no_pod(what, pattern))
+    return Verdict(expectation, count, unanswered=unanswered, notes=notes)
+
+
+def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> bool:
+    """Whether a part holds if it selects no Pod: `by`, unless no PriorityClass has its name."""
+    known = (True for name in ("", *cluster.priority_classes) if fnmatchcase(name, pattern.priority_class or "*"))
+    return what == "by" and any(known)
+
+
+def _no_pod(what: str, pattern: PodPattern) -> str:
+    return f"{what}: there is no pod{_told(pattern)}"
 
 
 def _patterns(expectation: Expectation) -> dict[str, PodPattern]:

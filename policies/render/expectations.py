@@ -26,8 +26,9 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 class Result(NamedTuple):
     """What became of an expectation. `case`: the first that breaks it; `broken`: in what, sentence by sentence, empty
-    where it holds; `timeline`: how it comes to that, line by line; `answer`: all of it, for programs. `notes`: in what
-    one that holds says nothing."""
+    where it holds; `timeline`: how it comes to that, line by line; `answer`: all of it, for programs. `unanswered`:
+    parts that select no Pod, so that the expectation neither holds nor is broken; `notes`: parts that may select none.
+    """
 
     name: str
     cases: int
@@ -35,14 +36,22 @@ class Result(NamedTuple):
     broken: Sequence[str] = ()
     timeline: Sequence[str] = ()
     answer: Mapping[str, Any] | None = None
+    unanswered: Sequence[str] = ()
     notes: Sequence[str] = ()
 
+    @property
+    def holds(self) -> bool:
+        """Whether it is answered and holds."""
+        return not self.broken and not self.unanswered
 
-def result_of(verdict: Verdict) -> Result:
-    """A verdict without the simulation that it rests on."""
+
+def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Result:
+    """A verdict without the simulation that it rests on. `allow_empty`: parts that select no Pod hold."""
     name, cases, answer = verdict.expectation.name, verdict.cases, verdict.answer
+    if not verdict.broken and allow_empty:
+        return Result(name, cases, notes=[*verdict.unanswered, *verdict.notes])
     if not verdict.broken:
-        return Result(name, cases, notes=list(verdict.notes))
+        return Result(name, cases, unanswered=list(verdict.unanswered), notes=list(verdict.notes))
     if answer is None:
         return Result(name, cases, verdict.case, list(verdict.broken))
     lines = list(timeline(answer.simulation))
@@ -55,13 +64,22 @@ def render(results: Sequence[Result], paint: Callable[[str, str], str] = _plain)
     """A line for each, and below one that does not hold why, with the counterexample as it goes."""
     for result in results:
         looked_at = f" ({plural(result.cases, 'case')})" if result.cases > 1 else ""
-        mark = paint("FAILED", "error") if result.broken else paint("ok", "good")
+        mark = paint("FAILED" if result.broken else "NO ANSWER", "error") if not result.holds else paint("ok", "good")
         yield f"{mark}  {result.name}{looked_at}"
         if result.broken:
             yield from (f"  {line}" for line in counterexample(result))
+        yield from (f"  - {sentence}" for sentence in result.unanswered)
         yield from (paint(f"  note: {note}", "warning") for note in result.notes)
-    broken = sum(bool(result.broken) for result in results)
-    yield f"{plural(len(results), 'expectation')}: {f'{broken} broken' if broken else 'all hold'}"
+    broken, unanswered = _counts(results)
+    told = [f"{count} {what}" for count, what in ((broken, "broken"), (unanswered, "without an answer")) if count]
+    yield f"{plural(len(results), 'expectation')}: {', '.join(told) or 'all hold'}"
+    if unanswered:
+        yield "Fix: correct the class, namespace or workload; --allow-empty accepts expectations that select no Pod"
+
+
+def _counts(results: Sequence[Result]) -> tuple[int, int]:
+    """How many are broken, and how many have no answer."""
+    return sum(bool(result.broken) for result in results), sum(bool(result.unanswered) for result in results)
 
 
 def counterexample(result: Result) -> Iterator[str]:
@@ -75,14 +93,18 @@ def counterexample(result: Result) -> Iterator[str]:
 
 def junit(results: Sequence[Result], suite: str) -> str:
     """As Jenkins and GitLab read it."""
-    broken = sum(bool(result.broken) for result in results)
-    lines = ['<?xml version="1.0" encoding="utf-8"?>', f'<testsuites tests="{len(results)}" failures="{broken}">']
-    lines.append(f'<testsuite name={_attribute(suite)} tests="{len(results)}" failures="{broken}">')
+    broken, unanswered = _counts(results)
+    counts = f'tests="{len(results)}" failures="{broken}" errors="{unanswered}"'
+    lines = ['<?xml version="1.0" encoding="utf-8"?>', f"<testsuites {counts}>"]
+    lines.append(f"<testsuite name={_attribute(suite)} {counts}>")
     for result in results:
         lines.append(f"<testcase classname={_attribute(suite)} name={_attribute(result.name)}>")
         if result.broken:
             text = "\n".join(map(_text, counterexample(result)))
             lines.append(f"<failure message={_attribute(result.broken[0])}>{text}</failure>")
+        if result.unanswered:
+            text = "; ".join(result.unanswered)
+            lines.append(f"<error message={_attribute(text)}>{_text(text)}</error>")
         if result.notes:
             lines.append(f"<system-out>{_text('; '.join(result.notes))}</system-out>")
         lines.append("</testcase>")
@@ -99,10 +121,11 @@ def _attribute(text: str) -> str:
 
 def as_dict(result: Result) -> dict[str, Any]:
     """For programs."""
-    told: dict[str, Any] = {"name": result.name, "holds": not result.broken, "cases": result.cases}
+    told: dict[str, Any] = {"name": result.name, "holds": result.holds, "cases": result.cases}
     if result.broken:
         told |= {"case": result.case, "broken": list(result.broken), "timeline": list(result.timeline)}
         told |= {"answer": result.answer} if result.answer else {}
+    told |= {"unanswered": list(result.unanswered)} if result.unanswered else {}
     return told | ({"notes": list(result.notes)} if result.notes else {})
 
 
@@ -111,10 +134,11 @@ def from_dict(told: Any) -> Result:
     if not isinstance(told, dict):
         raise ValueError("a result of a test is an object")
     name, cases, case, answer = told.get("name"), told.get("cases"), told.get("case", ""), told.get("answer")
-    broken, lines, notes = (told.get(key, []) for key in ("broken", "timeline", "notes"))
-    texts = all(isinstance(part, list) and all(isinstance(t, str) for t in part) for part in (broken, lines, notes))
+    parts = [told.get(key, []) for key in ("broken", "timeline", "unanswered", "notes")]
+    texts = all(isinstance(part, list) and all(isinstance(t, str) for t in part) for part in parts)
+    broken, lines, unanswered, notes = parts
     if not isinstance(name, str) or not isinstance(case, str) or not isinstance(cases, int):
         raise ValueError("a result of a test has a name, cases, and the case that breaks it")
-    if not texts or not isinstance(answer, dict | None) or told.get("holds") is bool(broken):
+    if not texts or not isinstance(answer, dict | None) or told.get("holds") is bool(broken or unanswered):
         raise ValueError("a result of a test says in what it is broken")
-    return Result(name, cases, case, broken, lines[: MOST_LINES + 1], answer, notes)
+    return Result(name, cases, case, broken, lines[: MOST_LINES + 1], answer, unanswered, notes)

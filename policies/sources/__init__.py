@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.sources.errors import SourceError
+from policies.sources.errors import SourceError, status_of
 from policies.sources.files import find_files, read_file
 
 if TYPE_CHECKING:
     from policies.sources.cluster import load_cluster
 
-__all__ = ["SourceError", "find_files", "load_cluster", "read_file"]
+__all__ = ["SourceError", "find_files", "load_cluster", "read_file", "status_of"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,8 +13,8 @@ from policies.cluster import Cache
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.manifests import NO_KIND, Fault, items_of, values
 from policies.objects.fields import InvalidObject
-from policies.sources.errors import SourceError
-from policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file, reason
+from policies.sources.errors import SourceError, reason
+from policies.sources.files import MANIFESTS, STDIN, File, find_files, open_file
 from policies.sources.json_stream import JsonFault, json_objects
 from policies.sources.text import TextStream
 

@@ -1,6 +1,11 @@
-"""What is said of an input that cannot be read."""
+"""Errors for inputs that cannot be read, and the exit status of a command that ends with one."""
 
 from __future__ import annotations
+
+from typing import Final
+
+USAGE: Final = 2
+FAILED: Final = 3
 
 
 class SourceError(Exception):
@@ -10,3 +15,26 @@ class SourceError(Exception):
         self.file, self.problem, self.line = file, problem, line
         where = f"{file}:{line}:{column}" if line and column else f"{file}:{line}" if line else file
         super().__init__(f"{where}: {problem}")
+
+
+class MissingFile(SourceError):
+    """A file or directory that the user named and that does not exist."""
+
+
+def status_of(fault: BaseException | None) -> int:
+    """The exit status of a command that ends with this error, or with an error that it caused."""
+    missing = isinstance(fault, (MissingFile, FileNotFoundError, NotADirectoryError))
+    return USAGE if missing else FAILED
+
+
+def unreadable(path: str, error: Exception, *, named: bool = True) -> SourceError:
+    """The error for a file that cannot be opened or read. `named`: the user named this very path."""
+    missing = named and status_of(error) == USAGE
+    return (MissingFile if missing else SourceError)(path, reason(error))
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, in the system's words, without the path."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[:1].lower() + error.strerror[1:]
+    return str(error)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from policies.manifests import MAX_FILE
-from policies.sources.errors import SourceError
+from policies.sources.errors import unreadable
 from policies.sources.gitignore import NAME as GITIGNORE
 from policies.sources.gitignore import Ignores
 
@@ -228,7 +228,7 @@ def read_file(file: File | str, most: int = MAX_FILE) -> bytes:
         try:
             return _read(stream, most + 1)
         except OSError as error:
-            raise SourceError(_path(file), reason(error)) from None
+            raise unreadable(_path(file), error, named=False) from None
 
 
 @contextmanager
@@ -246,7 +246,7 @@ def open_file(file: File | str) -> Iterator[IO[bytes]]:
         _check(path, "" if isinstance(file, str) else file.tree)
         stream = open(path, "rb")  # noqa: SIM115  (closed below)
     except (OSError, ValueError) as error:
-        raise SourceError(path, reason(error)) from None
+        raise unreadable(path, error, named=isinstance(file, str) or not file.tree) from None
     with stream:
         yield stream
 
@@ -286,10 +286,3 @@ def _check(path: str, tree: str) -> None:
             raise ValueError("a link that leads elsewhere is not followed: name the file itself")
         return
     raise ValueError("neither a file nor a pipe" if not is_link else "a link to what is no file is not followed")
-
-
-def reason(error: Exception) -> str:
-    """What went wrong, in the system's words, without the path."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror[:1].lower() + error.strerror[1:]
-    return str(error)

@@ -13,8 +13,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Final
 
-from policies.sources.errors import SourceError
-from policies.sources.files import reason
+from policies.sources.errors import SourceError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -104,7 +104,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
     try:
         lines = [line.strip() for line in path.read_text(encoding="ascii").splitlines()]
     except OSError as error:
-        raise BadTokens(f"{path}: {error.strerror}") from None
+        raise BadTokens(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError:
         raise BadTokens(f"{path}: a token is of ASCII characters") from None
     tokens = tuple(line for line in lines if line)

@@ -54,7 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"kubectl forewarn: {wrong}")
         return 2
     if "kubeconfig" in given.flags:
-        os.environ["KUBECONFIG"] = given.flags["kubeconfig"]
+        path = os.environ["KUBECONFIG"] = given.flags["kubeconfig"]
+        if path and not os.path.exists(path):
+            print(f"kubectl forewarn: --kubeconfig {path}: no such file or directory", file=sys.stderr)  # noqa: T201
+            return 2
     return forewarn(translated(given))
 
 

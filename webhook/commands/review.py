@@ -14,7 +14,7 @@ from policies.disclosure import Disclose
 from policies.findings import no_command_in_json
 from policies.kube_apiserver.priority import Forbidden, admit_pod
 from policies.objects.fields import InvalidObject, mapping
-from policies.sources import SourceError, load_cluster, read_file
+from policies.sources import SourceError, load_cluster, read_file, status_of
 from policies.terminal import complain
 from webhook.admission.decision import Decision, Hook, Time, decide
 from webhook.admission.json_patch import apply_patch
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         # Whoever runs this has the dump of the cluster: there is nothing to withhold.
         decisions = answers(body, options.phase, cluster, config._replace(disclose=Disclose.NAMES))
     except SourceError as fault:
-        return _complain(fault, FAILED)
+        return _complain(fault, status_of(fault))
     except BadReview as fault:
         return _complain(f"{options.file}: {fault}", FAILED)
     for decision in decisions:

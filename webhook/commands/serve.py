@@ -17,7 +17,7 @@ from policies import WITHIN
 from policies.config import Config, ConfigError
 from policies.config.load import says_nothing
 from policies.disclosure import Disclose
-from policies.sources import SourceError
+from policies.sources import SourceError, status_of
 from policies.sources.output_file import write_file
 from policies.terminal import complain
 from webhook.accuracy import Accuracy
@@ -183,7 +183,7 @@ def _state(
             return from_files(settings.cluster, metrics, settings.release, templates)
         return from_watches(context, settings.max_cache_age, metrics, accuracy, settings.release, templates)
     except (SourceError, OSError) as fault:
-        raise CannotStart(fault, FAILED) from None
+        raise CannotStart(fault, status_of(fault)) from None
 
 
 def _scheduler(settings: Settings, state: StateSource, metrics: Metrics) -> Callable[[], object]:
@@ -268,7 +268,7 @@ def _certificates(settings: Settings, metrics: Metrics) -> tuple[SwappingContext
         certificate, new_certificate = _certificate(settings, metrics)
         contexts = SwappingContext(certificate, demands)
     except TlsError as fault:
-        raise CannotStart(fault, FAILED) from None
+        raise CannotStart(fault, status_of(fault.__cause__)) from None
     metrics.certificate_expiry.set_function(lambda: contexts.certificate.not_after.timestamp())
 
     def reconcile() -> None:
@@ -307,7 +307,7 @@ def _tokens(settings: Settings, metrics: Metrics) -> tuple[Tokens, Callable[[], 
     try:
         reloaded = Reloaded("client-tokens", [path], lambda: read_tokens(path), metrics)
     except BadTokens as fault:
-        raise CannotStart(f"--client-token-file {fault}", FAILED) from None
+        raise CannotStart(f"--client-token-file {fault}", status_of(fault.__cause__)) from None
     return reloaded.get, reloaded.check
 
 

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from policies.commands.parser import Parser
 from policies.findings import plural
 from policies.sources import SourceError
-from policies.sources.files import reason
+from policies.sources.errors import reason
 from policies.sources.output_file import output_file
 from policies.terminal import columns, complain, is_about_output, progress, say
 from webhook.apiserver import ApiServer, connect

@@ -132,8 +132,8 @@ def test_nominated_pods_of_a_batch_count_unless_they_are_to_be_ignored(
         (["-f", "x", "--replicas", "two"], 2, "--replicas: must be a whole number, not 'two'"),
         (["-f", "x"], 2, "--cluster is missing: name a dump"),
         (["--pod", "x"], 2, "--cluster is missing: name a dump"),
-        (["--batch", "no-such-file"], 3, "no-such-file: No such file or directory"),
-        (["-f", "no-such-file", "--cluster", "dump.json"], 3, "no-such-file: no such file or directory"),
+        (["--batch", "no-such-file"], 2, "no-such-file: no such file or directory"),
+        (["-f", "no-such-file", "--cluster", "dump.json"], 2, "no-such-file: no such file or directory"),
         (["--pod", "team/none", "--cluster", "dump.json"], 3, "--pod team/none: no such pod in the cluster"),
         (["--pod", "old", "--cluster", "dump.json"], 3, "--pod old: it is on node n1 already"),
     ],
@@ -410,7 +410,7 @@ def test_explain_says_what_decided_and_how_it_was_worked_out(
 
 def test_a_file_without_a_pod_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "node.json", make_node("n9"))
-    assert run(capsys, "-f", path, "--cluster", "dump.json")[0] == 3
+    assert run(capsys, "-f", path, "--cluster", path)[0] == 3
 
 
 def test_a_batch_may_be_of_any_known_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

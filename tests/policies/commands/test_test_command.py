@@ -49,7 +49,7 @@ def judged(capsys: pytest.CaptureFixture[str], path: Path, *expectations: Any) -
     status, out, err = run(capsys, str(path / "expectations.json"), *CLUSTER, "-o", "json")
     assert err == ""
     told: list[Any] = json.loads(out)["expectations"]
-    assert status == int(not all(each["holds"] for each in told))
+    assert status == (1 if any("broken" in each for each in told) else 3 if any("unanswered" in e for e in told) else 0)
     return told
 
 
@@ -129,7 +129,7 @@ def test_of_any_the_first_that_breaks_it_is_told(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("expect", "noted"),
+    ("expect", "unanswered"),
     [
         ({"run": {"class": "glod"}}, ["run: there is no pod of class glod"]),
         ({"run": {"namespace": ""}}, ['run: there is no pod in namespace ""']),
@@ -142,17 +142,35 @@ def test_of_any_the_first_that_breaks_it_is_told(capsys: pytest.CaptureFixture[s
         ({"run": {"namespace": "sh*"}, "nonePushedOut": {"class": "gold"}, "by": {"namespace": "shop"}}, []),
     ],
 )
-def test_what_holds_as_no_pod_is_meant_says_so(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, expect: Any, noted: list[str]
+def test_an_expectation_that_selects_no_pod_has_no_answer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, expect: Any, unanswered: list[str]
 ) -> None:
     promise = {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": expect}
     (told,) = judged(capsys, tmp_path, promise)
-    assert told.get("notes", []) == noted
+    assert (told.get("unanswered", []), told.get("notes", [])) == (unanswered, [])
+    assert told["holds"] is not bool(unanswered)
     path = str(tmp_path / "expectations.json")
-    lines = [f"  note: {note}".replace("\x1b", r"\x1b") for note in noted]
-    assert run(capsys, path, *CLUSTER)[1].splitlines()[1:-1] == lines
-    case = ElementTree.fromstring(run(capsys, path, *CLUSTER, "-o", "junit")[1]).find(".//system-out")
-    assert (case is not None) is bool(noted)
+    status, out, _ = run(capsys, path, *CLUSTER, "--allow-empty", "-o", "json")
+    assert (status, json.loads(out)["expectations"][0].get("notes", [])) == (0, unanswered)
+    if unanswered:
+        status, out, _ = run(capsys, path, *CLUSTER)
+        assert out.splitlines()[0] == "NO ANSWER  it (2 cases)"
+        assert out.splitlines()[-2] == "1 expectation: 1 without an answer"
+        errors = [
+            each.get("message")
+            for each in ElementTree.fromstring(run(capsys, path, *CLUSTER, "-o", "junit")[1]).iter("error")
+        ]
+        assert len(errors) == 1
+
+
+def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    expect = {"nonePushedOut": {"namespace": "shop"}, "by": {"class": "gold", "namespace": "elsewhere"}}
+    (told,) = judged(capsys, tmp_path, {"name": "it", "when": {"lost": {"zone": "any"}}, "expect": expect})
+    assert (told["holds"], told["notes"]) == (True, ["by: there is no pod of class gold in namespace elsewhere"])
+    path = str(tmp_path / "expectations.json")
+    note = "  note: by: there is no pod of class gold in namespace elsewhere"
+    assert run(capsys, path, *CLUSTER)[1].splitlines()[1:-1] == [note]
+    assert ElementTree.fromstring(run(capsys, path, *CLUSTER, "-o", "junit")[1]).find(".//system-out") is not None
     whole, parts = run(capsys, path, *CLUSTER)[1], [str(tmp_path / f"part-{number}.json") for number in range(2)]
     for number, part in enumerate(parts):
         run(capsys, path, *CLUSTER, "--shard", f"{number}/2", "-o", f"json={part}")
@@ -210,7 +228,6 @@ def test_what_is_written_wrongly_is_wrong_usage(
         ({"when": {"lost": {"zone": "z"}}}, (), "no node is of zone z"),
         ({"when": {"lost": {"node": "any"}}}, ("--most", "3"), "any node: there are 4, more than --most 3"),
         ({"when": {"lost": {"pool": "any"}}}, (), "pool must be a selector"),
-        ({"when": {"apply": "not-there.yaml"}}, (), "not-there.yaml"),
     ],
 )
 def test_what_is_not_there_cannot_be_done(

@@ -162,11 +162,11 @@ def test_review_mutates_applies_the_patch_and_validates(
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["review", "-f", "{tmp}/nothing.json"], 3, "nothing.json: no such file or directory"),
+        (["review", "-f", "{tmp}/nothing.json"], 2, "nothing.json: no such file or directory"),
         (["review", "-f", "{tmp}/c.yaml"], 3, "c.yaml: the body is not JSON"),
         (["review", "-f", "{tmp}/cluster.json"], 3, "expected apiVersion admission.k8s.io/v1"),
         (["review", "-f", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
-        (["review", "-f", "{tmp}/c.yaml", "--cluster", "{tmp}/none"], 3, "none: no such file"),
+        (["review", "-f", "{tmp}/c.yaml", "--cluster", "{tmp}/none"], 2, "none: no such file"),
         (
             ["review", "-f", "{tmp}/cluster.json", "--admission-config", "{tmp}/c.yaml"],
             2,
@@ -176,7 +176,7 @@ def test_review_mutates_applies_the_patch_and_validates(
         (["serve"], 3, "there is no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod of a cluster"),
         (["serve", "--cluster", "live:x"], 3, "there is no kubeconfig"),
         (["serve", "--cluster", "live", "--cluster", "{tmp}/cluster.json"], 2, "--cluster live stands alone"),
-        (["serve", "--cluster", "{tmp}/none"], 3, "none: no such file"),
+        (["serve", "--cluster", "{tmp}/none"], 2, "none: no such file"),
         (["serve", "--cluster", "{tmp}/cluster.json", "--namespace", "x"], 2, "--namespace is for a cluster that is"),
         (["serve", "--cluster", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
         (["serve", "--cluster", "{tmp}/cluster.json", "--write-ca", "{tmp}/no/ca"], 3, "no/ca: no such file"),

@@ -144,3 +144,8 @@ def test_every_command_that_takes_a_cluster_gets_the_one_of_kubectl() -> None:
     taking = {name for name, it in COMMANDS.items() if name != "completion" and "--cluster" in options_of(it)}
     asked = {name for name in COMMANDS if "live:" in translated(split([name]))}
     assert asked == taking - {"serve"} | {"whatif"}, "whatif has the option behind each of its questions"
+
+
+def test_a_kubeconfig_that_does_not_exist_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--kubeconfig", str(tmp_path / "none")]) == 2
+    assert "no such file" in capsys.readouterr().err

@@ -1,0 +1,199 @@
+"""Exit statuses that all commands share: 2 for a file that does not exist, 3 or a --fail-on value for no answer."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from policies.cli import COMMANDS, main
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {schedulerName: SCHEDULER, containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}
+"""
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n"
+CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
+ON_A_NODE: Final = ("node-pressure", "n1", "--cluster", "{cluster}")
+WITH_CLUSTER: Final = ("--cluster", "{cluster}")
+
+MISSING: Final = {
+    ("lint", "PATH"): ("lint", "{none}"),
+    ("lint", "--context"): ("lint", "{pod}", "--context", "{none}"),
+    ("lint", "--config"): ("lint", "{pod}", "-c", "{none}"),
+    ("lint", "--admission-config"): ("lint", "{pod}", "--admission-config", "{none}"),
+    ("lint", "--baseline"): ("lint", "{pod}", "--baseline", "{none}"),
+    ("lint", "--cluster"): ("lint", "{pod}", "--cluster", "{none}"),
+    ("lint", "--scheduler-config"): ("lint", "{pod}", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("lint", "one of two"): ("lint", "{pod}", "{none}"),
+    ("dry-run", "--filename"): ("dry-run", "-f", "{none}"),
+    ("dry-run", "--cluster"): ("dry-run", "-f", "{pod}", "--cluster", "{none}"),
+    ("dry-run", "--admission-config"): ("dry-run", "-f", "{pod}", "--admission-config", "{none}"),
+    ("dry-run", "--batch"): ("dry-run", "--batch", "{none}"),
+    ("dry-run", "--scheduler-config"): ("dry-run", "-f", "{pod}", "--scheduler-config", "{none}"),
+    ("dry-run", "one of two"): ("dry-run", "-f", "{pod}", "-f", "{none}"),
+    ("preempt", "--filename"): ("preempt", "-f", "{none}", *WITH_CLUSTER),
+    ("preempt", "--cluster"): ("preempt", "-f", "{pod}", "--cluster", "{none}"),
+    ("preempt", "one of two clusters"): ("preempt", "-f", "{pod}", *WITH_CLUSTER, "--cluster", "{none}"),
+    ("preempt", "--scheduler-config"): ("preempt", "-f", "{pod}", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("preempt", "--config"): ("preempt", "-f", "{pod}", *WITH_CLUSTER, "-c", "{none}"),
+    ("preempt", "--node-templates"): ("preempt", "-f", "{pod}", *WITH_CLUSTER, "--node-templates", "{none}"),
+    ("preempt", "--batch"): ("preempt", "--batch", "{none}"),
+    ("why", "--cluster"): ("why", "default/p", "--cluster", "{none}"),
+    ("why", "--scheduler-config"): ("why", "default/p", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("simulate", "--filename"): ("simulate", "-f", "{none}", *WITH_CLUSTER),
+    ("simulate", "--cluster"): ("simulate", "-f", "{pod}", "--cluster", "{none}"),
+    ("simulate", "--events"): ("simulate", "--events", "{none}", *WITH_CLUSTER),
+    ("simulate", "--batch"): ("simulate", "--batch", "{none}"),
+    ("simulate", "--config"): ("simulate", "-f", "{pod}", *WITH_CLUSTER, "-c", "{none}"),
+    ("simulate", "--node-templates"): ("simulate", "-f", "{pod}", *WITH_CLUSTER, "--node-templates", "{none}"),
+    ("simulate", "--scheduler-config"): ("simulate", "-f", "{pod}", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("whatif", "--cluster"): ("whatif", "node", "n1", "--cluster", "{none}"),
+    ("whatif", "--filename"): ("whatif", "apply", "-f", "{none}", *WITH_CLUSTER),
+    ("whatif", "delete"): ("whatif", "delete", "-f", "{none}", *WITH_CLUSTER),
+    ("whatif", "class"): ("whatif", "class", "gold", "--value", "5", "-f", "{none}", *WITH_CLUSTER),
+    ("whatif", "every-node"): ("whatif", "every-node", "--cluster", "{none}"),
+    ("whatif", "every-zone"): ("whatif", "every-zone", "--cluster", "{none}"),
+    ("whatif", "every-class"): ("whatif", "every-class", "--cluster", "{none}"),
+    ("whatif", "--config"): ("whatif", "node", "n1", *WITH_CLUSTER, "-c", "{none}"),
+    ("whatif", "--node-templates"): ("whatif", "node", "n1", *WITH_CLUSTER, "--node-templates", "{none}"),
+    ("whatif", "--scheduler-config"): ("whatif", "node", "n1", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("test", "EXPECTATIONS"): ("test", "{none}", *WITH_CLUSTER),
+    ("test", "a file of an expectation"): ("test", "{expectations}", *WITH_CLUSTER),
+    ("test", "--cluster"): ("test", "{expectations}", "--cluster", "{none}"),
+    ("test", "--scheduler-config"): ("test", "{expectations}", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("merge", "FILE"): ("merge", "{none}"),
+    ("risk", "--cluster"): ("risk", "--cluster", "{none}"),
+    ("risk", "--scheduler-config"): ("risk", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("headroom", "--filename"): ("headroom", "-f", "{none}", *WITH_CLUSTER),
+    ("headroom", "--cluster"): ("headroom", "-f", "{pod}", "--cluster", "{none}"),
+    ("headroom", "--config"): ("headroom", "-f", "{pod}", *WITH_CLUSTER, "-c", "{none}"),
+    ("headroom", "--node-templates"): ("headroom", "-f", "{pod}", *WITH_CLUSTER, "--node-templates", "{none}"),
+    ("headroom", "--scheduler-config"): ("headroom", "-f", "{pod}", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("audit", "--cluster"): ("audit", "--cluster", "{none}"),
+    ("audit", "--config"): ("audit", *WITH_CLUSTER, "-c", "{none}"),
+    ("audit", "--admission-config"): ("audit", *WITH_CLUSTER, "--admission-config", "{none}"),
+    ("audit", "--baseline"): ("audit", *WITH_CLUSTER, "--baseline", "{none}"),
+    ("audit", "--scheduler-config"): ("audit", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("node-pressure", "--cluster"): ("node-pressure", "n1", "--signal", "memory", "--cluster", "{none}"),
+    ("node-pressure", "--stats"): (*ON_A_NODE, "--signal", "memory", "--stats", "{none}"),
+    ("node-pressure", "--admit"): (*ON_A_NODE, "--admit", "{none}"),
+    ("scheduler-config", "FILE|PRESET"): ("scheduler-config", "{none}"),
+    ("review", "--file"): ("review", "-f", "{none}"),
+    ("review", "--cluster"): ("review", "-f", "{pod}", "--cluster", "{none}"),
+    ("review", "--config"): ("review", "-f", "{pod}", "-c", "{none}"),
+    ("review", "--admission-config"): ("review", "-f", "{pod}", "--admission-config", "{none}"),
+    ("review", "--scheduler-config"): ("review", "-f", "{pod}", *WITH_CLUSTER, "--scheduler-config", "{none}"),
+    ("serve", "--config"): ("serve", "--config", "{none}"),
+    ("serve", "--admission-config"): ("serve", "--admission-config", "{none}"),
+    ("serve", "--scheduler-config"): ("serve", "--scheduler-config", "{none}"),
+    ("serve", "--cluster"): ("serve", "--cluster", "{none}"),
+    ("serve", "--tls-cert"): ("serve", *WITH_CLUSTER, "--tls-cert", "{none}", "--tls-key", "{pod}"),
+    ("serve", "--tls-key"): ("serve", *WITH_CLUSTER, "--tls-cert", "{pod}", "--tls-key", "{none}"),
+    ("serve", "--client-ca"): ("serve", *WITH_CLUSTER, "--client-ca", "{none}"),
+    ("serve", "--client-token-file"): ("serve", *WITH_CLUSTER, "--client-token-file", "{none}"),
+}
+"""(Command, option or case) -> a command line with a file that does not exist."""
+NAMES_A_FILE: Final = re.compile("FILE|PATH|SOURCE|CASES|EXPECTATIONS|REVIEW")
+WRITTEN: Final = {"--output", "--write-baseline", "--write-ca"}
+LIVE_ONLY: Final = {("doctor", "--cluster")}
+"""A SOURCE that is never a file."""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, Path]:
+    texts = {
+        "cluster": NODE,
+        "pod": POD.replace("SCHEDULER", "default-scheduler"),
+        "other": POD.replace("SCHEDULER", "other"),
+        "service": SERVICE,
+        "class": CLASS,
+        "expectations": "[{name: a, when: {apply: none.yaml}, expect: {nonePending: {}}}]",
+        "misspelt": "[{name: a, expect: {run: {class: glod}}}]",
+    }
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    return {name: tmp_path / f"{name}.yaml" for name in (*texts, "none")}
+
+
+def status(arguments: tuple[str, ...], places: dict[str, Path]) -> int:
+    try:
+        return main([argument.format(**places) for argument in arguments])
+    except SystemExit as ended:
+        return int(str(ended.code))
+
+
+@pytest.mark.parametrize("arguments", [pytest.param(row, id=" ".join(key)) for key, row in MISSING.items()])
+def test_a_file_that_does_not_exist_is_wrong_usage(
+    arguments: tuple[str, ...], places: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert status(arguments, places) == 2
+    said = capfd.readouterr().err
+    assert "none.yaml" in said
+    assert "no such file" in said.lower()
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_table_has_every_option_that_names_a_file(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsers: list[argparse.ArgumentParser] = []
+    original = argparse.ArgumentParser.__init__
+
+    def noted(self: argparse.ArgumentParser, *args: object, **kwargs: object) -> None:
+        original(self, *args, **kwargs)  # type: ignore[arg-type]
+        parsers.append(self)
+
+    monkeypatch.setattr(argparse.ArgumentParser, "__init__", noted)
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    actions = [action for parser in parsers for action in parser._actions]
+    named = {
+        next((name for name in action.option_strings if name.startswith("--")), str(action.metavar))
+        for action in actions
+        if action.metavar and NAMES_A_FILE.search(str(action.metavar))
+    }
+    covered = {option for name, option in MISSING if name == command} | WRITTEN
+    assert {option for option in named - covered if (command, option) not in LIVE_ONLY} == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(("preempt", "-f", "{other}", *WITH_CLUSTER), 3, id="no prediction"),
+        pytest.param(("preempt", "-f", "{other}", *WITH_CLUSTER, "--fail-on", "preemption"), 3, id="another value"),
+        pytest.param(("preempt", "-f", "{other}", *WITH_CLUSTER, "--fail-on", "not-predicted"), 1, id="its value"),
+        pytest.param(("preempt", "-f", "{pod}", *WITH_CLUSTER, "--fail-on", "not-predicted"), 0, id="a prediction"),
+        pytest.param(("dry-run", "-f", "{service}"), 3, id="no object evaluated"),
+        pytest.param(("dry-run", "-f", "{service}", "--fail-on", "not-evaluated"), 1, id="no object evaluated, 1"),
+        pytest.param(("dry-run", "-f", "{service}", "-f", "{class}"), 0, id="an object evaluated"),
+        pytest.param(
+            ("dry-run", "-f", "{service}", "-f", "{class}", "--fail-on", "not-evaluated"), 1, id="an object not"
+        ),
+        pytest.param(("test", "{misspelt}", *WITH_CLUSTER), 3, id="a misspelt class"),
+        pytest.param(("test", "{misspelt}", *WITH_CLUSTER, "--allow-empty"), 0, id="no Pods accepted"),
+        pytest.param(("preempt", "--batch", "-", "--fail-on", "pending"), 2, id="preempt --batch --fail-on"),
+        pytest.param(("simulate", "--batch", "-", "--fail-on", "pending"), 2, id="simulate --batch --fail-on"),
+        pytest.param(("dry-run", "--batch", "-", "--fail-on", "not-evaluated"), 2, id="dry-run --batch --fail-on"),
+    ],
+)
+def test_no_answer_has_a_status_of_its_own(
+    arguments: tuple[str, ...], expected: int, places: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(arguments, places) == expected
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_reference_page_has_every_command() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "exit-status.md").read_text()
+    assert [name for name in COMMANDS if f"| `{name}`" not in page] == []
