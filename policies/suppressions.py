@@ -31,19 +31,11 @@ ANNOTATION: Final = "forewarn.dev/ignore"
 _RULES: Final = {rule.ID for rule in RULES}
 _IGNORE: Final = re.compile(r"ignore\[([^\]]*)\](.*)", re.DOTALL)
 _UNTIL: Final = re.compile(r"\s*\buntil=(\S*)")
-_NEED_A_CLUSTER: Final = frozenset(
-    (
-        "preempts-running-pods",
-        "fits-nowhere",
-        "rollout-preempts-itself",
-        "breaks-promise",
-        "default-not-retroactive",
-        "priority-drift",
-        "unknown-priority-class",
-        "quota-exceeded",
-    )
-)
-"""Without a cluster their silence means nothing."""
+_COMPARE_WITH_STORED: Final = frozenset(("immutable-field-changed", "priority-field-changed"))
+"""Rules about changes: the linter has an old object only from a cluster."""
+_SILENT_WITHOUT_CLUSTER: Final = _COMPARE_WITH_STORED | {rule.ID for rule in RULES if rule.DEPENDS_ON.stored}
+_SILENT_WITH_CLUSTER: Final = frozenset(("priority-class-not-checked",))
+"""With these, a run that has no finding cannot tell whether a suppression is unused."""
 
 
 class Suppression(NamedTuple):
@@ -201,7 +193,8 @@ def _idle(s: Suppression, used: set[tuple[int, str]], with_cluster: bool, read: 
         and not any(fnmatchcase(f.removeprefix("./"), p) for f in read for p in s.paths)
     ):
         return []
-    return [r for r in s.rules if (id(s), r) not in used and (with_cluster or r not in _NEED_A_CLUSTER)]
+    untold = _SILENT_WITH_CLUSTER if with_cluster else _SILENT_WITHOUT_CLUSTER
+    return [r for r in s.rules if (id(s), r) not in used and r not in untold]
 
 
 def _told(

@@ -6,12 +6,19 @@ import json
 import os
 import subprocess
 import sys
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
 
+from policies.findings import Location, Severity
+from policies.rules import RULES
+from policies.suppressions import Suppression, suppress
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from policies.rules.support.context import Rule
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a%s}\nspec:\n  priorityClassName: gold%s\n  containers: []\n"
 NOTE = "priority-class-not-checked"
@@ -99,3 +106,43 @@ def test_a_baseline_knows_findings_by_rule_object_and_field_never_by_line(tmp_pa
     assert entry["name"] == "ab"
     (tmp_path / "known.json").write_text("[]")
     assert "this is no baseline" in _lint(tmp_path, POD % ("", ""), "--baseline", "known.json")[1]
+
+
+MISMATCH = """
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  priorityClassName: gold
+  priority: 7 # forewarn: ignore[priority-mismatch] resolved elsewhere
+  containers: []
+"""
+GOLD = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
+
+
+def test_a_suppression_that_is_used_with_a_cluster_is_not_unused_without_it(tmp_path: Path) -> None:
+    (tmp_path / "cluster").write_text(GOLD)
+    only = ("--select", "priority-mismatch,unused-suppression")
+    told, printed = _lint(tmp_path, MISMATCH, *only, "--cluster", "cluster")
+    assert (told, "(1 suppressed)" in printed) == ([], True), printed
+    assert _lint(tmp_path, MISMATCH, *only)[0] == []
+
+
+def test_a_suppression_that_is_used_without_a_cluster_is_not_unused_with_it(tmp_path: Path) -> None:
+    (tmp_path / "cluster").write_text(GOLD)
+    only = ("--select", f"{NOTE},unused-suppression")
+    suppressed = POD % ("", f" # forewarn: ignore[{NOTE}] made elsewhere")
+    assert "(1 suppressed)" in _lint(tmp_path, suppressed, *only)[1]
+    assert _lint(tmp_path, suppressed, *only, "--cluster", "cluster")[0] == []
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.DEPENDS_ON.stored], ids=lambda rule: str(rule.ID))
+def test_without_a_cluster_no_suppression_of_a_rule_that_depends_on_one_is_unused(rule: Rule) -> None:
+    comment = Suppression((rule.ID,), "known", Location("a.yaml", 1, 1, 2), lines=(1, 9))
+
+    def unused(*, with_cluster: bool) -> list[str]:
+        kept = suppress([], [comment], lambda _: Severity.WARNING, date(2026, 1, 1), with_cluster=with_cluster).kept
+        return [finding.rule for finding in kept]
+
+    assert unused(with_cluster=False) == []
+    assert unused(with_cluster=True) == ["unused-suppression"]
