@@ -18,7 +18,7 @@ TARGET = ROOT / "policies/kube_apiserver/validation/field_tables.json"
 sys.path.insert(0, str(ROOT))
 
 from policies.kinds import KINDS, LINTED, POD_TEMPLATE_PATHS  # noqa: E402
-from policies.releases import CHECKED_WITH  # noqa: E402
+from policies.minors import CHECKED_WITH  # noqa: E402
 
 Types = dict[str, dict[str, str]]
 """Type -> field -> what it holds: a type, `[` and the type of its items, `{` and that of its values, or nothing."""

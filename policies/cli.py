@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies import VERSION, WITHIN
 from policies.findings import cut
+from policies.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST
 from policies.terminal import complain, is_about_output, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-KUBERNETES: Final = "1.36.3"
+KUBERNETES: Final = CHECKED_WITH[NEWEST]
 TRACEBACK: Final = "FOREWARN_TRACEBACK"
 """The variable that has an internal error told in full."""
 
@@ -133,7 +134,8 @@ def _run(name: str, arguments: list[str]) -> int:
         print(_usage())  # noqa: T201
         return 0 if arguments else 2
     if name in ("-V", "--version"):
-        print(f"forewarn {VERSION} (semantics of Kubernetes {KUBERNETES})")  # noqa: T201
+        known = f"1.{KNOWN_MINORS[0]} to 1.{NEWEST}"
+        print(f"forewarn {VERSION} (Kubernetes {known}; default 1.{NEWEST}, checked with {KUBERNETES})")  # noqa: T201
         return 0
     try:
         function = _load(name)
@@ -189,7 +191,7 @@ def _usage() -> str:
             "",
             *lines,
             "",
-            "  --version  version, and the Kubernetes release whose semantics it has",
+            "  --version  version, and the Kubernetes releases that it predicts",
         ]
     )
 

@@ -7,17 +7,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.minors import KNOWN_MINORS, RECORDED_MINOR
+from policies.minors import KNOWN_MINORS, NEWEST, RECORDED_MINOR
 from policies.semantics import FEATURE_GATES, Semantics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policies.profiles import SchedulerConfiguration
-
-NEWEST: Final = KNOWN_MINORS[-1]
-CHECKED_WITH: Final = {34: "1.34.10", 35: "1.35.8", 36: "1.36.4", 37: "1.37.1"}
-"""Minor -> the newest release whose own code the answers are held to."""
 
 LOCKED: Final = {
     "DRAAdminAccess": 36,
@@ -90,6 +86,40 @@ CHANGES: Final = (
     Change(37, "preemption", "a pod that breaks a budget uses up none of those that come after it"),
     Change(37, "preemption", "victims that have not started keep the order in which they came to the node"),
 )
+
+
+class PatchChange(NamedTuple):
+    """What patch releases of a minor before `fixed` do otherwise than the checked one: where, and what."""
+
+    minor: int
+    fixed: int
+    where: str
+    what: str
+
+
+PATCH_CHANGES: Final = (
+    PatchChange(34, 2, "TaintToleration", "the reason names the taint"),
+    PatchChange(34, 2, "preemption", "victims that are already terminating get no second DELETE"),
+    PatchChange(34, 2, "API calls", "kube-scheduler makes them asynchronously (SchedulerAsyncAPICalls is on)"),
+    PatchChange(35, 1, "API calls", "kube-scheduler makes them asynchronously (SchedulerAsyncAPICalls is on)"),
+    PatchChange(35, 4, "StatefulSet", "maxUnavailable counts (MaxUnavailableStatefulSet is on)"),
+    PatchChange(35, 8, "queue", "gated pods are not tried again when the unschedulable pods are flushed"),
+    PatchChange(
+        36,
+        2,
+        "DynamicResources",
+        "scores nodes without DRAPrioritizedList too, and earlier allocations by the wrong claim",
+    ),
+    PatchChange(36, 4, "queue", "gated pods are not tried again when the unschedulable pods are flushed"),
+)
+"""Of the code that predictions follow. Predictions are those of the checked release, whatever the patch release.
+Source: the modules k8s.io/kubernetes of each minor's first and checked release, and their changelogs."""
+UNFIXED: Final = (
+    ("kubernetes#141785", "preemption", "a PodDisruptionBudget with an empty selector protects no Pod"),
+    ("kubernetes#141340", "PodTopologySpread", "a constraint with an empty labelSelector counts no Pod"),
+    ("kubernetes#141348", "LimitRanger", "compares quantities beyond int64 wrongly"),
+)
+"""Faults fixed in 1.38 and in none of the checked releases: (pull request, where, what they do)."""
 
 
 class Release(NamedTuple):

@@ -8,13 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.commands.parser import Parser
-from policies.minors import KNOWN_MINORS
-from policies.releases import CHANGES, CHECKED_WITH, NEWEST, is_known, is_locked
+from policies.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, RECORDED_MINOR
+from policies.releases import CHANGES, PATCH_CHANGES, UNFIXED, is_known, is_locked
 from policies.semantics import FEATURE_GATES, Semantics
 from policies.terminal import as_json, columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from policies.releases import PatchChange
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,6 +38,10 @@ def _entry(minor: int) -> dict[str, object]:
         "release": f"1.{minor}",
         "checkedWith": CHECKED_WITH[minor],
         "changes": changes,
+        "earlierPatchReleases": [
+            {"before": _release(change), "where": change.where, "what": change.what} for change in _patches(minor)
+        ],
+        "unfixed": [{"pullRequest": fix, "where": where, "what": what} for fix, where, what in UNFIXED],
         "featureGates": _gates(minor),
     }
 
@@ -45,12 +51,22 @@ def _gates(minor: int) -> dict[str, bool]:
     return {name: Semantics(minor).enabled(name) for name in sorted(FEATURE_GATES) if is_known(name, minor)}
 
 
+def _patches(minor: int) -> Iterator[PatchChange]:
+    return (change for change in PATCH_CHANGES if change.minor == minor)
+
+
+def _release(change: PatchChange) -> str:
+    return f"1.{change.minor}.{change.fixed}"
+
+
 def _lines(minor: int) -> Iterator[str]:
-    newest = ", taken where neither a cluster nor --kubernetes-version says it" if minor == NEWEST else ""
-    yield f"Kubernetes 1.{minor} (checked with {CHECKED_WITH[minor]}{newest})"
+    default = {NEWEST: ", default without a cluster or --kubernetes-version", RECORDED_MINOR: ", default of --batch"}
+    yield f"Kubernetes 1.{minor} (checked with {CHECKED_WITH[minor]}{default.get(minor, '')})"
     for change in CHANGES:
         if change.minor == minor:
             yield f"  {change.where}: {change.what}"
+    yield from (f"  before {_release(patch)}, {patch.where}: {patch.what} (not modelled)" for patch in _patches(minor))
+    yield from (f"  {where}: {what} (until {fix})" for fix, where, what in UNFIXED)
     gates = (f"{name}={str(on).lower()}{'!' if is_locked(name, minor) else ''}" for name, on in _gates(minor).items())
     yield f"  gates: {' '.join(gates)}"
 
@@ -61,8 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn versions",
         formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Say for which releases of Kubernetes predictions hold, what each does otherwise than the one "
-        "before it, and the feature gates that change predictions (!: they can no longer be set).",
+        description="Show the Kubernetes releases that forewarn predicts, the changes of each, the differences of its "
+        "earlier patch releases, and the feature gates that change predictions (!: locked).",
     )
     parser.add_argument("release", nargs="?", type=release_minor, metavar=KNOWN, help="of this release alone")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")

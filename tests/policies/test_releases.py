@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from policies.minors import KNOWN_MINORS
+from policies.cli import main
+from policies.minors import CHECKED_WITH, KNOWN_MINORS
 from policies.releases import (
     CHANGES,
     LOCKED,
     NOT_MODELLED,
+    PATCH_CHANGES,
+    UNFIXED,
     BadGates,
     Release,
     UnknownRelease,
@@ -34,7 +39,7 @@ def test_what_is_no_version(version: str) -> None:
         minor_of(version)
 
 
-@pytest.mark.parametrize("version", ["1.33", "1.38"])
+@pytest.mark.parametrize("version", ["1.33", "1.38", "1.38.0-alpha.1"])
 def test_an_unknown_minor_is_refused_and_those_that_are_known_are_named(version: str) -> None:
     with pytest.raises(UnknownRelease, match=r"1\.34, 1\.35, 1\.36, 1\.37"):
         known_minor(version)
@@ -87,3 +92,17 @@ def test_every_change_is_of_a_known_minor_and_has_one_before_it() -> None:
     assert {change.minor for change in CHANGES} <= set(KNOWN_MINORS[1:])
     assert LOCKED.keys() <= FEATURE_GATES.keys()
     assert not (NOT_MODELLED.keys() & FEATURE_GATES.keys()) - {"GangScheduling"}
+
+
+def test_the_differences_of_earlier_patch_releases_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    checked = {minor: int(release.rpartition(".")[2]) for minor, release in CHECKED_WITH.items()}
+    assert all(0 < change.fixed <= checked[change.minor] for change in PATCH_CHANGES)
+    assert main(["versions", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    before = {entry["release"]: [each["before"] for each in entry["earlierPatchReleases"]] for entry in told}
+    assert before["1.34"] == ["1.34.2"] * 3
+    assert before["1.37"] == []
+    assert main(["versions", "1.36"]) == 0
+    printed = capsys.readouterr().out
+    assert "before 1.36.4, queue: gated pods are not tried again" in printed
+    assert all(fix in printed for fix, _, _ in UNFIXED)

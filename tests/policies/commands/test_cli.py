@@ -48,7 +48,9 @@ def test_help_lists_every_command_and_the_version_names_kubernetes(capsys: pytes
     printed = capsys.readouterr().out
     assert all(command.help in printed for command in COMMANDS.values())
     assert main(["--version"]) == 0
-    assert "Kubernetes 1.36.3" in capsys.readouterr().out
+    assert "(Kubernetes 1.34 to 1.37; default 1.37, checked with 1.37.1)" in capsys.readouterr().out
+    assert main(["versions", "1.37"]) == 0
+    assert capsys.readouterr().out.startswith("Kubernetes 1.37 (checked with 1.37.1, default without a cluster")
 
 
 def test_an_unknown_command_and_no_command_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
