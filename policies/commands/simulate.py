@@ -15,13 +15,13 @@ from policies.commands.cluster_command import add_cluster_option, add_color_opti
 from policies.commands.parser import Parser
 from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
-from policies.findings import listed
+from policies.findings import listed, plural
 from policies.kinds import LIMIT_RANGE, NAMESPACE, NODE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
 from policies.minors import RECORDED_MINOR
 from policies.objects.fields import group_kind, mapping, ref_of
 from policies.semantics import DEFAULT
 from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import as_json, clean, columns, painter, wants_color
+from policies.terminal import as_json, clean, columns, painter, say, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -69,8 +69,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _answer_batch(options: argparse.Namespace, release: Release) -> int:
-    semantics = release.semantics(RECORDED_MINOR)
-    return run_batch(options.batch, partial(answer_case, runs=options.runs, seed=options.seed, semantics=semantics))
+    from policies.simulation.scenario import is_recording
+
+    semantics, recordings = release.semantics(RECORDED_MINOR), 0
+
+    def answer(case: ApiObject) -> ApiObject:
+        nonlocal recordings
+        recordings += is_recording(case)
+        return answer_case(case, runs=options.runs, seed=options.seed, semantics=semantics)
+
+    status = run_batch(options.batch, answer)
+    if recordings:
+        what = plural(
+            recordings, "recording (`category` without `scalingDown`)", "recordings (`category` without `scalingDown`)"
+        )
+        say(f"forewarn simulate: {what}: ReplicaSets and StatefulSets delete no Pods in them, unlike in a cluster")
+    return status
 
 
 def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:

@@ -76,7 +76,8 @@ class World(NamedTuple):
 def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
     """Read a line of a batch; `semantics`: of its cluster. Raises ValueError and InvalidObject.
 
-    `scalingDown`: ReplicaSets and StatefulSets delete pods too, which they do not in the recordings.
+    `scalingDown`: whether ReplicaSets and StatefulSets delete pods (default: true, as in a cluster; false for a
+    recording).
     """
     nodes = [read_node(obj) for obj in _objects(case, "nodes")]
     pods = list(_objects(case, "pods"))
@@ -90,9 +91,24 @@ def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
         horizon=_seconds(case, "horizonSeconds", 3600.0),
         quiet=_seconds(case, "quietSeconds", 400.0),
         base=ClusterObjects(semantics=semantics),
-        grows_only=case.get("scalingDown") is not True,
+        grows_only=not _scales_down(case),
         quotas_of=(lambda namespace: quotas.get(namespace, ())) if quotas else None,
     )
+
+
+def is_recording(case: ApiObject) -> bool:
+    """Whether a scenario is one of the recordings: it has a `category`, and says nothing of `scalingDown`.
+
+    Recordings were made without the deletions of ReplicaSets and StatefulSets.
+    """
+    return "category" in case and "scalingDown" not in case
+
+
+def _scales_down(case: ApiObject) -> bool:
+    value = case.get("scalingDown", not is_recording(case))
+    if not isinstance(value, bool):
+        raise ValueError(f"scalingDown must be true or false, not {json_type(value)}")
+    return value
 
 
 def _quotas(case: ApiObject, pods: Sequence[ApiObject]) -> dict[str, list[ResourceQuota]]:

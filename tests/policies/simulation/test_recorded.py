@@ -3,14 +3,19 @@ in which the controllers of kube-controller-manager ran beside it."""
 
 from __future__ import annotations
 
+import json
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from policies.cli import main
 from policies.commands.simulate import answer_case
 from tests.oracle.compare_scenarios import with_plain_names
 from tests.policies.simulation.comparing import final, judge, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RACES = {
     "blocked-high-77-168": "the same of two candidates ties three times: recorded are four of the eight ways",
@@ -78,7 +83,7 @@ def test_several_runs_find_several_outcomes_where_ties_decide() -> None:
     assert sum(outcome["count"] for outcome in answer["outcomes"]) == 8
 
 
-def test_workloads_delete_pods_where_the_scenario_says_so_and_not_in_the_world_of_the_recordings() -> None:
+def test_workloads_delete_pods_in_every_scenario_but_a_recording() -> None:
     """`removals-77-249` has a StatefulSet made smaller; the recordings' controllers left its pods alone."""
     case = next(case for case, _ in scenarios()["removals"] if case["id"] == "removals-77-249")
 
@@ -88,3 +93,18 @@ def test_workloads_delete_pods_where_the_scenario_says_so_and_not_in_the_world_o
 
     assert "default/w7-2" in deleted(scalingDown=True)
     assert "default/w7-2" not in deleted()
+    del case["category"]  # a scenario of a user
+    assert "default/w7-2" in deleted()
+    assert "default/w7-2" not in deleted(scalingDown=False)
+
+
+def test_a_batch_says_how_many_recordings_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded, _ = scenarios()["cascade"][0]
+    own = {key: value for key, value in recorded.items() if key != "category"}
+    wrong = {**own, "scalingDown": "yes"}
+    for cases, said, status in (([recorded, recorded, own], "2 recordings (", 0), ([own], "", 0), ([wrong], "", 1)):
+        (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))
+        assert main(["simulate", "--batch", str(tmp_path / "cases.jsonl")]) == status
+        out, err = capsys.readouterr()
+        assert (said in err) if said else err == ""
+        assert ("scalingDown must be true or false, not string" in out) == bool(status)

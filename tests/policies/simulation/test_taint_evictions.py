@@ -125,5 +125,5 @@ def test_a_victim_that_ends_for_another_reason_too_is_not_waited_for(arrivals: l
 def test_in_the_world_of_the_recordings_nobody_leaves() -> None:
     pod, tainted = make_pod("a").on("n1").obj, make_node("n1").spec(taints=[TAINT]).obj
     arrivals = [{"at": 10, "op": "update", "object": tainted}]
-    case = {"nodes": [make_node("n1").obj], "pods": [pod], "arrivals": arrivals}
+    case = {"nodes": [make_node("n1").obj], "pods": [pod], "arrivals": arrivals, "scalingDown": False}
     assert not [e for e in answer_case(case)["outcomes"][0]["timeline"] if e["event"] == "deleted"]
