@@ -13,7 +13,7 @@ from policies.commands.parser import Parser
 from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
 from policies.commands.shards import shard_given
-from policies.commands.simulate import applied, simulated_until, watched, world_with
+from policies.commands.simulate import DEFAULT_UNTIL, MOST_UNTIL, applied, simulated_until, watched, world_with
 from policies.commands.sweep import HAPPENINGS, add_sweep_options, answer_sweep
 from policies.sources import load_cluster
 from policies.terminal import as_json, as_markdown, clean, columns, painter, wants_color
@@ -64,7 +64,8 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     load_cluster(*options.cluster, into=cache)
     settle(cache, release)
     question, change = _question(options, cache, places)
-    world = world_with(cache, question.arrivals, options.until)
+    horizon = question.upgrade.horizon if question.upgrade is not None else 0.0
+    world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MOST_UNTIL)))
     watch = Occupancy if options.output in DRAWN else None
     with watched() as show:
         answer = ask(question, world, show, watch, autoscaling)
@@ -156,6 +157,8 @@ def _happens(answer: Answer) -> Iterator[str]:
         yield "preemption"
     if answer.budgets or answer.summary.broken_budgets:
         yield "budget"
+    if answer.blocked:
+        yield "blocked"
 
 
 def _count(least: int, most: int, text: str) -> int:
@@ -172,10 +175,17 @@ def _common(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_cluster_option(add)
     add_release_options(add)
-    add("--until", type=simulated_until, default=3600.0, metavar="DURATION", help="when to stop: 90s, 5m (default 1h)")
+    stop = "when to stop: 90s, 5m (default 1h; for upgrade as long as each node takes, and 10m)"
+    add("--until", type=simulated_until, metavar="DURATION", help=stop)
     add("-n", "--namespace", default="default", help="namespace of what is named without one (default: default)")
     add("-o", "--output", choices=FORMATS, default="text", help="default: text")
-    add("--fail-on", action="append", choices=HAPPENINGS, default=[], help="exit with 1 when this happens")
+    add(
+        "--fail-on",
+        action="append",
+        choices=(*HAPPENINGS, "blocked"),
+        default=[],
+        help="exit with 1 when this happens; blocked: a node is not drained or upgraded",
+    )
     add_autoscaling_options(add)
     add_color_option(add)
 

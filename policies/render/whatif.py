@@ -13,11 +13,12 @@ from policies.whatif.class_change import running_told
 from policies.whatif.comparison import pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.kube_apiserver.priority import Resolved
     from policies.whatif.class_change import Cell, ClassChange, Ranked
     from policies.whatif.comparison import Answer, Anyway, Push, Standing
+    from policies.whatif.upgrade import Step
 
 MOST_LINES: Final = 20
 """Of one kind that are told one by one."""
@@ -39,6 +40,7 @@ def render(
     if change is not None:
         yield from class_change(change, paint)
         yield paint("as pods are replaced:", "bold")
+    yield from (f"  {line}" for line in upgraded(answer, paint))
     yield f"  {settled(answer.summary)}"
     yield from (f"  {line}" for line in _ending(answer, paint))
 
@@ -76,13 +78,43 @@ def _left_undone(answer: Answer) -> Iterator[str]:
     yield from (f"nothing is done for {problem}" for problem in answer.unread[:MOST_LINES])
 
 
+def upgraded(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
+    """How far an upgrade got: the nodes in their order, what holds it up, and how long it takes."""
+    upgrade = answer.upgrade
+    if upgrade is None:
+        return
+    done, of, rest = upgrade.done, plural(len(upgrade.steps), "node"), upgrade.not_reached
+    told = f"upgraded: {len(done)} of {of}"
+    told += f" in {duration(upgrade.seconds)}: {_nodes(done)}" if done else ""
+    yield paint(told, "good" if upgrade.complete else "warning")
+    if upgrade.complete:
+        return
+    yield paint(f"not upgraded: {_nodes(upgrade.under_way)}", "warning")
+    if rest:
+        yield paint(f"not reached: {plural(len(rest), 'node')}: {_nodes(rest)}", "warning")
+    yield f"all {of} take {duration(upgrade.least)} at least, {upgrade.most} at a time, {duration(upgrade.away)} each"
+
+
+def _nodes(steps: Sequence[Step]) -> str:
+    return listed([step.node for step in steps], _NAMED)
+
+
 def not_emptied(answer: Answer) -> list[str]:
     """A line for each node that was to be emptied and is not: for good, or because the run ended first."""
     ended = "" if answer.summary.settled else " yet" if answer.summary.stopped else " yet, time ran out (--until)"
     return [
-        f"{node} is not emptied{ended}: {plural(len(pods), 'pod')} left ({listed(list(pods))})"
+        f"{node} is not emptied{ended}: {plural(len(pods), 'pod')} left ({listed(list(pods))}){_why_left(pods, answer)}"
         for node, pods in sorted(answer.stuck.items())
     ]
+
+
+def _why_left(pods: Iterable[str], answer: Answer) -> str:
+    """The budgets that forbid the eviction of these pods."""
+    budgets = sorted({budget for pod in pods for budget in answer.forbidden.get(pod, ())})
+    if not budgets:
+        return ""
+    one, several = "PodDisruptionBudget {} allows no eviction", "PodDisruptionBudgets {} allow no eviction"
+    return ": " + (one if len(budgets) == 1 else several).format(listed(budgets, _NAMED))
 
 
 def _limited(lines: Iterator[str], count: int, one: str, many: str) -> Iterator[str]:
@@ -213,6 +245,8 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
     pending = sum(standing.pending for standing in answer.standings)
     counts = f"{answer.running_before} → {answer.running_after} running, {pending} pending"
     lines += [f"{counts}, {len(answer.pushes)} pushed out; {settled(summary)}", ""]
+    progress = [f"- {text_of(line)}" for line in upgraded(answer)]
+    lines += [*progress, ""] if progress else []
     told = [standing for standing in answer.standings if standing.lost or standing.pending]
     if told:
         lines += ["| workload | class | priority | running | pending | why |", "|---|---|---|---|---|---|"]

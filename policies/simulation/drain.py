@@ -63,6 +63,21 @@ def evict(api: ApiServer, state: PodState, message: str) -> bool:
     return api.delete_pod(key, "deleted", message=message)
 
 
+def left_on(api: ApiServer, name: str) -> list[str]:
+    """The pods, `namespace/name`, that keep a node from being empty: not those that drain leaves alone."""
+    states = api.by_node.get(name, {}).values()
+    return [s.pod.key for s in states if not (s.pod.owner and s.pod.owner.kind in ("DaemonSet", "Node"))]
+
+
+def forbidden_by(api: ApiServer, state: PodState) -> list[str]:
+    """The PodDisruptionBudgets, `namespace/name`, that forbid the eviction of a pod; none where it is allowed."""
+    if _is_allowed(api, state):
+        return []
+    budgets = api.budgets_of(state.pod.namespace, state.pod.labels)
+    forbid = [key for key in budgets if len(budgets) > 1 or not _status(api, key).disruptions_allowed]
+    return sorted("/".join(key[1:]) for key in forbid)
+
+
 def _charge(api: ApiServer, state: PodState) -> None:
     budgets = [] if _is_beyond_budgets(state) else api.budgets_of(state.pod.namespace, state.pod.labels)
     for key in budgets:

@@ -103,6 +103,8 @@ class Simulation:
         """After how many it is given up."""
         self._arrivals = len(world.arrivals)
         """How many have not come yet."""
+        self.awaited = 0
+        """How many things come by themselves at a time that is known: the run does not end before."""
         self.settled = True
         """Whether a run that is over would not have come to anything more."""
         self.stopped = ""
@@ -196,7 +198,7 @@ class Simulation:
             if time > self.world.horizon:
                 self.clock.now, self.settled = self.world.horizon, False
                 return
-            if not self._arrivals and not self.controllers.terminations:
+            if not self._arrivals and not self.awaited and not self.controllers.terminations:
                 quiet = max(self.timeline.last, 0.0) + self.world.quiet
                 if time > quiet and not self.controllers.may_try_again:
                     self.clock.now = quiet

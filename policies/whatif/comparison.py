@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from policies.controllers.disruption import BudgetStatus
 from policies.kinds import DAEMON_SET
 from policies.simulation.api_server import BUDGET, controller_of
+from policies.simulation.drain import forbidden_by, left_on
 from policies.simulation.simulation import Simulation
 from policies.simulation.summary import Levels, names_in, summarize
 from policies.whatif import autoscalers
-from policies.whatif.questions import left_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from policies.whatif.autoscalers import Autoscalers, Autoscaling
     from policies.whatif.occupancy import Occupancy
     from policies.whatif.questions import Question
+    from policies.whatif.upgrade import Upgrade
 
 NO_CLASS: Final = "none"
 _USUAL: Final = autoscalers.Autoscaling()
@@ -96,7 +97,8 @@ class Answer(NamedTuple):
 
     `budgets`: disruption budget -> (healthy pods, pods that it wants to be healthy), of those that have too few in the
     end and had enough before. `anyway`: what would happen without it, where anything is under way. `stuck`: node
-    that could not be emptied -> the pods left on it. `unread`: what its controllers cannot go on with, and why.
+    that could not be emptied -> the pods left on it; `forbidden`: such a pod -> the budgets that forbid its eviction.
+    `upgrade`: how far one got. `unread`: what its controllers cannot go on with, and why.
     `autoscalers`: what they would make of the pods that wait in the end.
     """
 
@@ -107,6 +109,7 @@ class Answer(NamedTuple):
     pushes: Sequence[Push]
     budgets: Mapping[str, tuple[int, int]]
     stuck: Mapping[str, Sequence[str]]
+    forbidden: Mapping[str, Sequence[str]]
     unread: Sequence[str]
     bound: Sequence[Bound]
     simulation: Simulation
@@ -114,6 +117,12 @@ class Answer(NamedTuple):
     anyway: Anyway | None
     autoscalers: Autoscalers
     occupancy: Occupancy | None = None
+    upgrade: Upgrade | None = None
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a node that was to be drained or upgraded is not."""
+        return bool(self.stuck) or (self.upgrade is not None and not self.upgrade.complete)
 
     def count_pending(self, what: str) -> list[tuple[str, int]]:
         """Pods that wait in the end by `priority_class`, `namespace` or `workload`, most first."""
@@ -138,10 +147,11 @@ def ask(
     simulation = Simulation(world, progress=progress)
     occupancy = watch(simulation) if watch else None
     before, budgets = _standing(simulation), short_budgets(simulation)
-    if question.start is not None:
-        question.start(simulation)
+    if question.upgrade is not None:
+        question.upgrade.start(simulation)
     simulation.run()
     after, summary = _standing(simulation), summarize(simulation)
+    stuck = {name: left for name in question.drained if (left := _stuck(simulation, name))}
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
     return Answer(
         title=question.title,
@@ -150,7 +160,8 @@ def ask(
         standings=_compared(before, after, messages, simulation.api.nodes, summary.names),
         pushes=_pushes(simulation, summary.names),
         budgets={name: counts for name, counts in short_budgets(simulation).items() if name not in budgets},
-        stuck={name: left for name in question.drained if (left := _stuck(simulation, name))},
+        stuck=stuck,
+        forbidden=_forbidden(simulation, stuck),
         unread=sorted(simulation.controllers.unreadable.values()),
         bound=_bound(simulation, summary.names),
         simulation=simulation,
@@ -158,6 +169,7 @@ def ask(
         anyway=_without(world) if without else None,
         autoscalers=autoscalers.after_simulation(simulation, autoscaling, summary.names),
         occupancy=occupancy,
+        upgrade=question.upgrade,
     )
 
 
@@ -311,7 +323,14 @@ def short_budgets(simulation: Simulation) -> dict[str, tuple[int, int]]:
 def _stuck(simulation: Simulation, name: str) -> list[str]:
     """The pods on a node that was to be emptied and is not: of one that is in service again, none."""
     node = simulation.api.nodes.get(name)
-    return left_on(simulation, name) if node is not None and node.unschedulable else []
+    return left_on(simulation.api, name) if node is not None and node.unschedulable else []
+
+
+def _forbidden(simulation: Simulation, stuck: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Pod that is left on a node -> the budgets that forbid its eviction."""
+    states = (state for node in stuck for state in simulation.api.by_node.get(node, {}).values())
+    found = {state.pod.key: forbidden_by(simulation.api, state) for state in states}
+    return {pod: found[pod] for pods in stuck.values() for pod in pods if found.get(pod)}
 
 
 def at_rest(world: World) -> bool:
@@ -383,8 +402,11 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         },
         "missing": {each.group: each.pods for each in answer.summary.missing},
         "notEmptied": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
+        "evictionForbidden": {pod: list(budgets) for pod, budgets in sorted(answer.forbidden.items())},
         "unread": list(answer.unread),
     }
+    if answer.upgrade is not None:
+        told["upgrade"] = answer.upgrade.to_dict()
     if answer.anyway is not None:
         told["withoutIt"] = answer.anyway.summary.to_dict() | {"fewer": answer.anyway.fewer}
     return told

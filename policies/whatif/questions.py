@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
 from policies.kinds import LIMIT_RANGE, NAMESPACE, NODE, POD, PRIORITY_CLASS
 from policies.objects.fields import InvalidObject, group_kind, ref_of
 from policies.simulation.api_server import BUDGET
-from policies.simulation.drain import drain
-from policies.simulation.latencies import Latencies
 from policies.simulation.scenario import Arrival
+from policies.whatif.upgrade import Upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from policies.cluster import ClusterSnapshot
     from policies.objects.node import Node
-    from policies.simulation.simulation import Simulation
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _KINDS: Final = {
@@ -29,18 +25,15 @@ _KINDS: Final = {
     ("replicationcontroller", "replicationcontrollers", "rc"): "v1 ReplicationController",
 }
 """By what kubectl takes for each."""
-_LOOK: Final = 5.0
-"""Seconds between two looks at whether a node is empty."""
 _SHOWN: Final = 5
 
 
 class Question(NamedTuple):
-    """What happens. `start`: what goes on by itself in a simulation that is about to run; `drained`: nodes that are to
-    be emptied."""
+    """What happens. `upgrade`: an upgrade that goes on by itself; `drained`: nodes that are to be emptied."""
 
     title: str
     arrivals: Sequence[Arrival] = ()
-    start: Callable[[Simulation], None] | None = None
+    upgrade: Upgrade | None = None
     drained: Sequence[str] = ()
 
 
@@ -90,8 +83,8 @@ def upgraded(cluster: ClusterSnapshot, selector: str, most: int, seconds: float)
     """Each node in turn is drained, away for so many seconds, and back; `most` at a time. Raises InvalidObject."""
     nodes = _selected(cluster, _labels(selector) if selector else (), f"pool {selector}")
     names = [node.name for node in nodes]
-    told = f"{plural(len(nodes), 'node')} upgraded, {most} at a time"
-    return Question(told, start=partial(_upgrade, nodes=nodes, most=most, seconds=seconds), drained=names)
+    told = f"upgrade of {plural(len(nodes), 'node')}, {most} at a time"
+    return Question(told, upgrade=Upgrade(nodes, most, seconds), drained=names)
 
 
 def scaled(cluster: ClusterSnapshot, workload: str, replicas: int, namespace: str) -> Question:
@@ -183,42 +176,3 @@ def _selected(cluster: ClusterSnapshot, labels: Iterable[tuple[str, str]], what:
 
 def _of_node(operation: str, name: str) -> Arrival:
     return Arrival(0.0, operation, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-
-
-def _upgrade(simulation: Simulation, nodes: Sequence[Node], most: int, seconds: float) -> None:
-    """Start it at time 0."""
-
-    def begin() -> None:
-        simulation.clock.spawn(_upgrading(simulation, deque(nodes), most, seconds))
-
-    simulation.clock.at(0.0, begin)
-
-
-def _upgrading(
-    simulation: Simulation, left: deque[Node], most: int, seconds: float
-) -> Generator[float | None, None, None]:
-    clock, api, latencies = simulation.clock, simulation.api, Latencies()
-    away: dict[str, tuple[Node, float | None]] = {}
-    while left or away:
-        for name, (node, back) in list(away.items()):
-            if back is None and is_empty(simulation, name):
-                away[name] = (node, clock.now + seconds)
-            elif back is not None and clock.now >= back:
-                del away[name]
-                api.put_node(node)
-        while left and len(away) < most:
-            node = left.popleft()
-            away[node.name] = (node, None)
-            drain(clock, api, latencies, node.name)
-        yield _LOOK
-
-
-def is_empty(simulation: Simulation, name: str) -> bool:
-    """Whether a node that is drained has nothing left that drain waits for."""
-    return not left_on(simulation, name)
-
-
-def left_on(simulation: Simulation, name: str) -> list[str]:
-    """The pods, `namespace/name`, that keep a node from being empty: not those that drain leaves alone."""
-    states = simulation.api.by_node.get(name, {}).values()
-    return [s.pod.key for s in states if not (s.pod.owner and s.pod.owner.kind in ("DaemonSet", "Node"))]

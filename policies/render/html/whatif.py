@@ -12,7 +12,7 @@ from policies.render.html.elements import chart, data, document, element, sectio
 from policies.render.html.node_data import node_data
 from policies.render.html.nodes import nodes, pushed
 from policies.render.simulation import duration, missing, settled
-from policies.render.whatif import class_change, not_emptied, without_it
+from policies.render.whatif import class_change, not_emptied, upgraded, without_it
 from policies.whatif.node_bands import NodeBands
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _odds_and_ends(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
     lines += [
         f"disruption budget {n}: {h} healthy in the end, {d} wanted" for n, (h, d) in sorted(answer.budgets.items())
     ]
-    lines += [*missing(answer.summary), *not_emptied(answer)]
+    lines += [*missing(answer.summary), *upgraded(answer), *not_emptied(answer)]
     lines += [f"nothing is done for {problem}" for problem in answer.unread]
     if answer.anyway is not None:
         lines.append(without_it(answer))

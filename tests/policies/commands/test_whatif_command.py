@@ -129,6 +129,53 @@ def test_an_upgrade_takes_each_node_once_and_so_many_at_a_time(capsys: pytest.Ca
     assert one["running"] == two["running"] == {"before": 8, "after": 8}
     assert one["settledAt"] > two["settledAt"] > 0
     assert one["notEmptied"] == {}
+    assert [step["node"] for step in one["upgrade"]["order"]] == ["a-1", "a-2", "b-1", "b-2"]
+    assert all(step["startedAt"] < step["emptiedAt"] < step["backAt"] for step in one["upgrade"]["order"])
+    assert (one["upgrade"]["complete"], two["upgrade"]["complete"]) == (True, True)
+    assert one["upgrade"]["leastSeconds"] == 480 <= one["upgrade"]["seconds"] <= one["settledAt"]
+
+
+def blocked_at_a_2(path: Path) -> str:
+    """The cluster with a PodDisruptionBudget that lets nobody evict the Pod of the shop on a-2."""
+    text = Path(SHOWN).read_text().replace("{name: web-2, namespace: shop, labels: {app: web}}", LABELLED)
+    path.write_text(text.replace("{maxUnavailable: 1, selector: {matchLabels: {app: web}}}", NO_EVICTION))
+    return str(path)
+
+
+LABELLED = "{name: web-2, namespace: shop, labels: {app: web, own: db}}"
+NO_EVICTION = "{maxUnavailable: 0, selector: {matchLabels: {own: db}}}"
+
+
+def test_an_upgrade_that_a_budget_blocks_says_where_by_what_and_what_is_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = blocked_at_a_2(tmp_path / "cluster.yaml")
+    asked_for = ("upgrade", "--cluster", cluster)
+    status, out, _ = run(capsys, *asked_for, "--fail-on", "blocked")
+    assert status == 1
+    assert "  upgraded: 1 of 4 nodes in 2 min 35 s: a-1\n  not upgraded: a-2\n  not reached: 2 nodes: b-1, b-2\n" in out
+    assert "all 4 nodes take 8 min at least, 1 at a time, 2 min each" in out
+    assert "a-2 is not emptied: 1 pod left (shop/web-2): PodDisruptionBudget shop/web allows no eviction" in out
+    for form in ("markdown", "html"):
+        assert "not reached" in run(capsys, *asked_for, "-o", form)[1]
+    told = asked(capsys, "upgrade", cluster=cluster)
+    assert (told["upgrade"]["complete"], told["upgrade"]["notReached"]) == (False, ["b-1", "b-2"])
+    assert told["evictionForbidden"] == {"shop/web-2": ["shop/web"]}
+    assert run(capsys, "upgrade", "--cluster", SHOWN, "--fail-on", "blocked")[0] == 0
+    assert run(capsys, "drain", "a-2", "--cluster", cluster, "--fail-on", "blocked")[0] == 1
+
+
+@pytest.mark.parametrize(("nodes", "away"), [(30, "2m"), (3, "40m")])
+def test_an_upgrade_is_not_cut_off_by_default(
+    nodes: int, away: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing else happens while a node is away, however long that is."""
+    (tmp_path / "nodes.json").write_text(json.dumps({"items": [make_node(f"n{each}").obj for each in range(nodes)]}))
+    told = asked(capsys, "upgrade", "--away", away, cluster=str(tmp_path / "nodes.json"))
+    assert told["upgrade"]["complete"]
+    assert told["upgrade"]["seconds"] >= told["upgrade"]["leastSeconds"] > 3600 - 1
+    cut = asked(capsys, "upgrade", "--away", away, "--until", "30m", cluster=str(tmp_path / "nodes.json"))
+    assert not cut["upgrade"]["complete"]
 
 
 def test_a_drain_that_a_budget_forbids_names_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
