@@ -24,6 +24,8 @@ _BACKOFF: Final = 10.0
 _MAX_BACKOFF: Final = 600.0
 _BATCH_PERIOD: Final = 1.0
 _DEFAULT_BACKOFF_LIMIT: Final = 6
+_SIGNALLED: Final = (143, 137)
+"""Exit codes of containers that SIGTERM and SIGKILL end."""
 
 
 class JobStatus(NamedTuple):
@@ -155,6 +157,20 @@ def _policy_action(pod: PodState, job: ApiObject) -> str:
     return ""
 
 
+def disruption_action(job: ApiObject) -> str:
+    """The action of the first rule of the pod failure policy that a disrupted pod can match; empty without one.
+
+    Its containers end by SIGTERM or SIGKILL, unless they handle the signal.
+    """
+    for rule in items(job, "spec", "podFailurePolicy", "rules"):
+        conditions = [at(pattern, "type") for pattern in items(rule, "onPodConditions")]
+        codes, operator = at(rule, "onExitCodes", "values"), text(rule, "onExitCodes", "operator")
+        listed = [code in codes for code in _SIGNALLED] if isinstance(codes, list) else []
+        if "DisruptionTarget" in conditions or (any(listed) if operator == "In" else listed and not all(listed)):
+            return text(rule, "action")
+    return ""
+
+
 def _is_suspended(job: ApiObject) -> bool:
     return boolean(job, "spec", "suspend")
 
@@ -187,15 +203,21 @@ def _manage(this: _Job) -> tuple[JobStatus, list[Action]]:
 
 def _failure(this: _Job) -> str:
     """Why the Job has failed, empty where it has not."""
-    status, limit = this.status, int32(this.object, "spec", "backoffLimit")
+    status = this.status
     deadline = int32(this.object, "spec", "activeDeadlineSeconds")
     if any(_is_failed(pod, this.object) and _policy_action(pod, this.object) == "FailJob" for pod in this.pods):
         return "PodFailurePolicy"
-    if status.failed > (_DEFAULT_BACKOFF_LIMIT if limit is None else limit):
+    if status.failed > backoff_limit(this.object):
         return "BackoffLimitExceeded"
     if deadline is not None and status.started is not None and this.now - status.started >= deadline:
         return "DeadlineExceeded"
     return ""
+
+
+def backoff_limit(job: ApiObject) -> int:
+    """How many failed pods a Job survives."""
+    limit = int32(job, "spec", "backoffLimit")
+    return _DEFAULT_BACKOFF_LIMIT if limit is None else limit
 
 
 def _is_complete(this: _Job, active: int) -> bool:

@@ -183,7 +183,8 @@ def _is_meant(selector: PodPattern, pod: Standing | Bound | Push, answer: Answer
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
     for standing in answer.standings:
         if standing.missed and _is_meant(selector, standing, answer):
-            why = f": {standing.message}" if standing.message else ""
+            reason = standing.message or standing.failure
+            why = f": {reason}" if reason else ""
             yield f"{standing.workload}: {standing.before} pods ran before, {standing.after} in the end{why}"
     if not answer.summary.settled:
         yield f"nothing is settled after {answer.summary.settled_at:.0f} s"

@@ -138,6 +138,8 @@ def _short(standing: Standing) -> str:
     who = f"{_who(standing)}: {standing.before} → {standing.after}"
     if standing.pending:
         return f"{who}, {_waiting(standing)}"
+    if standing.failure:
+        return f"{who}: {standing.failure}"
     return who if standing.replaced else f"{who} (nothing makes it again)"
 
 
@@ -265,7 +267,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
 
 
 def _row(standing: Standing) -> str:
-    why = text_of(cut(one_line(standing.message), _LONGEST))
+    why = text_of(cut(one_line(standing.message or standing.failure), _LONGEST))
     named = text_of(standing.priority_class or "-")
     counts = f"{standing.before} → {standing.after} | {standing.pending}"
     return f"| {text_of(standing.workload)} | {named} | {standing.priority} | {counts} | {why} |"

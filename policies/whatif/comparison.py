@@ -6,8 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.controllers.disruption import BudgetStatus
+from policies.controllers.job import JobStatus, backoff_limit
 from policies.kinds import DAEMON_SET
 from policies.simulation.api_server import BUDGET, controller_of
+from policies.simulation.controller_manager import JOB
 from policies.simulation.drain import forbidden_by, left_on
 from policies.simulation.simulation import Simulation
 from policies.simulation.summary import Levels, names_in, summarize
@@ -16,7 +18,8 @@ from policies.whatif import autoscalers
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from policies.controllers.view import PodState
+    from policies.controllers.view import Key, PodState
+    from policies.objects.fields import ApiObject
     from policies.simulation.scenario import World
     from policies.simulation.summary import Names, Summary
     from policies.simulation.timeline import Origin
@@ -46,6 +49,8 @@ class Standing(NamedTuple):
     """Whether something makes its pods again."""
     with_node: int = 0
     """Of a DaemonSet: pods that were on nodes which are gone in the end, and are not missed."""
+    failure: str = ""
+    """Why its Job fails, empty where it does not."""
 
     @property
     def lost(self) -> int:
@@ -146,18 +151,19 @@ def ask(
     whether it is to say what would happen anyway. Raises ValueError where that takes too long."""
     simulation = Simulation(world, progress=progress)
     occupancy = watch(simulation) if watch else None
-    before, budgets = _standing(simulation), short_budgets(simulation)
+    before, budgets, failed = _standing(simulation), short_budgets(simulation), _failed_jobs(simulation)
     if question.upgrade is not None:
         question.upgrade.start(simulation)
     simulation.run()
     after, summary = _standing(simulation), summarize(simulation)
     stuck = {name: left for name in question.drained if (left := _stuck(simulation, name))}
     messages = {waiting.group: waiting.message for waiting in summary.waiting}
+    failures = _failures(simulation, failed)
     return Answer(
         title=question.title,
         running_before=sum(count.running for count in before.values()),
         running_after=sum(count.running for count in after.values()),
-        standings=_compared(before, after, messages, simulation.api.nodes, summary.names),
+        standings=_compared(before, after, messages, failures, simulation.api.nodes, summary.names),
         pushes=_pushes(simulation, summary.names),
         budgets={name: counts for name, counts in short_budgets(simulation).items() if name not in budgets},
         stuck=stuck,
@@ -256,6 +262,7 @@ def _compared(
     before: Mapping[tuple[str, str], _Count],
     after: Mapping[tuple[str, str], _Count],
     messages: Mapping[str, str],
+    failures: Mapping[tuple[str, str], str],
     nodes: Container[str],
     names: Names,
 ) -> list[Standing]:
@@ -270,8 +277,36 @@ def _compared(
             about = name, origin.namespace, origin.priority_class, origin.priority
             message = messages.get(name, "") if counts[3] else ""
             with_node = sum(pods for node, pods in one.daemons.items() if node not in nodes)
-            found.append(Standing(*about, *counts, message, origin.controlled, with_node))
+            failure = failures.get(workload, "")
+            found.append(Standing(*about, *counts, message, origin.controlled, with_node, failure))
     return sorted(found, key=lambda s: (-s.lost, -s.pending, s.workload))
+
+
+def _failed_jobs(simulation: Simulation) -> dict[Key, JobStatus]:
+    """The Jobs that have failed, or are about to."""
+    states = (simulation.api.workloads[key] for key in simulation.api.keys_of(JOB))
+    return {s.key: s.status for s in states if isinstance(s.status, JobStatus) and s.status.failure}
+
+
+def _failures(simulation: Simulation, before: Container[Key]) -> dict[tuple[str, str], str]:
+    """Workload -> why its Jobs fail, of those that had not failed before."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for key, status in _failed_jobs(simulation).items():
+        if key not in before:
+            state = simulation.api.workloads[key]
+            owner = state.controller if state.controller in simulation.api.workloads else None
+            kind, namespace, name = owner or key
+            found.setdefault((kind, f"{namespace}/{name}"), []).append(_why_failed(state.object, status))
+    return {
+        workload: f"the Job fails: {why[0]}" if len(why) == 1 else f"{len(why)} Jobs fail: {why[0]}"
+        for workload, why in found.items()
+    }
+
+
+def _why_failed(job: ApiObject, status: JobStatus) -> str:
+    if status.failure != "BackoffLimitExceeded":
+        return status.failure
+    return f"{status.failure}, more Pods failed than its backoffLimit of {backoff_limit(job)}"
 
 
 def _pushes(simulation: Simulation, names: Names) -> list[Push]:
@@ -372,6 +407,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
                 "running": {"before": s.before, "after": s.after},
                 "pending": {"before": s.pending_before, "after": s.pending},
                 "message": s.message,
+                **({"failure": s.failure} if s.failure else {}),
             }
             for s in answer.standings
         ],

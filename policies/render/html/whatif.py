@@ -70,7 +70,8 @@ def _change(change: ClassChange | None) -> Iterator[Element]:
 def _workloads(answer: Answer) -> Iterator[Element]:
     standings = answer.standings
     rows = (
-        (s.workload, s.priority_class or "-", s.priority, s.before, s.after, s.pending, s.message) for s in standings
+        (s.workload, s.priority_class or "-", s.priority, s.before, s.after, s.pending, s.message or s.failure)
+        for s in standings
     )
     heads = ("workload", "class", "priority", "before", "after", "pending", "why")
     shown = element("p", "For no workload anything differs.")

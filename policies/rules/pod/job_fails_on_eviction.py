@@ -1,0 +1,108 @@
+"""Evictions and preemption can fail a Job.
+
+Why: a Pod that is preempted, drained or evicted counts as failed. A Job with `backoffLimit: 0` fails with the first
+one. A Job that runs more Pods at once than its backoffLimit (6 by default) fails when it loses them together, and is
+not tried again. A rule of the podFailurePolicy with `action: Ignore` for the Pod condition DisruptionTarget leaves such
+Pods out of the count, if no rule before it fails the Job for the exit codes of terminated containers (137, 143).
+
+Bad:
+
+    apiVersion: batch/v1
+    kind: Job
+    metadata:
+      name: report
+      namespace: team
+    spec:
+      backoffLimit: 0
+      template:
+        spec:
+          restartPolicy: Never
+          containers:
+          - name: c
+            image: report
+
+Good:
+
+    apiVersion: batch/v1
+    kind: Job
+    metadata:
+      name: report
+      namespace: team
+    spec:
+      backoffLimit: 0
+      podFailurePolicy:
+        rules:
+        - action: Ignore
+          onPodConditions:
+          - type: DisruptionTarget
+      template:
+        spec:
+          restartPolicy: Never
+          containers:
+          - name: c
+            image: report
+
+Fix: put a rule with `action: Ignore` for DisruptionTarget first in the podFailurePolicy, with `restartPolicy: Never`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.findings import Problem, Severity
+from policies.objects.fields import InvalidObject, at, group_kind, int32, text
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.fields import ApiObject
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "job-fails-on-eviction"
+TARGETS: Final = (Target.TEMPLATE,)
+SEVERITY: Final = Severity.NOTE
+ACTION: Final = None
+DEPENDS_ON: Final = NOTHING_STORED
+_JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
+"""Kind -> where the Job stands in it."""
+_IGNORE: Final = "let the podFailurePolicy ignore DisruptionTarget, before any other rule"
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """What in a Job's spec lets an eviction fail it."""
+    path = _JOBS.get(group_kind(subject.object))
+    job = None if path is None else at(subject.object, *path) if path else subject.object
+    if path is None or not isinstance(job, dict):
+        return
+    try:
+        found = _fault(job)
+    except InvalidObject:
+        return  # the API server rejects it
+    if found:
+        message, field = found
+        never = text(job, "spec", "template", "spec", "restartPolicy") == "Never"
+        yield Problem(message, (*path, "spec", field), _IGNORE if never else f"{_IGNORE}; with restartPolicy Never")
+
+
+def _fault(job: ApiObject) -> tuple[str, str] | None:
+    """What is wrong, and the field of the Job's spec. Raises InvalidObject."""
+    from policies.controllers.job import backoff_limit, disruption_action, wanted_active  # the linter starts without it
+
+    action, per_index = disruption_action(job), int32(job, "spec", "backoffLimitPerIndex")
+    if action == "FailJob":
+        return (
+            "an eviction or preemption of one Pod fails the Job by a rule of its podFailurePolicy",
+            "podFailurePolicy",
+        )
+    if action == "Ignore":
+        return None
+    if per_index is not None:
+        fault = "an eviction or preemption of one Pod fails its index: backoffLimitPerIndex is 0"
+        return None if per_index else (fault, "backoffLimitPerIndex")
+    limit, at_once = backoff_limit(job), wanted_active(job, 0, 0)
+    if limit == 0:
+        return "an eviction or preemption of one Pod fails the Job: backoffLimit is 0", "backoffLimit"
+    if at_once > limit:
+        return f"a disruption of all {at_once} Pods at once fails the Job: backoffLimit is {limit}", "parallelism"
+    return None

@@ -1,0 +1,81 @@
+"""job-fails-on-eviction: which Jobs evictions can fail, and that the simulation agrees."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cli import main
+from tests.builders import make_node, make_pod
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+FAIL = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+ANY_CODE = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
+OTHER_CODES = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 42]}}
+SPECS: dict[str, tuple[dict[str, Any], str]] = {
+    "default": ({}, ""),
+    "no retry": ({"backoffLimit": 0}, "backoffLimit is 0"),
+    "no retry, ignored": ({"backoffLimit": 0, "podFailurePolicy": {"rules": [IGNORE]}}, ""),
+    "fails by policy": ({"podFailurePolicy": {"rules": [FAIL]}}, "a rule of its podFailurePolicy"),
+    "ignored first": ({"podFailurePolicy": {"rules": [IGNORE, ANY_CODE]}}, ""),
+    "any exit code first": ({"podFailurePolicy": {"rules": [ANY_CODE, IGNORE]}}, "a rule of its podFailurePolicy"),
+    "other exit codes first": ({"backoffLimit": 0, "podFailurePolicy": {"rules": [OTHER_CODES, IGNORE]}}, ""),
+    "more at once": ({"parallelism": 7, "completions": 9}, "all 7 Pods at once fails the Job: backoffLimit is 6"),
+    "fewer to do than at once": ({"parallelism": 7, "completions": 6}, ""),
+    "by index": ({"backoffLimitPerIndex": 0, "completionMode": "Indexed", "completions": 2}, "fails its index"),
+    "not a Job": ({"backoffLimit": "0"}, ""),
+}
+
+
+def job(spec: dict[str, Any], **more: Any) -> dict[str, Any]:
+    pod = make_pod("p").request(cpu="100m").labels(app="j").obj["spec"]
+    template = {"metadata": {"labels": {"app": "j"}}, "spec": {**pod, "restartPolicy": "Never"}}
+    metadata = {"name": "j", "namespace": "default", "uid": "u"}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {"template": template, **spec},
+    } | more
+
+
+@pytest.mark.parametrize("kind", ["Job", "CronJob"])
+@pytest.mark.parametrize(("spec", "said"), SPECS.values(), ids=SPECS)
+def test_jobs_that_evictions_can_fail(
+    spec: dict[str, Any], said: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    obj = job(spec)
+    if kind == "CronJob":
+        obj |= {"kind": kind, "spec": {"schedule": "@daily", "jobTemplate": {"spec": obj["spec"]}}}
+    (tmp_path / "job.json").write_text(json.dumps(obj))
+    main(["lint", str(tmp_path / "job.json"), "--select", "job-fails-on-eviction"])
+    printed = capsys.readouterr().out
+    assert (said in printed and "[job-fails-on-eviction]" in printed) if said else printed == ""
+
+
+@pytest.mark.parametrize(("ignored", "fails"), [(False, True), (True, False)])
+def test_whatif_says_that_the_job_fails(
+    ignored: bool, fails: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = {"podFailurePolicy": {"rules": [IGNORE]}} if ignored else {}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    pods = [
+        make_pod(f"j-{n}").request(cpu="100m").labels(app="j").on("n1").metadata(ownerReferences=[owner]).obj
+        for n in range(7)
+    ]
+    batch = job({"parallelism": 7, "completions": 9, **policy})
+    items = [*(make_node(name).obj for name in ("n1", "n2")), batch, *pods]
+    (tmp_path / "cluster.json").write_text(json.dumps({"items": items}))
+    asked = ("whatif", "node", "n1", "--cluster", str(tmp_path / "cluster.json"))
+    assert main([*asked, "-o", "json"]) == 0
+    (standing,) = [w for w in json.loads(capsys.readouterr().out)["workloads"] if w["workload"] == "default/j"] or [{}]
+    why = "the Job fails: BackoffLimitExceeded, more Pods failed than its backoffLimit of 6"
+    assert standing.get("failure", "") == (why if fails else "")
+    for form in ("text", "markdown", "html"):
+        assert main([*asked, "-o", form]) == 0
+        assert ("BackoffLimitExceeded" in capsys.readouterr().out) is fails
