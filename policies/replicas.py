@@ -27,6 +27,12 @@ IN_TURN: Final = (
 )
 WITHOUT_CLAIMS: Final = "volumes whose claims will be made with the pods are left out: where they will be is not known"
 
+MISSING_ONLY: Final = (
+    "counts are those of the missing replicas; --aftermath and `forewarn whatif apply` count the whole rollout, "
+    "when it has settled"
+)
+"""The basis of the counts for a workload that has Pods already."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -45,7 +51,12 @@ class Placement:
         """What the placement as a whole rests on, beside what each prediction says."""
         beyond = f"only the first {len(self.predictions)} new pods are placed, {self.left_out} more are left out"
         in_turn = len(self.predictions) > 1
-        notes = ((self.without_claims, WITHOUT_CLAIMS), (in_turn, IN_TURN), (self.left_out > 0, beyond))
+        notes = (
+            (self.without_claims, WITHOUT_CLAIMS),
+            (self.existing > 0, MISSING_ONLY),
+            (in_turn, IN_TURN),
+            (self.left_out > 0, beyond),
+        )
         return tuple(note for holds, note in notes if holds)
 
 

@@ -180,7 +180,8 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
                 if scaled and prediction is waits[0] and autoscaling.groups:
                     together = _autoscaled(applied.predictions, cluster, autoscaling)
                     scaled = scaled._replace(plan=together.plan if together else None)
-                told = {"id": prediction.pod.key, **prediction.to_dict(), **turn, **how}
+                basis = {"basis": "missing-replicas"} if placement.existing else {}
+                told = {"id": prediction.pod.key, **prediction.to_dict(), **turn, **how, **basis}
                 sys.stdout.write(as_json(told | ({"autoscalers": as_dict(scaled)} if scaled else {})))
     elif options.output == "html":
         from policies.render.html.preempt import page

@@ -34,6 +34,8 @@ OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html", "svg")
 DRAWN: Final = ("html", "svg")
 """Formats for which a run is watched node by node."""
+SETTLED: Final = "counts are those of the whole rollout, when it has settled; `lint` and `preempt` predict before that"
+"""The basis of the counts of `whatif apply`."""
 MOST_VALUE: Final = 2**31 - 1
 
 
@@ -69,7 +71,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     watch = Occupancy if options.output in DRAWN else None
     with watched() as show:
         answer = ask(question, world, show, watch, autoscaling)
-    notes = not_simulated(cache.snapshot())
+    notes = [*not_simulated(cache.snapshot()), *([SETTLED] if options.what == "apply" else [])]
     if options.output in DRAWN:
         sys.stdout.write(_drawn(options.output, answer, change, notes))
     else:
@@ -137,6 +139,7 @@ def _print(options: argparse.Namespace, answer: Answer, change: ClassChange | No
         from policies.whatif.comparison import as_dict
 
         told = as_dict(answer) | ({"classChange": class_change.as_dict(change)} if change else {})
+        told |= {"basis": "settled"} if options.what == "apply" else {}
         sys.stdout.write(as_json(told))
         return
     from policies.render import whatif

@@ -71,6 +71,12 @@ def before(sweep: Sweep) -> str:
     return f"{plural(sweep.running, 'pod')} running, {sweep.pending} pending"
 
 
+def basis(sweep: Sweep) -> Iterator[str]:
+    """What the column `fewer` counts, of a loss."""
+    if sweep.kind != "every-class":
+        yield "fewer: replicas that no longer run, without the DaemonSet Pods that go with their nodes"
+
+
 def without(sweep: Sweep) -> str:
     """What happens anyway; empty where nothing is under way."""
     row = sweep.anyway
@@ -95,6 +101,7 @@ def render(sweep: Sweep, paint: Callable[[str, str], str] = _plain) -> Iterator[
     found = harmful(sweep)
     if found:
         yield from _table(heads_of(sweep), [cells_of(sweep, row) for row in found[:MOST_ROWS]], paint)
+        yield from (f"  {line}" for line in basis(sweep))
     if len(found) > MOST_ROWS:
         yield f"  and {len(found) - MOST_ROWS} more: -o json has them all"
     harmless = len(sweep.rows) - len(found)
@@ -127,6 +134,7 @@ def markdown(sweep: Sweep) -> str:
         lines += ["", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
         for row in found[:MOST_ROWS]:
             lines.append(f"| {' | '.join(text_of(cut(str(cell), _LONGEST)) for cell in cells_of(sweep, row))} |")
+        lines += ["", *basis(sweep)] if sweep.kind != "every-class" else []
     if len(found) > MOST_ROWS:
         lines += ["", f"and {len(found) - MOST_ROWS} more"]
     harmless = len(sweep.rows) - len(found)

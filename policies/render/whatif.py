@@ -48,7 +48,9 @@ def render(
 def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     fewer = [standing for standing in answer.standings if standing.lost]
     style = "warning" if fewer else "good"
-    yield paint(f"running: {plural(answer.running_before, 'pod')} before, {answer.running_after} after", style)
+    yield paint(
+        f"running: {plural(answer.running_before, 'pod')} before, {answer.running_after} after{_lost(answer)}", style
+    )
     yield from _limited(
         _each_reason_once(fewer, _short), len(fewer), "workload with fewer pods", "workloads with fewer pods"
     )
@@ -69,6 +71,14 @@ def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
     yield from (paint(line, "warning") for line in _left_undone(answer))
     if answer.anyway is not None:
         yield without_it(answer)
+
+
+def _lost(answer: Answer) -> str:
+    """How many replicas are missed, if DaemonSet Pods that go with their nodes are among those that run no more."""
+    if not answer.with_nodes:
+        return ""
+    gone = plural(answer.with_nodes, "DaemonSet Pod goes with its node", "DaemonSet Pods go with their nodes")
+    return f" ({answer.fewer} fewer, and {gone})"
 
 
 def _left_undone(answer: Answer) -> Iterator[str]:
@@ -245,7 +255,7 @@ def markdown(answer: Answer, change: ClassChange | None = None, notes: Iterable[
         )
         lines += [*told_of_class, ""]
     pending = sum(standing.pending for standing in answer.standings)
-    counts = f"{answer.running_before} → {answer.running_after} running, {pending} pending"
+    counts = f"{answer.running_before} → {answer.running_after} running{_lost(answer)}, {pending} pending"
     lines += [f"{counts}, {len(answer.pushes)} pushed out; {settled(summary)}", ""]
     progress = [f"- {text_of(line)}" for line in upgraded(answer)]
     lines += [*progress, ""] if progress else []

@@ -125,6 +125,16 @@ class Answer(NamedTuple):
     upgrade: Upgrade | None = None
 
     @property
+    def fewer(self) -> int:
+        """Replicas that no longer run, without those that go with their node: the figure of a sweep."""
+        return sum(standing.missed for standing in self.standings)
+
+    @property
+    def with_nodes(self) -> int:
+        """DaemonSet pods that go with their node."""
+        return sum(standing.lost - standing.missed for standing in self.standings)
+
+    @property
     def blocked(self) -> bool:
         """Whether a node that was to be drained or upgraded is not."""
         return bool(self.stuck) or (self.upgrade is not None and not self.upgrade.complete)
@@ -398,6 +408,8 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "settled": answer.summary.settled,
         "settledAt": round(answer.summary.settled_at, 4),
         "running": {"before": answer.running_before, "after": answer.running_after},
+        "fewer": answer.fewer,
+        "goneWithNodes": answer.with_nodes,
         "workloads": [
             {
                 "workload": s.workload,

@@ -123,7 +123,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     from policies.objects.pod import wait_seconds  # the linter starts without it
 
     broken = sum(prediction.num_pdb_violations for prediction in preempting)
-    name, beside = shortened(subject.ref.name), " beside its old pods" if impact.beside_old else ""
+    name, beside = shortened(subject.ref.name), " in its rollout, beside its old pods" if impact.beside_old else ""
     placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
     only = len(placeholders) == len(victims)
     what, seconds = "placeholder pod" if only else "pod", wait_seconds(victims)

@@ -434,3 +434,58 @@ def test_markdown_of_a_class_is_a_list_of_lists_and_a_paragraph(capsys: pytest.C
     _, out, _ = run(capsys, "class", "batch", "--value", "200000", "--cluster", SHOWN, "-o", "markdown")
     assert "\n- new pods\\:\n  - reports/nightly" in out
     assert "\n\n8 → 8 running, 0 pending" in out
+
+
+def test_a_zone_and_every_zone_count_one_loss_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pods of a DaemonSet go with their nodes: they are told apart from the replicas that are missed."""
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "controller": True}
+    agents = [
+        make_pod(f"agent-{node}").labels(app="agent").on(node).metadata(ownerReferences=[owner]).obj
+        for node in ("a-1", "a-2", "b-1", "b-2")
+    ]
+    daemons = workload("agent", 0, 0, 0) | {"kind": "DaemonSet"}
+    del daemons["spec"]["replicas"]
+    (tmp_path / "agents.json").write_text(json.dumps({"items": [daemons, *agents]}))
+    both = ("--cluster", SHOWN, "--cluster", str(tmp_path / "agents.json"))
+    zone = json.loads(run(capsys, "zone", "a", *both, "-o", "json")[1])
+    every = json.loads(run(capsys, "every-zone", *both, "-o", "json")[1])
+    (row,) = [row for row in every["rows"] if row["question"] == "zone a"]
+    assert zone["fewer"] == row["fewer"] > 0
+    assert zone["goneWithNodes"] == 2
+    assert zone["running"]["before"] - zone["running"]["after"] == zone["fewer"] + zone["goneWithNodes"]
+    told = f"({row['fewer']} fewer, and 2 DaemonSet Pods go with their nodes)"
+    assert told in run(capsys, "zone", "a", *both)[1]
+    assert "fewer: replicas that no longer run, without the DaemonSet Pods" in run(capsys, "every-zone", *both)[1]
+
+
+ROLLOUT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 6
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}, annotations: {version: "2"}}
+    spec:
+      priorityClassName: gold
+      containers: [{name: web, image: web, resources: {requests: {cpu: "2"}}}]
+"""
+
+
+def test_each_count_of_a_rollout_has_its_basis_and_the_settled_one_is_shared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "web.yaml").write_text(ROLLOUT)
+    given = ("-f", str(tmp_path / "web.yaml"), "--cluster", SHOWN)
+    applied = json.loads(run(capsys, "apply", *given, "-o", "json")[1])
+    assert applied["basis"] == "settled"
+    assert "counts are those of the whole rollout, when it has settled" in run(capsys, "apply", *given)[1]
+    out = run(capsys, *given, "--aftermath", command="preempt")[1]
+    assert "counts are those of the missing replicas" in out
+    settled = out.partition("aftermath: ")[2]
+    assert f"pushed out: {len(applied['pushedOut'])} pods" in settled
+    lines = run(capsys, *given, "-o", "json", command="preempt")[1].splitlines()
+    assert {json.loads(line)["basis"] for line in lines} == {"missing-replicas"}
+    linted = run(capsys, str(tmp_path / "web.yaml"), "--cluster", SHOWN, command="lint")[1]
+    assert "no room in its rollout, beside its old pods; " in linted

@@ -84,7 +84,9 @@ RUNNING = (on("n", "web-1", "1", 50, "Deployment"), on("n", "web-2", "1", 50, "D
 def test_a_later_wave_of_a_rollout_pushes_out_a_stranger(rolling: dict[str, int]) -> None:
     new = workload("Deployment", "1", "high", strategy={"rollingUpdate": rolling})
     message = told(new, *STRANGER, *RUNNING, old=OLD)["preempts-running-pods"]
-    assert message.startswith("web (priority 100): no room beside its old pods; 1 of 2 new pods would preempt 1 pod")
+    assert message.startswith(
+        "web (priority 100): no room in its rollout, beside its old pods; 1 of 2 new pods would preempt 1 pod"
+    )
     assert "Victims: default/stranger (priority 10)" in message
 
 
