@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import ChainMap, Counter
 from copy import deepcopy
+from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -218,6 +219,37 @@ def test_where_it_is_too_much_the_first_pods_are_told_of(most: int, monkeypatch:
     found = impact(made, changed(made, priority=200))
     assert found is not None
     assert [prediction.outcome for prediction in found.predictions][:1] == ["preempts"]
+
+
+def up_after(calls: int) -> Callable[[], bool]:
+    """Time is up at the next look after so many, and from then on."""
+    looks = count()
+    return lambda: next(looks) >= calls
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_a_prediction_that_is_cut_short_is_marked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever time is up, and whatever work is allowed: the complete answer, or one that is marked as incomplete."""
+    monkeypatch.setattr("policies.metering.LOOK_EVERY", 50)
+    cut = 0
+    for seed in range(WORLDS // 3):
+        found = random_rollout(seed, [kind])
+        complete = None if found is None else impact(*found)
+        if found is None or complete is None:
+            continue
+        for calls in (*range(8), 12, 20, 40, 80, 160):
+            partly = impact(*found, up_after(calls))
+            assert partly is not None
+            assert partly.is_cut_short or partly.to_dict() == complete.to_dict(), (seed, calls)
+            cut += partly.is_cut_short
+        for most in (1, 100, 1000, 3000, 10_000):
+            monkeypatch.setattr("policies.rules.support.impact.MOST_REHEARSING", most)
+            partly = impact(*found)
+            assert partly is not None
+            assert partly.is_cut_short or partly.to_dict() == complete.to_dict(), (seed, most)
+        monkeypatch.undo()
+        monkeypatch.setattr("policies.metering.LOOK_EVERY", 50)
+    assert cut
 
 
 @pytest.mark.parametrize(("waiting", "played"), [("8", False), ("3", True)])

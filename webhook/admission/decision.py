@@ -177,6 +177,10 @@ class Decision:
         """Whether the cache alone stands for what is told, or left undone."""
         return self.unassigned or rests_on_the_cache(self.findings)
 
+    def cut_short_if(self, time_was_up: bool) -> Decision:
+        """The same, marked as incomplete if time was up before it was made."""
+        return replace(self, is_cut_short=True) if time_was_up and not self.is_cut_short else self
+
     def plain(self) -> Decision:
         """The same, of nothing but texts and numbers: to be sent from one process to another."""
         return replace(self, findings=tuple(finding._replace(detail={}) for finding in self.findings))

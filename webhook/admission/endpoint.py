@@ -383,7 +383,7 @@ class Endpoint:
         """What this request is shown of predictions."""
         count = partial(self.metrics.count, self.metrics.predictions_shown)
         shared = PredictionAccess(self.budget, count, self.reviews)
-        return RequestAccess(shared, request, config, self.impacts.of, annotates=hook is Hook.MUTATE)
+        return RequestAccess(shared, request, config, annotates=hook is Hook.MUTATE)
 
     def guarded(self, call: AdmissionCall, run: Callable[[], Reply | Later]) -> Callable[[], Reply | Later]:
         """The same, with an answer for whatever goes wrong."""
@@ -419,6 +419,7 @@ class Endpoint:
             def recall(_: object, work_out: Callable[[], str | None]) -> str | None:
                 return question.carried or work_out()
 
+            impacts = partial(self.impacts.of, time_is_up=deadline.expired)
             decision = decide(
                 request,
                 call.hook,
@@ -427,10 +428,10 @@ class Endpoint:
                 time,
                 confirm,
                 recall,
-                self.impacts.of,
+                impacts,
                 lambda: question.shown,
             )
-            return decision.plain()
+            return decision.cut_short_if(deadline.expired()).plain()
         except RecursionError:
             return TOO_DEEP
 
@@ -539,12 +540,13 @@ class _State:
         if whole is None:
             whole = parse_review(self.call.body) if self.request.is_stripped else self.request
         if endpoint.predictors is None:
-            decision = self._decide(whole, self.deadline.expired)
+            decision = self._decide(whole, self.deadline.expired, self.deadline.expired)
+            decision = decision.cut_short_if(self.deadline.expired())
             return self._asking() if self.access.to_ask else self.decided(decision)
         if self.cost is not Cost.RULES and self.cluster is not None:
             self._keep_up(self.cluster)
         attempt = self._attempt(_ATTEMPT_SECONDS[self.cost])
-        decision = self._decide(whole, attempt.expired)
+        decision = self._decide(whole, attempt.expired, lambda: attempt.used_up).cut_short_if(attempt.used_up)
         if self.access.to_ask:
             return self._asking()
         left, since = self.deadline.seconds(), monotonic()
@@ -583,7 +585,8 @@ class _State:
         with suppress(CutShort), metered(self._attempt(_UPKEEP_SECONDS).expired):
             cluster.prepare()
 
-    def _decide(self, whole: AdmissionRequest, expired: Callable[[], bool]) -> Decision:
+    def _decide(self, whole: AdmissionRequest, expired: Callable[[], bool], was_up: Callable[[], bool]) -> Decision:
+        """The decision. `was_up`: whether `expired` has said that time is up; what is predicted then is not kept."""
         endpoint = self.endpoint
         time = Time(datetime.now(UTC), expired, self.late, monotonic)
         confirm = partial(_given, self.classes) if self.confirmed else None
@@ -595,7 +598,7 @@ class _State:
             time,
             confirm,
             endpoint.memory.recall,
-            self.access.recall,
+            self.access.recalling(partial(endpoint.impacts.of, time_is_up=was_up)),
             self.access.shown,
         )
 

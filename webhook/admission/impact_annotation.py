@@ -18,6 +18,7 @@ import orjson
 from policies.config import Annotate
 from policies.disclosure import OPEN, Audience
 from policies.kinds import POD
+from policies.metering import never
 from policies.objects.fields import NOTHING, at
 from policies.objects.reviewed_object import Operation
 from policies.rules import RULES
@@ -72,9 +73,17 @@ class Impacts:
         self._of: tuple[ClusterSnapshot | None, OrderedDict[str, Impact | None]] = (None, OrderedDict())
 
     def of(
-        self, subject: ReviewedObject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /
+        self,
+        subject: ReviewedObject,
+        cluster: ClusterSnapshot,
+        work_out: Callable[[], Impact | None],
+        /,
+        time_is_up: Callable[[], bool] = never,
     ) -> Impact | None:
-        """The impact of an object on a state; worked out if it is not known. One that was cut short is not kept."""
+        """The impact of an object on a state; worked out if it is not known.
+
+        One that was cut short is not kept, nor is any if its time was up before it was complete.
+        """
         state, known = self._of
         if state is not cluster:
             known = OrderedDict()
@@ -83,7 +92,7 @@ class Impacts:
         if fingerprint in known:
             return known[fingerprint]
         impact = work_out()
-        if impact is None or not impact.is_cut_short:
+        if not time_is_up() and (impact is None or not impact.is_cut_short):
             known[fingerprint] = impact
             while len(known) > _IMPACTS or sum(map(_weight, known.values())) > _PREDICTIONS:
                 known.popitem(last=False)

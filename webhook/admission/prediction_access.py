@@ -8,7 +8,7 @@ controllers are answered, which they pass on in Events.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.disclosure import EXACT, Disclose, Shown
@@ -68,12 +68,10 @@ class PredictionAccess(NamedTuple):
 class RequestAccess:
     """What the readers of one answer are shown. It takes from the budget once, when there is a prediction."""
 
-    def __init__(
-        self, shared: PredictionAccess, request: AdmissionRequest, config: Config, impacts: Recall, *, annotates: bool
-    ) -> None:
-        """`impacts`: gives predictions; `annotates`: whether they are for the annotation, and not for the requester."""
+    def __init__(self, shared: PredictionAccess, request: AdmissionRequest, config: Config, *, annotates: bool) -> None:
+        """`annotates`: whether predictions are for the annotation, and not for the requester."""
         self._shared, self._user, self._namespace = shared, request.user, request.namespace
-        self._config, self._impacts = config, impacts
+        self._config = config
         self._on_behalf = is_on_behalf(request.user, request.object)
         self._annotates, self._for_namespace = annotates, annotates or self._on_behalf
         self._asked, self._shown = False, EXACT
@@ -93,16 +91,24 @@ class RequestAccess:
         """How much is shown; before there is a prediction, everything."""
         return self._shown
 
-    def recall(
-        self, subject: ReviewedObject, cluster: ClusterSnapshot, work_out: Callable[[], Impact | None], /
+    def recalling(self, impacts: Recall) -> Recall:
+        """Gives predictions out of `impacts`; none where rights have to be asked about first."""
+        return partial(self._recall, impacts)
+
+    def _recall(
+        self,
+        impacts: Recall,
+        subject: ReviewedObject,
+        cluster: ClusterSnapshot,
+        work_out: Callable[[], Impact | None],
+        /,
     ) -> Impact | None:
-        """The impact of a subject; None also where rights have to be asked about first."""
         if not (self.is_settled or self._asked):
             self.to_ask = self._unknown(subject)
             if self.to_ask:
                 return None
         try:
-            impact = self._impacts(subject, cluster, work_out)
+            impact = impacts(subject, cluster, work_out)
         except CutShort:
             self.settle(subject)
             raise

@@ -122,7 +122,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             yield _broken(promise, hit, impact, subject, template)
         else:
             kept += 1
-    if kept and impact.rest == "unknown":
+    if kept and impact.is_incomplete:
         impact.check_bounds()
         yield _not_known(kept, impact, subject, template)
 

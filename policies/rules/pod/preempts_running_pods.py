@@ -116,7 +116,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if impact.by_waiting:
         yield _of_waiting(subject, impact, template)
     if not victims:
-        if impact.rest == "unknown" and not impact.preempting:
+        if impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
             impact.check_bounds()
             yield _not_known(subject, impact, template)
         return
@@ -191,7 +191,9 @@ def _not_known(subject: ReviewedObject, impact: Impact, template: PodTemplate) -
     """Silence would say that nobody has to go."""
     told = f"only {impact.predicted} of {impact.new} new pods were predicted in the time there was, and nobody goes for"
     told = f"{told} {'it' if impact.predicted == 1 else 'them'}"
-    if not impact.predicted:
+    if impact.rest != "unknown":
+        told = "its rollout is too large to predict to its end; the first new pods preempt nobody"
+    elif not impact.predicted:
         pods = "its pod" if impact.new == 1 else f"any of {impact.new} new pods"
         told = f"no time was left to predict whether {pods} would push others out"
     priority = "" if impact.priority is None else f" (priority {impact.priority})"

@@ -73,6 +73,7 @@ class Impact(NamedTuple):
     are none, or it was not asked for. `let_in`: identities of pods that waited, and take the room that old pods leave
     before the new ones come: who pushes these out again takes nothing that runs now. `by_waiting`: the predictions of
     others that waited, and with that room preempt. `excess`: the bound that stopped it; None if time was up.
+    `first_only`: the rollout is too much to simulate, so that only its first new pods are predicted.
     """
 
     predictions: tuple[Prediction, ...]
@@ -87,11 +88,17 @@ class Impact(NamedTuple):
     let_in: frozenset[str] = frozenset()
     by_waiting: tuple[Prediction, ...] = ()
     excess: Excess | None = None
+    first_only: bool = False
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether it is not known what becomes of some new pods."""
+        return self.rest == "unknown" or self.first_only
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether more would have been worked out with more time."""
-        return self.rest == "unknown" or (self.aftermath is not None and not self.aftermath.known)
+        """Whether more would have been worked out with more time, or without a bound."""
+        return self.is_incomplete or (self.aftermath is not None and not self.aftermath.known)
 
     @property
     def predicted(self) -> int:
@@ -130,7 +137,7 @@ class Impact(NamedTuple):
             told["aftermath"] = self.aftermath.to_dict()
         if self.pending:
             told["pending"] = self.pending
-        if self.rest == "unknown":
+        if self.is_incomplete:
             told["cutShort"] = True
         if self.rest == "refused":
             told["refused"] = self.new - self.predicted
@@ -149,7 +156,7 @@ class Impact(NamedTuple):
             told["aftermath"] = self.aftermath.to_coarse_dict()
         if self.pending:
             told["pending"] = count_range(self.pending).lowest
-        if self.rest == "unknown":
+        if self.is_incomplete:
             told["cutShort"] = True
         if self.rest == "refused":
             told["refused"] = count_range(self.new - self.predicted).lowest
@@ -158,7 +165,7 @@ class Impact(NamedTuple):
     def cut_short(self, audience: Audience = OPEN) -> str:
         """`; time was up after 3 of 10 new pods`, or nothing."""
         if self.rest != "unknown":
-            return ""
+            return "; its rollout is too large to predict to its end" if self.first_only else ""
         if self.excess is not None:
             after = "" if audience.coarse else f" after {self.predicted} of {self.new} new pods"
             return f"; not evaluated{after}: {self.excess.problem}"
@@ -263,15 +270,28 @@ class Forecast:
         if self._expired():
             return impact._replace(rest="unknown")
         try:
-            done = self._rehearsed(found, impact, most) or self._limited(found, impact, most)
+            done = self._in_full(found, impact, most)
         except CutShort as why:
             return impact.stopped(why)
         wanted = self._aftermath and (done.preempting or done.by_waiting) and done.rest != "unknown"
         return self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
 
+    def _in_full(self, found: Coming, impact: Impact, most: int | None) -> Impact:
+        """A rollout is simulated; if it is too much to simulate, its first pods are predicted, and marked as such.
+        Raises CutShort."""
+        too_many = found.rolled_out is not None and max(len(found.pods), len(found.own)) > MOST_REHEARSED
+        try:
+            done = None if too_many else self._rehearsed(found, impact, most)
+        except CutShort:
+            if self._expired():
+                raise
+            return self._limited(found, impact, most)._replace(first_only=True)
+        done = self._limited(found, impact, most) if done is None else done
+        return done._replace(first_only=too_many and done.fitting < done.new)
+
     def _rehearsed(self, found: Coming, impact: Impact, most: int | None) -> Impact | None:
-        """What a simulation of a rollout comes to; None of anything else, and where that is too much to work out."""
-        if found.rolled_out is None or max(len(found.pods), len(found.own)) > MOST_REHEARSED or most is not None:
+        """The result of a simulated rollout; None of anything else. Raises CutShort."""
+        if found.rolled_out is None or most is not None:
             return None
         from policies.simulation.rehearsal import rehearse
         from policies.waiting import waiting_in_turn
@@ -284,7 +304,7 @@ class Forecast:
                     self._next = partial(_with_all, emptied, found.pods)
                     return impact._replace(fitting=impact.new)
                 came = rehearse(self._cluster, self._snapshot(), found.rolled_out, waiting)
-        except (CutShort, InvalidObject):
+        except InvalidObject:
             return None
         if any(prediction.outcome != "pending" for prediction in came.pending):
             return None
