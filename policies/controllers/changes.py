@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.controllers.daemon_set import surge_and_unavailable
 from policies.controllers.deployment import max_surge, max_unavailable
+from policies.controllers.job import is_finished
 from policies.controllers.new_pods import has_replica_set, new_pods, replicas_of, without_missing_claims
 from policies.controllers.own_pods import pods_of
 from policies.controllers.pod_sequences import Chained, DaemonPods
@@ -81,7 +82,7 @@ def coming(
             return Coming(own=own)
         template = stored or template
         same = stored is not None or has_replica_set(cluster, obj, template.object)
-    if old is not None and same and replicas_of(old) == replicas_of(obj):
+    if old is not None and (_is_over(old) or (same and replicas_of(old) == replicas_of(obj))):
         return Coming(own=own)  # a no-op for the scheduler, whatever its controller is still at
     if own and not same:
         grows = old is not None and replicas_of(obj) > replicas_of(old)
@@ -116,6 +117,11 @@ def asks_for_no_pods(subject: ReviewedObject, paths: Mapping[str, tuple[str, ...
 
 def _is_same(one: ApiObject, other: ApiObject) -> bool:
     return one is other or one == other
+
+
+def _is_over(old: ApiObject) -> bool:
+    """Whether it is a Job that makes no more pods."""
+    return group_kind(old) == "batch/Job" and is_finished(old)
 
 
 def _goes_in_order(obj: ApiObject) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.controllers.actions import Action, CreatePod, DeletePod, ReleasePod, Report, Requeue, SetStatus
 from policies.controllers.replica_set import ordered_for_deletion
 from policies.controllers.templates import labelled, pod_of_template, template_of
-from policies.objects.fields import at, boolean, int32, text
+from policies.metering import charge
+from policies.objects.fields import at, boolean, int32, text, timestamp
 from policies.objects.items import items
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ _BATCH_PERIOD: Final = 1.0
 _DEFAULT_BACKOFF_LIMIT: Final = 6
 _SIGNALLED: Final = (143, 137)
 """Exit codes of containers that SIGTERM and SIGKILL end."""
+_COMPLETE: Final = frozenset({"Complete", "SuccessCriteriaMet"})
+_MOST_INDEXES: Final = 100_000
+"""Upstream accepts no more completions of an indexed Job with a higher parallelism."""
+_LONGEST: Final = 1 << 20
+_DIGITS: Final = 10
 
 
 class JobStatus(NamedTuple):
@@ -101,6 +107,51 @@ def reconcile(view: View, key: Key, now: float) -> list[Action]:
     if status != state.status:
         actions.append(SetStatus(key, status))
     return actions
+
+
+def stored_status(job: ApiObject, ended: Iterable[str]) -> JobStatus | None:
+    """What the status of a stored Job says; None where no controller has written one. Raises InvalidObject.
+
+    `ended`: uids of its pods that have ended and are there still, which the status has counted.
+    """
+    status = at(job, "status")
+    if not status:
+        return None
+    true = {text(condition, "type") for condition in items(job, "status", "conditions") if _is_true(condition)}
+    started = timestamp(job, "status", "startTime")
+    return JobStatus(
+        failed=max(int32(job, "status", "failed") or 0, 0),
+        succeeded=max(int32(job, "status", "succeeded") or 0, 0),
+        started=None if started is None else float(started),
+        finished="Failed" if "Failed" in true else "Complete" if true & _COMPLETE else "",
+        succeeded_indexes=_indexes_in(text(job, "status", "completedIndexes"), int32(job, "spec", "completions") or 0),
+        active=max(int32(job, "status", "active") or 0, 0),
+        counted=frozenset(ended),
+        failure="FailureTarget" if "FailureTarget" in true else "",
+    )
+
+
+def is_finished(job: ApiObject) -> bool:
+    """Whether the status of a stored Job says that it makes no more pods. Source: `IsJobFinished`."""
+    known = stored_status(job, ())
+    return known is not None and bool(known.finished)
+
+
+def _is_true(condition: ApiObject) -> bool:
+    return condition.get("status") == "True"
+
+
+def _indexes_in(listed: str, completions: int) -> frozenset[int]:
+    """The indexes in `0-2,5`, less than `completions`. Source: `parseIndexesFromString`."""
+    found = set[int]()
+    for part in listed[:_LONGEST].split(","):
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if first.isascii() and first.isdigit() and last.isascii() and last.isdigit():
+            indexes = range(int(first[:_DIGITS]), min(int(last[:_DIGITS]) + 1, completions, _MOST_INDEXES))
+            charge(1 + len(indexes) // 8)
+            found.update(indexes)
+    return frozenset(found)
 
 
 def only_replaces_failed(job: ApiObject) -> bool:

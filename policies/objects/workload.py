@@ -109,11 +109,14 @@ def holds(stored: Any, given: Any) -> bool:
 _MOST: Final = 10_000
 """Parts of one object that are looked at."""
 _COUNTS: Final = ("observedGeneration", "replicas", "currentNumberScheduled", "active")
+_OF_A_JOB: Final = (*_COUNTS, "startTime", "succeeded", "failed", "completedIndexes")
+_ENDING: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
+"""Conditions of a Job that makes no more pods."""
 
 
 class Workload(NamedTuple):
-    """A workload in a cluster: kept as far as it is not too large, less managedFields and all of status but the counts
-    of its pods.
+    """A workload in a cluster: kept as far as it is not too large, without managedFields; of its status, the counts of
+    its pods and how a Job ends.
 
     `controller`: kind and name of the workload that made it; empty where nobody did.
     """
@@ -129,10 +132,25 @@ class Workload(NamedTuple):
         from policies.objects.pod import Owner  # the linter starts without it
 
         owner = Owner.from_api(obj)
-        status = obj.get("status")
-        counts = {key: status[key] for key in _COUNTS if key in status} if isinstance(status, Mapping) else None
-        kept = {key: value for key, value in obj.items() if key != "status"} | ({"status": counts} if counts else {})
+        status = _kept_status(obj)
+        kept = {key: value for key, value in obj.items() if key != "status"} | ({"status": status} if status else {})
         metadata = kept.get("metadata")
         if isinstance(metadata, Mapping):
             kept["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
         return cls(ref_of(obj, "default"), bounded(kept), (owner.kind, owner.name) if owner else ("", ""))
+
+
+def _kept_status(obj: ApiObject) -> dict[str, Any]:
+    status = obj.get("status")
+    if not isinstance(status, Mapping):
+        return {}
+    if obj.get("kind") != "Job":
+        return {key: status[key] for key in _COUNTS if key in status}
+    conditions = status.get("conditions")
+    ending = [
+        {"type": condition["type"], "status": "True"}
+        for condition in (conditions if isinstance(conditions, list) else ())
+        if isinstance(condition, Mapping) and condition.get("status") == "True" and condition.get("type") in _ENDING
+    ]
+    kept = {key: status[key] for key in _OF_A_JOB if key in status}
+    return kept | ({"conditions": ending[: len(_ENDING)]} if ending else {})

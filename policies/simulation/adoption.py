@@ -7,12 +7,14 @@ without a ReplicaSet gets one that has the pods which its selector matches: else
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from policies.controllers.job import stored_status
 from policies.controllers.templates import template_hash, template_of
 from policies.controllers.view import WorkloadState
-from policies.objects.fields import at
+from policies.objects.fields import InvalidObject, at
 from policies.objects.pod import Owner
 from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 from policies.simulation.api_server import controller_of
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
 
 DEPLOYMENT: Final = "apps/Deployment"
+_JOB: Final = "batch/Job"
 REPLICA_SET: Final = "apps/ReplicaSet"
 _ADOPTING: Final = (REPLICA_SET, "apps/StatefulSet", "apps/DaemonSet")
 
@@ -31,7 +34,8 @@ _ADOPTING: Final = (REPLICA_SET, "apps/StatefulSet", "apps/DaemonSet")
 def completed(
     workloads: Iterable[WorkloadState], pods: Iterable[PodState]
 ) -> tuple[list[WorkloadState], list[PodState]]:
-    """The workloads with ReplicaSets that are missing, and the pods with the workloads that they belong to."""
+    """The workloads with ReplicaSets that are missing and the status of Jobs, and the pods with the workloads that they
+    belong to."""
     every, states = {state.key: state for state in workloads}, list(pods)
     by_namespace: dict[str, list[PodState]] = {}
     for pod in states:
@@ -42,8 +46,22 @@ def completed(
         found = _missing_replica_set(every[key], by_namespace.get(key[1], ()), every)
         if found is not None:
             every[found.key] = found
+    _read_job_statuses(every, states)
     owners = _Owners([state for state in every.values() if state.key[0] in _ADOPTING])
     return list(every.values()), [owners.adopt(pod) for pod in states]
+
+
+def _read_job_statuses(every: dict[Key, WorkloadState], pods: Sequence[PodState]) -> None:
+    """What is known of Jobs beside their pods: most of those that have ended are gone."""
+    jobs = [state for state in every.values() if state.key[0] == _JOB and state.status is None]
+    ended: dict[Key, list[str]] = {}
+    for pod in pods if jobs else ():
+        owner = controller_of(pod.pod)
+        if owner is not None and owner[0] == _JOB and pod.pod.terminal:
+            ended.setdefault(owner, []).append(pod.pod.uid)
+    for state in jobs:
+        with suppress(InvalidObject):  # without it the pods are counted that are there
+            every[state.key] = replace(state, status=stored_status(state.object, ended.get(state.key, ())))
 
 
 def selector_of(obj: ApiObject) -> LabelSelector | None:

@@ -348,3 +348,14 @@ def test_a_workload_of_another_kind_and_of_the_same_name_is_another_one() -> Non
     assert found is not None
     assert [victim.name for p in found.preempting for victim in p.victims] == ["web-stateful-0"]
     assert (found.pending, found.aftermath and found.aftermath.replaced) == (0, 1)
+
+
+@pytest.mark.parametrize(("condition", "new"), [("Complete", 0), ("Failed", 0), ("Suspended", 3)])
+def test_a_finished_job_makes_no_pods_when_it_is_changed(condition: str, new: int) -> None:
+    spec = {"template": {"spec": make_pod("").request(cpu="1").obj["spec"]}, "parallelism": 1, "completions": 9}
+    job = Made("batch/v1", "Job", "j", "default").spec(**spec)
+    job.status(conditions=[{"type": condition, "status": "True"}])
+    change = deepcopy(job.obj)
+    change["spec"]["parallelism"] = 3
+    found = impact([job, make_node("n")], change)
+    assert (0 if found is None else found.new) == new

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from policies.commands.simulate import answer_case
-from tests.builders import Made, make_node
+from policies.simulation.dump import DumpCache, world_of
+from policies.simulation.simulation import Simulation
+from tests.builders import Made, make_node, make_pod
 
 END = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "j-1", "namespace": "default"}}
 
@@ -134,3 +136,58 @@ def test_a_job_that_ignores_disruptions_goes_on_unless_somebody_else_deletes_its
     case = {"nodes": nodes, "arrivals": [created, free, *arrivals], "scalingDown": True}
     (found,) = answer_case(case)["outcomes"]
     assert list(found["final"]) == (["default/j-2"] if again else [])
+
+
+def pods_made(job: Made, *pods: Made) -> int:
+    """How many pods a stored Job makes though nothing happens."""
+    cache = DumpCache()
+    for one in (make_node("n1"), job, *pods):
+        cache.add(one.obj)
+    simulation = Simulation(world_of(cache, [], until=3600))
+    there = {state.pod.key for state in simulation.api.pods.values()}
+    simulation.run()
+    return sum(event.event == "created" for event in simulation.timeline.events if event.pod not in there)
+
+
+def stored_job(status: dict[str, Any], **spec: Any) -> Made:
+    pod = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
+    template = {"metadata": {"labels": {"app": "j"}}, "spec": pod}
+    return Made("batch/v1", "Job", "j", "default").spec(template=template, **spec).status(**status)
+
+
+def condition(type_: str, status: str = "True") -> dict[str, Any]:
+    return {"conditions": [{"type": type_, "status": status}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "made"),
+    [
+        (condition("Failed"), 0),
+        (condition("Complete"), 0),
+        (condition("SuccessCriteriaMet"), 0),
+        (condition("FailureTarget"), 0),
+        (condition("Failed", "False"), 10),
+        ({"startTime": "2026-01-01T00:00:00Z"}, 10),
+        ({"startTime": "2026-01-01T00:00:00Z", "succeeded": 7}, 3),
+        ({"startTime": "2026-01-01T00:00:00Z", "succeeded": 10}, 0),
+        ({"startTime": "2026-01-01T00:00:00Z", "failed": 7}, 0),
+        ({"startTime": "2026-01-01T00:00:00Z", "failed": "7"}, 10),
+        ({}, 10),
+    ],
+)
+def test_a_job_whose_pods_are_gone_is_continued_by_its_status(status: dict[str, Any], made: int) -> None:
+    assert pods_made(stored_job(status, parallelism=10, completions=10)) == made
+
+
+@pytest.mark.parametrize(("listed", "made"), [("0-3,5", 5), ("0-9", 0), ("0,2,4,6,8", 5), ("x,-1,3-,99999999999,7", 9)])
+def test_an_indexed_job_makes_the_indexes_that_are_missing(listed: str, made: int) -> None:
+    status = {"startTime": "2026-01-01T00:00:00Z", "completedIndexes": listed}
+    job = stored_job(status, parallelism=10, completions=10, completionMode="Indexed")
+    assert pods_made(job) == made
+
+
+def test_a_pod_that_has_ended_and_is_there_is_counted_once() -> None:
+    status = {"startTime": "2026-01-01T00:00:00Z", "succeeded": 4}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "controller": True}
+    done = make_pod("j-1").on("n1").status(phase="Succeeded").metadata(ownerReferences=[owner])
+    assert pods_made(stored_job(status, parallelism=10, completions=10), done) == 6
