@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from policies.controllers.daemon_set import surge_and_unavailable
 from policies.controllers.deployment import max_surge, max_unavailable
 from policies.controllers.job import is_finished
-from policies.controllers.new_pods import has_replica_set, new_pods, replicas_of, without_missing_claims
+from policies.controllers.new_pods import has_replica_set, is_of_template, new_pods, replicas_of, without_missing_claims
 from policies.controllers.own_pods import pods_of
 from policies.controllers.pod_sequences import Chained, DaemonPods
 from policies.controllers.stateful_set import ordinal_of, start_ordinal
@@ -39,7 +39,8 @@ class Coming:
     its new pods do not run; None: all come at once. `one_by_one`: each comes when the one before it runs.
     `ended_first`: how many old pods are told to end before it is known what becomes of the first new one. `beside_old`:
     the pods stand in for old ones that are still there when they come. `rolled_out`: the changed object, of a workload
-    that is stored and whose new template its controller rolls out.
+    that is stored and whose new template its controller rolls out. `under_way`: that has begun already; as it
+    grows, some of the pods that come first are of an old template.
     """
 
     pods: Sequence[Pod] = ()
@@ -50,6 +51,7 @@ class Coming:
     ended_first: int = 0
     beside_old: bool = False
     rolled_out: ApiObject | None = None
+    under_way: bool = False
 
 
 def coming(
@@ -89,7 +91,14 @@ def coming(
         before = pod_template_of(old, paths) if old is not None and grows else None
         found = _rollout(cluster, obj, template.object, own, before.object if before else None)
         return found if old is None or group_kind(obj) not in _ROLLED_OUT else replace(found, rolled_out=obj)
-    pods = new_pods(cluster, obj, template.object, own=own).pods
+    grows = old is not None and replicas_of(obj) > replicas_of(old)
+    under_way = _scaled_while_rolled_out(cluster, obj, template.object, own) if grows and _is_rolling(obj) else None
+    return under_way or _scaled(cluster, obj, template.object, own)
+
+
+def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
+    """The pods that are missing."""
+    pods = new_pods(cluster, obj, template, own=own).pods
     if not _goes_in_order(obj):
         return Coming(pods, own)
     waits = _first_that_waits(obj, own)
@@ -216,6 +225,29 @@ def _of_deployment(
     arriving = Chained(missing, pods) if missing else pods
     most = max(surge + unavailable, 1)
     return Coming(arriving, own, {}, most, ended_first=min(unavailable, len(own)), beside_old=True)
+
+
+def _is_rolling(obj: ApiObject) -> bool:
+    """Whether it is a Deployment that replaces its old pods a few at a time."""
+    rolling = text(obj, "spec", "strategy", "type") != "Recreate"
+    return group_kind(obj) == "apps/Deployment" and rolling and not _is_paused(obj)
+
+
+def _scaled_while_rolled_out(
+    cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]
+) -> Coming | None:
+    """What comes of more replicas of a Deployment of which old pods are still there; None where none are.
+
+    All its ReplicaSets grow. Its own pods are as many as it asks for already, or more: some of them surge. Source:
+    pkg/controller/deployment, `scale`.
+    """
+    new = sum(is_of_template(cluster, obj, template, own))
+    if new == len(own) or not has_replica_set(cluster, obj, template):
+        return None
+    surge, unavailable = max_surge(obj, replicas_of(obj)), max_unavailable(obj, replicas_of(obj))
+    missing = max(replicas_of(obj) - new, replicas_of(obj) + surge - len(own), 0)
+    pods = new_pods(cluster, obj, template, len(own) + missing, own).pods
+    return Coming(pods, own, window=max(surge + unavailable, 1), beside_old=True, rolled_out=obj, under_way=True)
 
 
 def _of_stateful_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:

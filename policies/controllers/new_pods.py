@@ -155,6 +155,12 @@ def has_replica_set(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObjec
     return _owner(cluster, obj, template) is not obj
 
 
+def is_of_template(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, pods: Sequence[Pod]) -> list[bool]:
+    """Of each pod of a Deployment, whether the ReplicaSet of this template has made it."""
+    name = ref_of(_owner(cluster, obj, template)).name
+    return [pod.owner is not None and pod.owner.kind == "ReplicaSet" and pod.owner.name == name for pod in pods]
+
+
 def _owner(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject) -> ApiObject:
     """What controls the new pods: the object itself, or a Deployment's ReplicaSet of this template, if it is there."""
     if group_kind(obj) != "apps/Deployment":

@@ -68,7 +68,8 @@ class Rehearsal(NamedTuple):
     `by_waiting`: pods of the workload and others that waited, each with all whom it pushed out of those that run now;
     `pending`: of the pods that were made those without a node in the end.
     `let_in`: identities of pods that waited and got a node; `aftermath`: None where a victim's workload is not known,
-    so that nothing is known of its replacement. `snapshot`: the cluster in the end."""
+    so that nothing is known of its replacement. `snapshot`: the cluster in the end. `refused`: how many of its
+    pods a quota rejects in the end."""
 
     made: int
     preempting: tuple[Prediction, ...]
@@ -77,6 +78,7 @@ class Rehearsal(NamedTuple):
     let_in: frozenset[str]
     aftermath: Aftermath | None
     snapshot: Snapshot
+    refused: int = 0
 
 
 def rehearse(cluster: ClusterSnapshot, snapshot: Snapshot, change: ApiObject, waiting: Waiting) -> Rehearsal:
@@ -262,6 +264,7 @@ class _Run(Simulation):
             frozenset(waited & self._over.came),
             None if self._unknown else self._aftermath({*own, *others}, evictions),
             self.cache.snapshot(),
+            sum(each.missing for one, each in self.controllers.refusals.by_workload() if one == self._own),
         )
 
     def _is_own(self, key: str) -> bool:

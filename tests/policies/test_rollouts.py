@@ -359,3 +359,49 @@ def test_a_finished_job_makes_no_pods_when_it_is_changed(condition: str, new: in
     change["spec"]["parallelism"] = 3
     found = impact([job, make_node("n")], change)
     assert (0 if found is None else found.new) == new
+
+
+@pytest.mark.parametrize(("room", "pushed"), [(0, 0), (1, 1), (100, 4)])
+def test_a_rollout_is_simulated_within_its_quota(room: int, pushed: int) -> None:
+    """Where the quota is full no pod comes: the old ones must stay, as more of them are missing than may be."""
+    made = deployment("web", ["n"] * 3, "1", 0, strategy=rolling(2, 2))
+    made += [make_node("n").has(cpu="7"), *deployment("low", ["n"] * 4, "1", 50)]
+    quota = Made("v1", "ResourceQuota", "tight", "default").spec(hard={"pods": str(7 + room)})
+    made.append(quota.status(hard={"pods": str(7 + room)}, used={"pods": "7"}))
+    change = changed(made, priority=200)
+    change["spec"]["replicas"] = 7
+    found = impact(made, change)
+    assert found is not None
+    assert (found.rest, found.predicted) == ("refused", 0) or room
+    assert told(made, change) == simulated(made, change)
+    assert told(made, change)[0].total() == pushed
+
+
+def half_rolled_out(old: int, new: int, priority: int, free: int) -> list[Made]:
+    """A Deployment with pods of two ReplicaSets, on a node with room for so many more. Two of them are surge."""
+    made = deployment("web", ["n"] * old, "1", 0, strategy=rolling(2, 0))
+    made[0].spec(replicas=old + new - 2)
+    newer = deployment("web-new", ["n"] * new, "1", priority)[1:]
+    owner = made[1].obj["metadata"]["ownerReferences"]
+    newer[0].metadata(ownerReferences=owner).spec(selector={"matchLabels": {"app": "web"}})
+    for one in newer:
+        labels = one.obj["metadata"] if one.obj["kind"] == "Pod" else one.obj["spec"]["template"]["metadata"]
+        labels["labels"] = {"app": "web"}
+    made[0].obj["spec"]["template"] = deepcopy(newer[0].obj["spec"]["template"])
+    return [*made, *newer, make_node("n").has(cpu=str(old + new + free))]
+
+
+@pytest.mark.parametrize("free", [0, 1, 2, 8])
+@pytest.mark.parametrize("victims", [0, 2])
+@pytest.mark.parametrize("priority", [0, 100])
+def test_a_deployment_that_is_scaled_while_it_is_rolled_out(free: int, victims: int, priority: int) -> None:
+    """5 to 7 replicas, of which 4 of the old and 3 of the new template run: what surges is no replica to go by."""
+    made = half_rolled_out(4, 3, priority, free + victims)
+    made += deployment("low", ["n"] * victims, "1", -5) if victims else []
+    change = deepcopy(made[0].obj)
+    change["spec"]["replicas"] = 7
+    assert told(made, change) == simulated(made, change)
+    found = impact(made, change)
+    assert found is not None
+    assert not found.is_cut_short
+    assert (found.pending > 0) is (priority == free + victims == 0)

@@ -227,10 +227,11 @@ class Forecast:
         pods_defaulted: bool = False,
         aftermath: bool = True,
         quotas_of: Callable[[ReviewedObject, str], Sequence[ResourceQuota]] | None = None,
+        stored_quotas: bool = True,
     ) -> None:
         """`aftermath`: also work out what becomes of victims; `quotas_of`: a namespace's quotas once they are charged
-        with this subject, by default as the cluster has them."""
-        self._aftermath, self._quotas_of = aftermath, quotas_of
+        with this subject, by default as the cluster has them. `stored_quotas`: whether no others limit the subjects."""
+        self._aftermath, self._quotas_of, self._stored_quotas = aftermath, quotas_of, stored_quotas
         self._cluster, self._paths, self._expired, self._pods_defaulted = cluster, paths, expired, pods_defaulted
         self._next: Callable[[], Snapshot] = lambda: cluster.scheduling
         self._waiting: Waiting | None = None
@@ -291,7 +292,7 @@ class Forecast:
 
     def _rehearsed(self, found: Coming, impact: Impact, most: int | None) -> Impact | None:
         """The result of a simulated rollout; None of anything else. Raises CutShort."""
-        if found.rolled_out is None or most is not None:
+        if found.rolled_out is None or (most is not None and not self._stored_quotas):
             return None
         from policies.simulation.rehearsal import rehearse
         from policies.waiting import waiting_in_turn
@@ -300,7 +301,8 @@ class Forecast:
             with metered(self._expired, MOST_REHEARSING):
                 waiting = waiting_in_turn(self._cluster, impact.own | self._placed)
                 emptied = _without(self._snapshot(), found.own)
-                if self._have_room(found.pods) and not _help_anybody(waiting, emptied, found.own):
+                fits = most is None and not found.under_way and self._have_room(found.pods)
+                if fits and not _help_anybody(waiting, emptied, found.own):
                     self._next = partial(_with_all, emptied, found.pods)
                     return impact._replace(fitting=impact.new)
                 came = rehearse(self._cluster, self._snapshot(), found.rolled_out, waiting)
@@ -310,12 +312,14 @@ class Forecast:
             return None
         self._next = lambda: came.snapshot
         self._placed.update(came.let_in)
+        if found.under_way:  # nobody knows beforehand how many of the old template come as well
+            impact = impact._replace(new=max(impact.new, came.made, len(came.preempting) + len(came.pending)))
         fitting = max(min(came.made, impact.new) - len(came.preempting) - len(came.pending), 0)
         missing = impact.new - fitting - len(came.preempting) - len(came.pending)
         return impact._replace(
             predictions=(*came.preempting, *came.pending),
             fitting=fitting,
-            rest="later" if missing > 0 else "",
+            rest="" if missing <= 0 else "refused" if came.refused else "later",
             by_waiting=came.by_waiting,
             let_in=came.let_in,
             aftermath=came.aftermath if self._aftermath and (came.preempting or came.by_waiting) else None,
@@ -780,6 +784,8 @@ class Predicted:
             pods_defaulted=past_limit_ranger,
             aftermath=self._aftermath,
             quotas_of=partial(_quotas_after, context),
+            stored_quotas=len(context.change_set.subjects) == 1
+            and not (context.defines_quotas or context.options.limited_resources),
         )
 
 
