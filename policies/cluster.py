@@ -92,6 +92,10 @@ class ClusterSnapshot:
 
         prepare(self.scheduling)
 
+    def scheduled_as(self, snapshot: Snapshot) -> ClusterSnapshot:
+        """The same cluster with another snapshot for the scheduler: of Pods that are to come, say."""
+        return replace(self, _scheduling=LazySnapshot.of(snapshot))
+
     def within(self, namespace: str) -> ClusterSnapshot:
         """The same cluster with the pods and workloads of one namespace alone; the scheduler still sees all of it."""
         pods, workloads = _group(self.pods, namespace, 0), _group(self.workloads, namespace, 1)

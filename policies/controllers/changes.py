@@ -96,6 +96,33 @@ def coming(
     return under_way or _scaled(cluster, obj, template.object, own)
 
 
+def still_to_come(
+    obj: ApiObject, wanted: int, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]
+) -> Sequence[Pod]:
+    """The pods, of so many `wanted`, that have no place yet, of an object that was admitted a moment ago.
+
+    Of a StatefulSet that goes in order, the first one. Raises InvalidObject.
+    """
+    from policies.cluster import with_priority
+    from policies.objects.pod import Pod
+
+    template = pod_template_of(obj, paths)
+    if template is None:
+        return ()
+    if not template.is_template:
+        ref = ref_of(obj, "default")
+        stored = cluster.pods.get((ref.namespace, ref.name))
+        pod = stored or without_missing_claims(with_priority(Pod.from_api(obj), cluster), cluster)
+        return () if _has_a_place(pod) or pod.terminal or pod.terminating else (pod,)
+    placed = [pod for pod in pods_of(cluster, obj) if _has_a_place(pod)]
+    pods = new_pods(cluster, obj, template.object, wanted, placed).pods
+    return pods[:1] if _goes_in_order(obj) else pods
+
+
+def _has_a_place(pod: Pod) -> bool:
+    return bool(pod.node_name or pod.nominated_node_name)
+
+
 def _scaled(cluster: ClusterSnapshot, obj: ApiObject, template: ApiObject, own: tuple[Pod, ...]) -> Coming:
     """The pods that are missing."""
     pods = new_pods(cluster, obj, template, own=own).pods
@@ -144,7 +171,7 @@ def _first_that_waits(obj: ApiObject, own: Sequence[Pod]) -> int | None:
     A set that goes in order makes, ends and replaces nobody until that one runs. Source: pkg/controller/statefulset,
     `processReplica`: `if !isRunningAndReady(pod) && monotonic` nothing more is done.
     """
-    waiting = (ordinal_of(pod.name, ref_of(obj).name) for pod in own if not (pod.node_name or pod.nominated_node_name))
+    waiting = (ordinal_of(pod.name, ref_of(obj).name) for pod in own if not _has_a_place(pod))
     start = start_ordinal(obj)
     return min((n for n in waiting if start <= n < start + replicas_of(obj)), default=None)
 

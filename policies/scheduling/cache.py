@@ -40,6 +40,13 @@ class LazySnapshot:
         self._built: Snapshot | None = None
         self._lock = Lock()
 
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> LazySnapshot:
+        """One that is built already."""
+        made = cls(snapshot.objects)
+        made._built = snapshot
+        return made
+
     @property
     def built(self) -> Snapshot | None:
         """The Snapshot, if it has been asked for."""

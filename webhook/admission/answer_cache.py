@@ -14,10 +14,11 @@ from policies.objects.reviewed_object import Operation
 from webhook.logs import MAX_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from policies.objects.fields import ApiObject
     from webhook.admission.decision import Decision, Hook
+    from webhook.admission.pods_to_come import Admitted
     from webhook.admission.review import AdmissionRequest
 
 _KEPT: Final = 1024
@@ -86,8 +87,8 @@ class Key(NamedTuple):
     nameless: bool
 
 
-def key_of(hook: Hook, request: AdmissionRequest) -> Key | None:
-    """The key of a request; None for one that cannot be told by its bytes."""
+def key_of(hook: Hook, request: AdmissionRequest, admitted: Sequence[Admitted] = ()) -> Key | None:
+    """The key of a request; None for one that cannot be told by its bytes. `admitted`: what counts beside the state."""
     obj, old = request.object, request.old
     metadata = obj.get("metadata")
     nameless = (
@@ -108,6 +109,7 @@ def key_of(hook: Hook, request: AdmissionRequest) -> Key | None:
         request.dry_run,
         _settled(obj, nameless),
         None if old is None else _settled(old, False),
+        *(each.number for each in admitted),
     )
     try:
         data = orjson.dumps(told)

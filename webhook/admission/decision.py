@@ -169,6 +169,8 @@ class Decision:
     """The annotation that `/mutate` writes."""
     is_cut_short: bool = False
     """Whether there was no time for all that was asked."""
+    brings: int = 0
+    """How many Pods the object has once its controller has created all; 0 where a rollout replaces them."""
     withholds: bool = False
     """Whether the user is not told something that his rights may let him be told: they have not been asked about."""
 
@@ -238,15 +240,21 @@ def look_at(
     shown: Callable[[], Shown] = lambda: EXACT,
 ) -> Decision:
     """The same, for one that is not let pass."""
-    direction = row_of(request, config).direction
     if hook is Hook.MUTATE:
         decision = _patch(request, cluster, config, time, confirm, recall, impacts, shown)
     else:
-        subject = _scaled(request, cluster, config) if direction is Direction.LOOK_UP else request.subject
+        subject = subject_of(request, cluster, config)
         if subject is None:
             return Decision(AdmissionResponse(request.uid), Verdict.ALLOWED)
         decision = _judge(request, subject._replace(subresource=""), cluster, config, time, confirm, impacts, shown)
     return _marked(decision, cluster, time, config.not_honoured(_namespace(request, cluster), time.now))
+
+
+def subject_of(request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config) -> ReviewedObject | None:
+    """The object that is judged: the one in the request, or the workload that `…/scale` is about; None where that is
+    not known."""
+    looked_up = row_of(request, config).direction is Direction.LOOK_UP
+    return _scaled(request, cluster, config) if looked_up else request.subject
 
 
 def let_pass(
@@ -293,11 +301,11 @@ def not_evaluated(
 def _marked(decision: Decision, cluster: ClusterSnapshot | None, time: Time, not_honoured: str) -> Decision:
     """A decision by late cluster state says so, and one that a namespace's annotation would have exempted."""
     if not_honoured:
-        decision = replace(_audited(decision, NOT_EXEMPT, not_honoured), exemption=f"not honoured: {not_honoured}")
-    return _audited(decision, LATE, time.late if cluster is not None else "")
+        decision = replace(audited(decision, NOT_EXEMPT, not_honoured), exemption=f"not honoured: {not_honoured}")
+    return audited(decision, LATE, time.late if cluster is not None else "")
 
 
-def _audited(decision: Decision, key: str, said: str) -> Decision:
+def audited(decision: Decision, key: str, said: str) -> Decision:
     """The decision with one more audit annotation, where there is something to say."""
     if not said:
         return decision
@@ -593,9 +601,10 @@ def _judge(
         expected=expectation_of(subject, told[-1]) if told and not time.late else None,
         predicting=seconds,
         is_cut_short=any(found.is_cut_short for found in told),
+        brings=told[-1].brings if told else 0,
     )
     said = several_defaults.said_of(subject, cluster, config) if cluster is not None else ""
-    return _audited(answered, several_defaults.AUDIT_KEY, said)
+    return audited(answered, several_defaults.AUDIT_KEY, said)
 
 
 _SPOKEN: Final = (Action.DENY, Action.WARN)

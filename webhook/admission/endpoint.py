@@ -28,6 +28,7 @@ from webhook.admission.decision import (
     Decision,
     Hook,
     Time,
+    audited,
     decide,
     default_candidate_of,
     exemption_of,
@@ -37,9 +38,12 @@ from webhook.admission.decision import (
     not_evaluated,
     passed,
     refuse_default,
+    subject_of,
 )
 from webhook.admission.impact_annotation import Impacts, ReinvocationCache, cost_of
 from webhook.admission.lanes import Cost
+from webhook.admission.pods_to_come import AUDIT_KEY as NOT_COUNTED
+from webhook.admission.pods_to_come import Admitted, Arriving, PodsToCome, key_of_object
 from webhook.admission.prediction_access import PredictionAccess, RequestAccess
 from webhook.admission.prediction_budget import PredictionBudget
 from webhook.admission.prediction_process import Unanswered
@@ -227,7 +231,7 @@ class PredictionJob(NamedTuple):
     """What a prediction process is asked: one request, by the state that it was forked with.
 
     `at`: the deadline; `carried`: the annotation that the object has from us; `classes`: the live ones, None where they
-    could not be had; `shown`: how much of the prediction is shown.
+    could not be had; `shown`: how much of the prediction is shown; `admitted`: what counts beside that state.
     """
 
     call: AdmissionCall
@@ -237,6 +241,7 @@ class PredictionJob(NamedTuple):
     confirmed: bool = False
     classes: Mapping[str, PriorityClass] | None = None
     shown: Shown = EXACT
+    admitted: tuple[Admitted, ...] = ()
 
 
 class _Attempt:
@@ -269,7 +274,8 @@ class Endpoint:
     where predictions go that take long; without them each is worked out where it is asked. `give_way` judges first what
     is cheaper and waits. `callers`: who may ask, and who may reserve. `reviews` tells who may read what, `patience` who
     has been warned often enough, `budget` who has been shown enough predictions; `expect` is told what was predicted of
-    a pod that is admitted, and when it was asked (monotonic clock).
+    a pod that is admitted, and when it was asked (monotonic clock). `to_come` remembers what was admitted and whose Pods
+    are not all there yet.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]
@@ -291,6 +297,7 @@ class Endpoint:
     of_strangers: RareEvents = field(default_factory=RareEvents)
     reticent: Callable[[Config], Config] = field(default_factory=lambda: _Reticent())
     budget: PredictionBudget = field(default_factory=lambda: PredictionBudget(monotonic))
+    to_come: PodsToCome = field(default_factory=lambda: PodsToCome(monotonic))
 
     def refuse(self, content_type: str, content_encoding: str) -> Reply | None:
         """The answer to a request whose headers alone reject it; None for any other. No content type counts as JSON."""
@@ -366,15 +373,16 @@ class Endpoint:
         if exemption is not None:
             return self.tell(call.hook, request, _passed(exemption), started)
         is_large = len(call.body) > MAX_SMALL
-        key = None if late or cluster is None or is_large or grant.is_shown else key_of(call.hook, request)
+        cost = Cost.PODS if is_large else cost_of(request, cluster, config, len(call.body))
+        admitted = self._admitted(request, cluster, config) if cost is not Cost.RULES else ()
+        key = None if late or cluster is None or is_large or grant.is_shown else key_of(call.hook, request, admitted)
         if key is not None and (known := self.answers.get(key, (cluster, config))) is not None:
             return self.tell(call.hook, request, known, started)
         deadline = Deadline.after(call.received, parse_timeout(call.timeout))
-        cost = Cost.PODS if is_large else cost_of(request, cluster, config, len(call.body))
         held = request.stripped() if is_large else request
         access = self._access(call.hook, request, config)
         within = deadline.within(_AT_MOST[cost])
-        state = _State(self, call, held, started, within, cost, cluster, config, late, key, grant, access)
+        state = _State(self, call, held, started, within, cost, cluster, config, late, key, grant, access, admitted)
         if is_large:
             return state.judge(request)
         return Later(self.guarded(call, state.judge), cost=cost)
@@ -384,6 +392,15 @@ class Endpoint:
         count = partial(self.metrics.count, self.metrics.predictions_shown)
         shared = PredictionAccess(self.budget, count, self.reviews)
         return RequestAccess(shared, request, config, annotates=hook is Hook.MUTATE)
+
+    def _admitted(
+        self, request: AdmissionRequest, cluster: ClusterSnapshot | None, config: Config
+    ) -> tuple[Admitted, ...]:
+        """What was admitted a moment ago and counts for this request."""
+        subject = None if cluster is None else subject_of(request, cluster, config)
+        if cluster is None or subject is None:
+            return ()
+        return self.to_come.of(request.user.name, key_of_object(subject), cluster)
 
     def guarded(self, call: AdmissionCall, run: Callable[[], Reply | Later]) -> Callable[[], Reply | Later]:
         """The same, with an answer for whatever goes wrong."""
@@ -420,20 +437,30 @@ class Endpoint:
                 return question.carried or work_out()
 
             impacts = partial(self.impacts.of, time_is_up=deadline.expired)
+            config, arriving = self.config(), self.arriving(self.cluster(), question.admitted, deadline.expired)
             decision = decide(
                 request,
                 call.hook,
-                self.cluster(),
-                self.config(),
+                arriving.cluster,
+                config,
                 time,
                 confirm,
                 recall,
                 impacts,
                 lambda: question.shown,
             )
+            decision = audited(decision, NOT_COUNTED, arriving.not_counted)
             return decision.cut_short_if(deadline.expired()).plain()
         except RecursionError:
             return TOO_DEEP
+
+    def arriving(
+        self, cluster: ClusterSnapshot | None, admitted: tuple[Admitted, ...], expired: Callable[[], bool]
+    ) -> Arriving:
+        """The cluster state with the Pods to come of what was admitted a moment ago."""
+        if cluster is None or not admitted:
+            return Arriving(cluster)
+        return self.to_come.placed(cluster, admitted, self.config().options.pod_template_paths, expired)
 
     def count_prediction(self, decision: Decision) -> None:
         """Count what was predicted, if anything was."""
@@ -528,6 +555,7 @@ class _State:
     key: Key | None
     grant: Grant
     access: RequestAccess
+    admitted: tuple[Admitted, ...] = ()
     confirmed: bool = False
     classes: Mapping[str, PriorityClass] | None = None
 
@@ -590,10 +618,11 @@ class _State:
         endpoint = self.endpoint
         time = Time(datetime.now(UTC), expired, self.late, monotonic)
         confirm = partial(_given, self.classes) if self.confirmed else None
-        return look_at(
+        arriving = endpoint.arriving(self.cluster, self.admitted, expired)
+        decision = look_at(
             whole,
             self.call.hook,
-            self.cluster,
+            arriving.cluster,
             self.config,
             time,
             confirm,
@@ -601,6 +630,7 @@ class _State:
             self.access.recalling(partial(endpoint.impacts.of, time_is_up=was_up)),
             self.access.shown,
         )
+        return audited(decision, NOT_COUNTED, arriving.not_counted)
 
     def _predict(self, cut: Decision, carried: str | None, shown: Shown, since: float) -> Reply | Later:
         """On a thread that asks a prediction process: its decision, or the one that was cut short.
@@ -611,7 +641,9 @@ class _State:
         assert endpoint.predictors is not None
         endpoint.metrics.prediction_queue_duration.observe(monotonic() - since)
         call = self.call
-        question = PredictionJob(call, self.deadline.at, self.late, carried, self.confirmed, self.classes, shown)
+        question = PredictionJob(
+            call, self.deadline.at, self.late, carried, self.confirmed, self.classes, shown, self.admitted
+        )
         try:
             answer = endpoint.predictors.ask(
                 question, self.deadline.at, (self.cluster, self.config), _asked_of(endpoint, self.cluster, self.config)
@@ -667,6 +699,10 @@ class _State:
         endpoint = self.endpoint
         endpoint.count_prediction(decision)
         endpoint.remember(self.request, decision, self.started)
+        if decision.brings and decision.response.allowed and not self.request.dry_run:
+            subject = subject_of(self.request, self.cluster, self.config)
+            if subject is not None:
+                endpoint.to_come.note(subject, self.request.user.name, decision.brings, len(self.call.body))
         if decision.written is not None:
             endpoint.memory.note(decision.written)
         decision = endpoint.patience.told(self.request, decision, self.config)

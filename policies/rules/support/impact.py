@@ -101,6 +101,13 @@ class Impact(NamedTuple):
         return self.is_incomplete or (self.aftermath is not None and not self.aftermath.known)
 
     @property
+    def brings(self) -> int:
+        """How many pods the workload has when all have come; 0 where they come in the place of old ones."""
+        if self.beside_old or self.ended_first:
+            return 0
+        return len(self.own) + (self.predicted if self.rest == "refused" else self.new)
+
+    @property
     def predicted(self) -> int:
         """Of how many new pods it is known what becomes of them."""
         return len(self.predictions) + self.fitting

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from policies.config import Config
 from tests.builders import Made, make_node
 from tests.policies.test_rollouts import changed, deployment, rolling
 from tests.webhook.builders import cluster, endpoint, review
@@ -52,8 +53,11 @@ def world() -> tuple[list[Made], dict[str, Any]]:
 
 def asked(made: Sequence[Made], change: dict[str, Any], predictors: Any) -> tuple[Endpoint, Callable[[], Any]]:
     """An endpoint that keeps no answer for long, and what it says of the change for programs."""
+    config = Config()
     state, seconds = cluster(*(one.obj for one in made)), count(step=10)
-    served = endpoint(lambda: state, predictors=predictors, answers=AnswerCache(lambda: float(next(seconds))))
+    served = endpoint(
+        lambda: state, lambda: config, predictors=predictors, answers=AnswerCache(lambda: float(next(seconds)))
+    )
     body = json.dumps(review(change, "UPDATE", oldObject=made[0].obj)).encode()
 
     def impact() -> Any:

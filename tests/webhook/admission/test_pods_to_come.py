@@ -1,0 +1,236 @@
+"""The objects of one apply: a prediction counts the Pods of those before it that are not created yet."""
+
+from __future__ import annotations
+
+import json
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cluster import Cache
+from policies.config import Config
+from policies.objects.reviewed_object import ReviewedObject
+from tests.builders import Made, make_node, make_pod
+from tests.policies.test_rollouts import deployment
+from tests.webhook.admission.test_incomplete_answers import Forking
+from tests.webhook.builders import OBJECTS, endpoint, priority_class, review
+from webhook.admission import pods_to_come
+from webhook.admission.answer_cache import AnswerCache
+from webhook.admission.decision import Hook
+from webhook.admission.endpoint import AdmissionCall
+from webhook.admission.pods_to_come import PodsToCome
+
+if TYPE_CHECKING:
+    from policies.cluster import ClusterSnapshot
+
+Obj = dict[str, Any]
+NODES = (make_node("n").obj, make_pod("victim").request(cpu="2").priority(-10).on("n").obj)
+"""A node with room for one Pod of 2 CPUs, and one that such a Pod may preempt."""
+
+
+class World:
+    """A cluster state that changes, and a webhook with a clock."""
+
+    def __init__(self, *objects: Obj, **more: Any) -> None:
+        self.cache, self.seconds = Cache(), 100.0
+        for obj in (*OBJECTS, priority_class("mid", 500), *(objects or NODES)):
+            self.cache.add(obj)
+        self.state = self.cache.snapshot()
+        self.to_come = PodsToCome(lambda: self.seconds)
+        config = Config()
+        self.endpoint = endpoint(lambda: self.state, lambda: config, to_come=self.to_come, **more)
+
+    def add(self, *objects: Obj) -> None:
+        for obj in objects:
+            self.cache.add(obj)
+        self.state = self.cache.snapshot()
+
+    def remove(self, obj: Obj) -> None:
+        self.cache.remove(obj)
+        self.state = self.cache.snapshot()
+
+    def asks(self, obj: Obj, user: str = "kim", operation: str = "CREATE", **request: Any) -> Obj:
+        """The impact that the audit log is told; empty where nothing goes."""
+        given = review(obj, operation, userInfo={"username": user, "groups": []}, **request)
+        reply = self.endpoint.answer_now(AdmissionCall(Hook.VALIDATE, json.dumps(given).encode(), monotonic()))
+        response = json.loads(reply.body)["response"]
+        assert response["allowed"]
+        audit = response.get("auditAnnotations", {})
+        self.audit = audit
+        return dict(json.loads(audit.get("preemption-impact", "{}")))
+
+
+def made(name: str, class_name: str, replicas: int = 1, cpu: str = "2", namespace: str = "team") -> Obj:
+    spec = {**make_pod("").request(cpu=cpu).obj["spec"], "priorityClassName": class_name}
+    del spec["priority"]
+    new = Made("apps/v1", "Deployment", name, namespace).spec(replicas=replicas)
+    labels = {"app": name}
+    return new.spec(selector={"matchLabels": labels}, template={"metadata": {"labels": labels}, "spec": spec}).obj
+
+
+def is_preempted(impact: Obj) -> bool:
+    return bool(impact.get("preemptions"))
+
+
+def test_the_second_object_of_an_apply_sees_the_pods_of_the_first() -> None:
+    world = World()
+    assert not world.asks(made("first", "gold"))
+    assert is_preempted(world.asks(made("second", "mid")))
+
+
+@pytest.mark.parametrize("first", ["Pod", "Deployment", "scale"])
+def test_what_is_stored_counts_for_everybody_until_its_pods_have_a_place(first: str) -> None:
+    world, obj = World(), made("first", "gold")
+    if first == "Pod":
+        obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "first", "namespace": "team"}}
+        obj["spec"] = {**made("", "gold")["spec"]["template"]["spec"], "priority": 1000}
+    old = made("first", "gold", replicas=0) if first == "scale" else None
+    world.asks(obj, operation="UPDATE" if old else "CREATE", oldObject=old)
+    second = made("second", "mid")
+    assert not is_preempted(world.asks(second, "sam", dryRun=True))
+    world.add(obj)
+    assert is_preempted(world.asks(second, "sam", dryRun=True))
+    pod = make_pod("first", "team") if first == "Pod" else make_pod("first-1", "team")
+    pod.obj["spec"] = {**made("", "gold")["spec"]["template"]["spec"], "priority": 1000}
+    if first != "Pod":
+        owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "first", "controller": True, "uid": ""}
+        pod.metadata(ownerReferences=[owner])
+    world.add(pod.labels(app="first").obj)
+    assert is_preempted(world.asks(second, "sam", dryRun=True))
+    world.add(pod.on("n").obj)
+    impact = world.asks(second, "sam", dryRun=True)
+    assert is_preempted(impact)  # as a stored Pod
+    world.remove(pod.obj)
+    world.remove(obj)
+    assert not is_preempted(world.asks(second, "sam", dryRun=True))
+
+
+def test_what_was_not_stored_counts_for_nobody_else_and_not_for_long() -> None:
+    world, second = World(), made("second", "mid")
+    world.asks(made("first", "gold"))
+    assert not is_preempted(world.asks(second, "sam", dryRun=True))
+    assert is_preempted(world.asks(second, dryRun=True))
+    world.seconds += pods_to_come.UNSEEN_SECONDS + 1
+    assert not is_preempted(world.asks(second, dryRun=True))
+
+
+def test_pods_that_do_not_come_count_for_some_seconds() -> None:
+    world, first, second = World(), made("first", "gold"), made("second", "mid")
+    world.asks(first)
+    world.add(first)
+    assert is_preempted(world.asks(second, "sam", dryRun=True))
+    world.seconds += pods_to_come.SECONDS + 1
+    assert not is_preempted(world.asks(second, "sam", dryRun=True))
+
+
+def test_a_dry_run_counts_for_nobody() -> None:
+    world = World()
+    world.asks(made("first", "gold"), dryRun=True)
+    assert not is_preempted(world.asks(made("second", "mid")))
+
+
+def test_what_is_denied_counts_for_nobody() -> None:
+    world = World()
+    world.to_come.note = lambda *_: pytest.fail("it was denied")  # type: ignore[method-assign]
+    denied: Obj = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "first", "namespace": "team"}}
+    denied["spec"] = {**made("", "gold")["spec"]["template"]["spec"], "priority": 1}
+    given = review(denied, userInfo={"username": "kim", "groups": []})
+    reply = world.endpoint.answer_now(AdmissionCall(Hook.VALIDATE, json.dumps(given).encode(), monotonic()))
+    assert not json.loads(reply.body)["response"]["allowed"]
+
+
+def test_an_object_does_not_count_against_itself() -> None:
+    world, first = World(), made("first", "gold")
+    for _ in range(3):
+        assert not world.asks(first)
+    assert not world.asks(
+        {**made("first", "gold"), "metadata": {"name": "first", "namespace": "team", "labels": {"a": "b"}}}
+    )
+
+
+def test_a_prediction_process_counts_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(predictors=Forking(answers=True))
+    assert not world.asks(made("first", "gold"))
+    monkeypatch.setattr("webhook.admission.endpoint._ATTEMPT_SECONDS", dict.fromkeys(range(9), -1.0))
+    assert is_preempted(world.asks(made("second", "mid")))
+
+
+def test_answers_to_other_requests_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no prediction, and predictions for other users while an object is not stored."""
+    world, asked = World(answers=AnswerCache(lambda: 0.0)), list[object]()
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team"}}
+    second, put = made("second", "mid"), world.endpoint.answers.put
+
+    def counted(*given: Any) -> None:
+        asked.append(given)
+        put(*given)
+
+    monkeypatch.setattr(world.endpoint.answers, "put", counted)
+    for number in range(4):
+        world.asks(second, "sam", dryRun=True)
+        world.asks(config_map, "sam")
+        world.asks(made(f"first-{number}", "gold"))
+    assert len(asked) == 1 + 4
+
+
+def test_nobody_makes_it_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    to_come = PodsToCome(lambda: 0.0)
+    state: ClusterSnapshot = World().state
+    for number in range(200):
+        obj = made(f"d-{number}", "gold", namespace=f"ns-{number % 50}")
+        to_come.note(ReviewedObject(obj), f"user-{number % 40}", 1, 100)
+    to_come.note(ReviewedObject(made("large", "gold")), "large", 1, pods_to_come.MOST_BYTES + 1)
+    every = [admitted for n in range(40) for admitted in to_come.of(f"user-{n}", ("", "", ""), state)]
+    assert len(every) == pods_to_come.MOST_OBJECTS
+    assert not to_come.of("large", ("", "", ""), state)
+
+
+def test_a_flood_of_one_user_leaves_those_of_others() -> None:
+    world = World()
+    world.asks(made("first", "gold"))
+    for number in range(500):
+        obj = made(f"d-{number}", "gold", namespace=f"ns-{number}")
+        world.to_come.note(ReviewedObject(obj), "mallory", 1, 100)
+    assert is_preempted(world.asks(made("second", "mid"), dryRun=True))
+    assert len(world.to_come.of("mallory", ("", "", ""), world.state)) == pods_to_come.MOST_OF_ONE
+
+
+def test_many_pods_are_counted_in_part_and_the_audit_log_says_so() -> None:
+    world = World(make_node("n").has(cpu="100", pods="1000").obj)
+    world.asks(made("first", "gold", replicas=pods_to_come.MOST_PODS + 1, cpu="1"))
+    world.asks(made("second", "mid"))
+    assert world.audit[pods_to_come.AUDIT_KEY] == "Pods of 1 object admitted a moment ago"
+
+
+def test_pods_that_fit_nowhere_cost_one_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, placed = World(), list[object]()
+    with_ = pods_to_come._with
+
+    def counted(*given: Any) -> Any:
+        placed.append(given)
+        return with_(*given)
+
+    monkeypatch.setattr(pods_to_come, "_with", counted)
+    world.asks(made("first", "gold", replicas=30, cpu="50"))
+    world.asks(made("second", "mid", cpu="1"))
+    assert len(placed) == 1
+
+
+def test_too_much_work_is_left_out_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods_to_come, "MOST_WORK", 0)
+    monkeypatch.setattr("policies.metering.LOOK_EVERY", 1)
+    world = World()
+    world.asks(made("first", "gold"))
+    assert not is_preempted(world.asks(made("second", "mid")))
+    assert pods_to_come.AUDIT_KEY in world.audit
+
+
+def test_a_rollout_is_not_counted() -> None:
+    """Its Pods come when old ones have gone, and not at once."""
+    objects = [one.obj for one in (*deployment("web", ["n"], "1", 0), make_node("n"))]
+    world, change = World(*objects), json.loads(json.dumps(objects[0]))
+    change["spec"]["template"]["spec"]["priority"] = 0
+    change["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    world.asks(change, operation="UPDATE", oldObject=objects[0])
+    assert not world.to_come.of("kim", ("", "", ""), world.state)

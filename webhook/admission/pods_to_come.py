@@ -1,0 +1,218 @@
+"""Pods of workloads that were admitted a moment ago and whose controllers have not created all of them yet.
+
+The objects of one apply come one after the other. A prediction for the second one counts the Pods of the first, though
+the cluster state does not have them yet.
+
+An object counts for everybody once the cluster state has it, as any stored object does. Until then it counts only for
+the user who sent it: it may still be denied, and nobody can change the predictions for others with it. Dry runs and
+rejected requests are not remembered. What another replica of the webhook has admitted is not known.
+
+Memory is bounded: so many objects in all, of a user and of a namespace, so many bytes of each, and some seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.controllers.changes import still_to_come
+from policies.findings import plural
+from policies.kinds import POD
+from policies.metering import CutShort, metered
+from policies.objects.fields import NOTHING, InvalidObject, at, group_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.objects.fields import ApiObject
+    from policies.objects.pod import Pod
+    from policies.objects.reviewed_object import ReviewedObject
+    from policies.scheduling.snapshot import Snapshot
+
+MOST_OBJECTS: Final = 32
+MOST_OF_ONE: Final = 8
+"""Objects of one user, and of one namespace."""
+MOST_PODS: Final = 32
+"""Pods that are counted, of all objects together."""
+MOST_WORK: Final = 50_000
+"""Units of work that it may cost to place them."""
+MOST_BYTES: Final = 64 * 1024
+"""Bytes of an object that is remembered."""
+SECONDS: Final = 10.0
+"""After this time the Pods are in the cluster state, or something keeps the controller from creating them."""
+UNSEEN_SECONDS: Final = 2.0
+"""After this time an object that the cluster state does not have was not stored."""
+AUDIT_KEY: Final = "not-counted"
+"""Key of the audit annotation on a prediction that leaves some of these Pods out."""
+_PLACED: Final = 4
+"""Cluster states with these Pods in their places that are kept."""
+
+Key = tuple[str, str, str]
+"""`group/Kind`, namespace and name."""
+
+
+class Admitted(NamedTuple):
+    """An object that was admitted. `pods`: how many it has when all have come; `at`: when, by the clock."""
+
+    number: int
+    user: str
+    key: Key
+    object: ApiObject
+    pods: int
+    at: float
+
+
+class Arriving(NamedTuple):
+    """A cluster state with the Pods to come in their places. `left_out`: of how many objects not all Pods count."""
+
+    cluster: ClusterSnapshot | None
+    left_out: int = 0
+
+    @property
+    def not_counted(self) -> str:
+        """What is left out, for the audit log."""
+        return f"Pods of {plural(self.left_out, 'object')} admitted a moment ago" if self.left_out else ""
+
+
+class PodsToCome:
+    """Remembers what was admitted. Safe from any thread."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._admitted: OrderedDict[Key, Admitted] = OrderedDict()
+        self._stored: set[int] = set()
+        """Numbers of objects that the cluster state has had."""
+        self._numbers = 0
+        self._placed: OrderedDict[tuple[int, tuple[int, ...]], tuple[ClusterSnapshot, Arriving]] = OrderedDict()
+
+    def note(self, subject: ReviewedObject, user: str, pods: int, size: int) -> None:
+        """An object is admitted that has so many Pods when all have come. `size`: bytes of its review."""
+        ref, obj = subject.ref, subject.object
+        if not ref.name or size > MOST_BYTES or pods <= 0 or _has_controller(obj):
+            return  # the Pods of a controller are those of its object
+        if at(obj, "metadata", "generateName"):
+            return  # nothing is applied under a generated name, which /mutate does not know yet
+        key = key_of_object(subject)
+        metadata = {**(at(obj, "metadata") or {}), "namespace": key[1]}
+        with self._lock:
+            self._forget(key)
+            self._numbers += 1
+            found = Admitted(self._numbers, user, key, {**obj, "metadata": metadata}, pods, self._clock())
+            self._admitted[key] = found
+            every = list(self._admitted.values())
+            self._limit([each for each in every if each.user == user])
+            self._limit([each for each in every if each.key[1] == key[1]])
+            while len(self._admitted) > MOST_OBJECTS:
+                counts = Counter(admitted.user for admitted in self._admitted.values())
+                most = max(counts.values())
+                self._forget(next(a.key for a in self._admitted.values() if counts[a.user] == most))
+
+    def of(self, user: str, key: Key, cluster: ClusterSnapshot) -> tuple[Admitted, ...]:
+        """What counts for a request of this user about this object: nothing, most of the time."""
+        if not self._admitted:
+            return ()
+        now, found = self._clock(), list[Admitted]()
+        with self._lock:
+            for admitted in list(self._admitted.values()):
+                is_stored = _is_stored(admitted, cluster)
+                was_stored = admitted.number in self._stored
+                if is_stored:
+                    self._stored.add(admitted.number)
+                limit = SECONDS if is_stored else UNSEEN_SECONDS
+                if now - admitted.at > limit or (was_stored and not is_stored):
+                    self._forget(admitted.key)
+                elif admitted.key != key and (is_stored or admitted.user == user):
+                    found.append(admitted)
+        found.sort(key=lambda admitted: admitted.user != user)  # its own come first, where not all can be counted
+        return tuple(found)
+
+    def placed(
+        self,
+        cluster: ClusterSnapshot,
+        admitted: Sequence[Admitted],
+        paths: Mapping[str, tuple[str, ...]],
+        expired: Callable[[], bool],
+    ) -> Arriving:
+        """The cluster state with their Pods where kube-scheduler would place them. Worked out once for a state."""
+        if not admitted:
+            return Arriving(cluster)
+        numbers = (id(cluster), tuple(each.number for each in admitted))
+        known = self._placed.get(numbers)
+        if known is not None and known[0] is cluster:
+            return known[1]
+        found, complete = _placed(cluster, admitted, paths, expired)
+        if complete:
+            self._placed[numbers] = cluster, found
+            while len(self._placed) > _PLACED or any(kept[0] is not cluster for kept in self._placed.values()):
+                self._placed.popitem(last=False)
+        return found
+
+    def _limit(self, of_one: Sequence[Admitted]) -> None:
+        """Forget the oldest of one user, or of one namespace."""
+        for admitted in of_one[: max(len(of_one) - MOST_OF_ONE, 0)]:
+            self._forget(admitted.key)
+
+    def _forget(self, key: Key) -> None:
+        admitted = self._admitted.pop(key, None)
+        if admitted is not None:
+            self._stored.discard(admitted.number)
+
+
+def key_of_object(subject: ReviewedObject) -> Key:
+    """By what an object is known here."""
+    return group_kind(subject.object or subject.old or NOTHING), subject.effective_namespace, subject.ref.name
+
+
+def _has_controller(obj: ApiObject) -> bool:
+    references = at(obj, "metadata", "ownerReferences")
+    return isinstance(references, list) and any(isinstance(r, dict) and r.get("controller") for r in references)
+
+
+def _is_stored(admitted: Admitted, cluster: ClusterSnapshot) -> bool:
+    kind, namespace, name = admitted.key
+    if kind == POD:
+        return (namespace, name) in cluster.pods
+    stored = cluster.workload(kind, namespace, name)
+    return stored is not None and at(stored.object, "spec", "replicas") == at(admitted.object, "spec", "replicas")
+
+
+def _placed(
+    cluster: ClusterSnapshot,
+    admitted: Sequence[Admitted],
+    paths: Mapping[str, tuple[str, ...]],
+    expired: Callable[[], bool],
+) -> tuple[Arriving, bool]:
+    """Also whether that is all: what was cut short because time was up is not kept."""
+    snapshot, left, left_out = cluster.scheduling, MOST_PODS, 0
+    try:
+        with metered(expired, MOST_WORK):
+            for each in admitted:
+                pods = _pods_of(each, cluster, paths)
+                left_out += len(pods) > left
+                for pod in pods[:left]:
+                    left -= 1
+                    before, snapshot = snapshot, _with(snapshot, pod)
+                    if before is snapshot:
+                        break  # it stays pending, and so do those that are like it
+    except CutShort:
+        return Arriving(cluster, len(admitted)), not expired()
+    return Arriving(cluster.scheduled_as(snapshot), left_out), True
+
+
+def _pods_of(admitted: Admitted, cluster: ClusterSnapshot, paths: Mapping[str, tuple[str, ...]]) -> Sequence[Pod]:
+    try:
+        return still_to_come(admitted.object, admitted.pods, cluster, paths)
+    except InvalidObject:
+        return ()
+
+
+def _with(snapshot: Snapshot, pod: Pod) -> Snapshot:
+    """The cluster with the Pod where kube-scheduler would place it; the same one where nobody can tell, or it fits
+    nowhere. Raises CutShort."""
+    from policies.scheduling.responsible import not_predicted  # numpy, which the webhook loads before it serves
+    from policies.scheduling.schedule_one import Prediction
+
+    return snapshot if not_predicted(pod, snapshot) else Prediction(snapshot, pod).snapshot_after()
