@@ -405,3 +405,18 @@ def test_a_deployment_that_is_scaled_while_it_is_rolled_out(free: int, victims: 
     assert found is not None
     assert not found.is_cut_short
     assert (found.pending > 0) is (priority == free + victims == 0)
+
+
+@pytest.mark.parametrize(("unavailable", "by_timing"), [("100%", True), (1, True), (0, False)])
+def test_a_rollout_that_ends_old_pods_at_once_may_preempt_them(unavailable: int | str, by_timing: bool) -> None:
+    """On a full node both are written at one moment: live, 0, 0, 2 and 1 of two Pods were preempted."""
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": unavailable}}
+    made = [*deployment("web", ["n", "n"], "1", 0, strategy=strategy), make_node("n").has(cpu="2")]
+    new = Made("apps/v1", "Deployment", "web", "default")
+    new.obj = changed(made, priority=200)
+    found = impact(made, new.obj)
+    assert found is not None
+    assert found.by_timing is by_timing
+    assert found.to_dict().get("byTiming", False) is by_timing
+    (text,) = [text for text in judged(cluster(*made), new) if "of its own" in text]
+    assert ("may preempt" in text, "would preempt" in text) == (by_timing, not by_timing)

@@ -274,8 +274,8 @@ class Endpoint:
     where predictions go that take long; without them each is worked out where it is asked. `give_way` judges first what
     is cheaper and waits. `callers`: who may ask, and who may reserve. `reviews` tells who may read what, `patience` who
     has been warned often enough, `budget` who has been shown enough predictions; `expect` is told what was predicted of
-    a pod that is admitted, and when it was asked (monotonic clock). `to_come` remembers what was admitted and whose Pods
-    are not all there yet.
+    a pod that is admitted, and when it was asked (monotonic clock). `to_come` remembers what was admitted and whose
+    Pods are not all there yet.
     """
 
     cluster: Callable[[], ClusterSnapshot | None]

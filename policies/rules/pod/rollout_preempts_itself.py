@@ -1,7 +1,8 @@
 """A rollout would push out its own old pods.
 
 Why: when the new template has a higher priority than the pods that run, the pods of the new revision preempt those of
-the old one, all at once and without regard to maxUnavailable.
+the old one, all at once and without regard to maxUnavailable. If maxUnavailable lets the Deployment end old pods at
+once, it depends on timing which of them are preempted: the text says `may`.
 
 Cluster:
 
@@ -104,10 +105,12 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]
     if victims:
         name = shortened(subject.ref.name)
+        timing = ", depending on which old pods end before" if impact.by_timing else ""
+        verb = "may" if timing else "would"
         yield Problem(
             lambda audience: (
-                f"{name} (priority {impact.priority}): its rollout would preempt "
-                f"{counted(len(victims), 'pod', audience)} of its own{on_nodes(preempting, audience)}. "
+                f"{name} (priority {impact.priority}): its rollout {verb} preempt "
+                f"{counted(len(victims), 'pod', audience)} of its own{timing}{on_nodes(preempting, audience)}. "
                 f"{victims_heading(preempting, audience)}{described(victims, audience)}{impact.cut_short(audience)}"
             ),
             template.at("priorityClassName"),

@@ -101,6 +101,17 @@ class Impact(NamedTuple):
         return self.is_incomplete or (self.aftermath is not None and not self.aftermath.known)
 
     @property
+    def by_timing(self) -> bool:
+        """Whether the rollout ends old pods while the first new ones come: these preempt them only if they are tried
+        before."""
+        return self.beside_old and self.ended_first > 0 and self.preempts_own
+
+    @property
+    def preempts_own(self) -> bool:
+        """Whether new pods preempt the workload's own."""
+        return any(victim.identity in self.own for prediction in self.preempting for victim in prediction.victims)
+
+    @property
     def brings(self) -> int:
         """How many pods the workload has when all have come; 0 where they come in the place of old ones."""
         if self.beside_old or self.ended_first:
@@ -142,6 +153,8 @@ class Impact(NamedTuple):
             told |= _more("ByWaitingPods", len(self.by_waiting))
         if self.aftermath is not None:
             told["aftermath"] = self.aftermath.to_dict()
+        if self.by_timing:
+            told["byTiming"] = True
         if self.pending:
             told["pending"] = self.pending
         if self.is_incomplete:
