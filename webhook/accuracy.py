@@ -2,8 +2,8 @@
 
 A prediction is remembered when its pod is admitted, and compared with the first thing that the scheduler does with that
 pod: bind it, nominate a node to it (and preempt others there), or find no place for it. Pods of a controller are
-admitted one by one, each under its own name and uid, so that they are followed as any other; what was said of their
-workload is not.
+admitted one by one, each under its own name and uid, so that they are followed as any other. What was predicted of
+their workload is not compared with anything: how many such predictions there were is counted.
 
 A difference is `explained` where anything that predictions read has changed between the two, and `wrong` where nothing
 has. What never came, or was not seen to be decided, is `unknown`.
@@ -221,15 +221,20 @@ class Accuracy:
         self._forgotten = float("-inf")
         """When the last change came that is no longer known."""
         self._preempted: deque[_Preempted] = deque(maxlen=CHANGES)
+        self._not_compared = 0
         self._results: Counter[str] = Counter(dict.fromkeys(RESULTS, 0))
         self._examples = {result: deque[Example](maxlen=EXAMPLES) for result in (WRONG, EXPLAINED)}
 
-    def expect(self, expected: Expectation, since: float) -> bool:
-        """Follow the prediction for a pod that has been admitted. `since`: when its request came, by the clock.
+    def expect(self, expected: Expectation | None, since: float) -> bool:
+        """Follow the prediction for a pod that has been admitted; None: a prediction that cannot be followed, which is
+        counted. `since`: when its request came, by the clock.
 
-        False where this pod is followed already: what was said first stands.
+        False where this pod is not followed, or is already: what was said first stands.
         """
         with self._lock:
+            if expected is None:
+                self._not_compared += 1
+                return False
             if expected.uid in self._waiting or expected.uid in self._decided:
                 return False
             self._waiting[expected.uid] = _Followed(expected, since)
@@ -270,12 +275,18 @@ class Accuracy:
             self._settle()
 
     def table(self) -> dict[str, Any]:
-        """For programs: results so far, how many predictions have none yet, and examples, the newest first."""
+        """For programs: results so far, how many predictions have none yet, how many are not compared, and examples,
+        the newest first."""
         with self._lock:
             self._settle()
             examples = [example._asdict() for kept in self._examples.values() for example in reversed(kept)]
             open_ = len(self._waiting) + len(self._decided)
-            return {"results": dict(self._results), "open": open_, "examples": examples}
+            return {
+                "results": dict(self._results),
+                "open": open_,
+                "notCompared": self._not_compared,
+                "examples": examples,
+            }
 
     def _pod_changed(self, before: Pod | None, after: Pod | None, now: float) -> None:
         pod = after or before

@@ -38,6 +38,7 @@ from webhook.accuracy import (
     expectation_of,
 )
 from webhook.admission.decision import Hook
+from webhook.admission.endpoint import AdmissionCall
 from webhook.health import Health
 from webhook.http.app import create_health_app
 from webhook.http.server import bind, serve_health
@@ -228,7 +229,24 @@ def test_a_pod_that_is_bound_where_it_fits_matches_at_once() -> None:
     scene.admit(coming())
     scene.watch(with_status(coming(), "a"))
     assert scene.counted == {"matched": 1}
-    assert scene.accuracy.table() == {"results": {**dict.fromkeys(RESULTS, 0), "matched": 1}, "open": 0, "examples": []}
+    results = {**dict.fromkeys(RESULTS, 0), "matched": 1}
+    assert scene.accuracy.table() == {"results": results, "open": 0, "notCompared": 0, "examples": []}
+
+
+def test_predictions_for_workloads_are_counted_and_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    state, tracker = Scene(*FULL).cache.snapshot(), Accuracy()
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": coming()["spec"]["containers"]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "d"}}, "template": template}
+    metadata = {"name": "d", "namespace": "default"}
+    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    asked = endpoint(lambda: state, expect=tracker.expect)
+    for sent in (body(workload), body(workload), body(workload, dryRun=True)):
+        asked.answer_now(AdmissionCall(Hook.VALIDATE, sent, monotonic()))
+    assert tracker.table()["notCompared"] == 2
+    with health_port(tracker) as url:
+        assert main(["accuracy", "--url", url]) == 0
+    first = "Compared: each Pod, at its own admission. Not compared: 2 predictions for workloads, or cut short\n"
+    assert capsys.readouterr().out.startswith(first)
 
 
 def test_a_pod_that_is_bound_to_another_node_is_wrong() -> None:
@@ -594,6 +612,7 @@ def test_the_command_prints_the_table_with_examples(capsys: pytest.CaptureFixtur
         assert (
             capsys.readouterr().out
             == """\
+Compared: each Pod, at its own admission. Not compared: 0 predictions for workloads, or cut short
 matched    1  kube-scheduler did what was predicted
 explained  1  it did something else, and what the prediction read had changed in between
 wrong      1  it did something else, and nothing had changed

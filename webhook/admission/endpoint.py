@@ -274,7 +274,7 @@ class Endpoint:
     where predictions go that take long; without them each is worked out where it is asked. `give_way` judges first what
     is cheaper and waits. `callers`: who may ask, and who may reserve. `reviews` tells who may read what, `patience` who
     has been warned often enough, `budget` who has been shown enough predictions; `expect` is told what was predicted of
-    a pod that is admitted, and when it was asked (monotonic clock). `to_come` remembers what was admitted and whose
+    what is admitted, and when it was asked (monotonic clock). `to_come` remembers what was admitted and whose
     Pods are not all there yet.
     """
 
@@ -293,7 +293,7 @@ class Endpoint:
     answers: AnswerCache = field(default_factory=lambda: AnswerCache(monotonic))
     reviews: AccessReviews | None = None
     patience: WarningLimiter = field(default_factory=lambda: WarningLimiter(monotonic))
-    expect: Callable[[Expectation, float], object] | None = None
+    expect: Callable[[Expectation | None, float], object] | None = None
     of_strangers: RareEvents = field(default_factory=RareEvents)
     reticent: Callable[[Config], Config] = field(default_factory=lambda: _Reticent())
     budget: PredictionBudget = field(default_factory=lambda: PredictionBudget(monotonic))
@@ -470,7 +470,7 @@ class Endpoint:
 
     def remember(self, request: AdmissionRequest, decision: Decision, started: float) -> None:
         """Let what was predicted be compared with what happens, where it is to happen."""
-        if self.expect and decision.expected and decision.response.allowed and not request.dry_run:
+        if self.expect and decision.outcome and decision.response.allowed and not request.dry_run:
             self.expect(decision.expected, started)
 
     def take_place(

@@ -30,9 +30,9 @@ _MEANING: Final = {
     "unknown": "the pod never came, went away undecided, or its turn was not seen",
 }
 _DESCRIPTION: Final = (
-    "Print how the predictions of one replica of a running webhook compare with what kube-scheduler then did, since "
-    "the replica's start, with examples. Examples name pods, so the health port gives them to its own pod alone: use "
-    "kubectl exec or kubectl port-forward."
+    "Print how the predictions of one replica of a running webhook for Pods compare with what kube-scheduler then did, "
+    "since the replica's start, with examples. Predictions for workloads are not compared. Examples name pods, so the "
+    "health port gives them to its own pod alone: use kubectl exec or kubectl port-forward."
 )
 
 
@@ -92,6 +92,7 @@ def _is_table(told: object) -> bool:
         and isinstance(told.get("results"), dict)
         and all(isinstance(told["results"].get(result), int) for result in RESULTS)
         and isinstance(told.get("open"), int)
+        and isinstance(told.get("notCompared", 0), int)
         and isinstance(told.get("examples"), list)
         and all(_is_example(example) for example in told["examples"])
     )
@@ -109,6 +110,7 @@ def _is_example(example: object) -> bool:
 
 def _lines(table: dict[str, Any]) -> Iterator[str]:
     results = table["results"]
+    yield f"Compared: each Pod, at its own admission. Not compared: {_others(table.get('notCompared', 0))}"
     width = max(len(str(results[result])) for result in RESULTS)
     for result in RESULTS:
         yield f"{result:<9}  {results[result]:>{width}}  {_MEANING[result]}"
@@ -128,6 +130,11 @@ def _lines(table: dict[str, Any]) -> Iterator[str]:
             yield f"    happened:  {_plain(example['happened'])}"
             if example["change"]:
                 yield f"    in between: {_plain(example['change'])}"
+
+
+def _others(count: int) -> str:
+    """What these figures do not measure."""
+    return f"{count} {'prediction' if count == 1 else 'predictions'} for workloads, or cut short"
 
 
 def _plain(text: str) -> str:
