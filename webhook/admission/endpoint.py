@@ -103,6 +103,10 @@ _LEAST_SECONDS: Final = 0.02
 _AT_MOST: Final = {Cost.RULES: 30.0, Cost.POD: 1.0, Cost.PODS: 3.0}
 """Seconds that are spent on a prediction, whatever the API server would wait: somebody waits for his apply."""
 
+_LATE_SECONDS: Final = 0.3
+"""How long a prediction process may still take to answer once its time is up, if the API server waits that long: on a
+busy machine it has to wait for its turn to stop."""
+
 
 class Reply(NamedTuple):
     """An HTTP answer."""
@@ -641,12 +645,14 @@ class _State:
         assert endpoint.predictors is not None
         endpoint.metrics.prediction_queue_duration.observe(monotonic() - since)
         call = self.call
+        latest = Deadline.after(call.received, parse_timeout(call.timeout)).at
+        until = max(self.deadline.at, min(latest, self.deadline.at + _LATE_SECONDS))
         question = PredictionJob(
             call, self.deadline.at, self.late, carried, self.confirmed, self.classes, shown, self.admitted
         )
         try:
             answer = endpoint.predictors.ask(
-                question, self.deadline.at, (self.cluster, self.config), _asked_of(endpoint, self.cluster, self.config)
+                question, until, (self.cluster, self.config), _asked_of(endpoint, self.cluster, self.config)
             )
         except Unanswered as fault:
             log_event("prediction given up", {"uid": self.request.uid, "why": str(fault)}, logging.WARNING)
@@ -699,7 +705,8 @@ class _State:
         endpoint = self.endpoint
         endpoint.count_prediction(decision)
         endpoint.remember(self.request, decision, self.started)
-        if decision.brings and decision.response.allowed and not self.request.dry_run:
+        is_real = decision.response.allowed and not (self.request.dry_run or self.grant.is_shown)
+        if decision.brings and is_real:
             subject = subject_of(self.request, self.cluster, self.config)
             if subject is not None:
                 endpoint.to_come.note(subject, self.request.user.name, decision.brings, len(self.call.body))

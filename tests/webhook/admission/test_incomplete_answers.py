@@ -104,3 +104,22 @@ def test_no_later_request_gets_what_was_cut_short(monkeypatch: pytest.MonkeyPatc
     runs_out(monkeypatch, 10**9)
     object.__setattr__(served, "answers", AnswerCache(lambda: 0.0))
     assert impact() == complete
+
+
+@pytest.mark.parametrize(("timeout", "late"), [("10s", 0.3), ("3s", 0.0)])
+def test_a_process_whose_time_is_up_may_still_answer_if_the_api_server_waits(
+    timeout: str, late: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, change = world()
+    times = list[float]()
+
+    class Late(Forking):
+        def ask(self, question: Any, until: float, _state: object, run: Callable[[Any], Any]) -> Any:
+            times.append(until - question.at)
+            raise Unanswered("it took too long")
+
+    served, _ = asked(made, change, Late(answers=False))
+    runs_out(monkeypatch, 2)
+    body = json.dumps(review(change, "UPDATE", oldObject=made[0].obj)).encode()
+    served.answer_now(AdmissionCall(Hook.VALIDATE, body, monotonic(), timeout))
+    assert times == [pytest.approx(late)]
