@@ -28,7 +28,7 @@ import chart  # noqa: E402
 from policies.config import Annotate, RepeatedWarnings  # noqa: E402
 from policies.disclosure import Disclose  # noqa: E402
 from policies.findings import Action, Severity  # noqa: E402
-from policies.kinds import DEVICES, KINDS  # noqa: E402
+from policies.kinds import KINDS, OPTIONAL  # noqa: E402
 from policies.rules import RULES  # noqa: E402
 from policies.rules.support.documentation import documentation_of  # noqa: E402
 from webhook.settings import FLAGS  # noqa: E402
@@ -312,7 +312,7 @@ def watched(verbs: tuple[str, ...] = ()) -> str:
     `verbs`: these for all, as for what is read once.
     """
     granted: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for spec in sorted((*KINDS, *DEVICES)):
+    for spec in sorted((*KINDS, *OPTIONAL)):
         granted.setdefault((spec.group, verbs or spec.verbs), []).append(spec.plural)
     rules = []
     for (group, verbs), plurals in sorted(granted.items()):

@@ -344,6 +344,8 @@ class _Cascade:
                 raise CutShort("too much comes after it")
             waiting.is_new = False
             prediction = Prediction(self._snapshot, waiting.pod)
+            if prediction.unmodelled:
+                raise CutShort(prediction.unmodelled)
             if prediction.outcome == "fits":
                 self._waiting.remove(waiting)
             elif prediction.outcome == "preempts":

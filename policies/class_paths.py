@@ -78,7 +78,13 @@ _TASKS: Final = _kind("spec.tasks[*].template", "spec.priorityClassName")
 _RUNTIME: Final = _kind("spec.template.spec.replicatedJobs[*].template.spec.template")
 _STRIMZI_POD: Final = "template.pod.priorityClassName"
 
+GROUPS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
+    "scheduling.k8s.io/PodGroup": _NAMED_IN_SPEC,
+    "scheduling.k8s.io/Workload": _kind(names="spec.podGroupTemplates[*].priorityClassName"),
+}
+"""The kinds of Kubernetes itself that name classes without a pod template: groups of pods."""
 PRESETS: Final[Mapping[str, tuple[ClassPath, ...]]] = {
+    **GROUPS,
     "jobset.x-k8s.io/JobSet": _kind("spec.replicatedJobs[*].template.spec.template"),
     "leaderworkerset.x-k8s.io/LeaderWorkerSet": _kind(
         "spec.leaderWorkerTemplate.leaderTemplate spec.leaderWorkerTemplate.workerTemplate"

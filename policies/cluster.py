@@ -22,6 +22,7 @@ from policies.kinds import (
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
     is_namespaced,
+    listed_as_empty,
 )
 from policies.objects.bounded import TooLargeToKeep, as_kept, most_kept
 from policies.objects.fields import InvalidObject, at, group_kind, text
@@ -162,6 +163,10 @@ class Cache:
     ) -> None:
         self.told_minor: int | None = None
         """The minor of Kubernetes 1 that the cluster says it runs; None: nobody said."""
+        self.listed: set[str] | None = None
+        """The `group/Kind` of what has been listed, whether there is any or not: of the others it is not known where
+        there is none. None: all have been."""
+        self._unlisted: frozenset[str] = frozenset()
         self.devices_known: bool | None = None
         """Whether all that the cluster has of devices is here; None: it is where there is any."""
         self._replaced, self._templates = replaced, templates
@@ -171,6 +176,7 @@ class Cache:
         self._tables[_WORKLOADS] = GroupedTable(place=1)
         self._waiting: Table[Key, Pod] = Table()
         self._left_out: frozenset[tuple[str, str, str]] = frozenset()
+        self._grouped: Table[Key, Pod] = Table()
         self._pods_by_node = PodsByNode()
         self.semantics = semantics
         self._pod_counts: dict[tuple[str, int | None], int] = {}
@@ -203,6 +209,8 @@ class Cache:
             self._classes = {**self._classes, added.name: added}
         elif isinstance(version := at(obj, "serverVersion", "gitVersion"), str):
             self._told(version)
+        elif empty := listed_as_empty(obj):
+            self.listed = None if self.listed is None else self.listed | {empty}
         else:
             self.skipped[str(obj.get("kind") or "objects without a kind")] += 1
             return False
@@ -284,6 +292,10 @@ class Cache:
                 self._waiting.pop(key)
             else:
                 self._waiting.put(key, view)
+            if view is not None and view.spec.pod_group and not view.terminal:
+                self._grouped.put(key, view)
+            else:
+                self._grouped.pop(key)
         elif kind == NODE:
             self._pods_by_node.change_node(key[1])
         if view is None:
@@ -312,8 +324,17 @@ class Cache:
             nominated=nominated,
             semantics=self.semantics,
             devices_known=self.devices_known,
+            grouped_pods=self._grouped.freeze(),
+            unlisted=self._not_listed(),
             **tables,
         )
+
+    def _not_listed(self) -> frozenset[str]:
+        """The `group/Kind` of what is not here and may be in the cluster; the same object while it is equal."""
+        listed = _VIEWS.keys() if self.listed is None else self.listed
+        unlisted = frozenset(kind for kind in _VIEWS.keys() - listed if not self._tables[kind])
+        self._unlisted = self._unlisted if unlisted == self._unlisted else unlisted
+        return self._unlisted
 
 
 def _group(table: Mapping[G, V], namespace: str, place: int) -> Mapping[G, V]:

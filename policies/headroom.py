@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from policies.cluster import admitted
 from policies.controllers.new_pods import new_pods, without_missing_claims
 from policies.controllers.own_pods import pods_of
-from policies.findings import plural
+from policies.findings import listed, plural
 from policies.kinds import DAEMON_SET, POD_TEMPLATE_PATHS
 from policies.metering import CutShort, metered
 from policies.objects.fields import InvalidObject, group_kind, ref_of
@@ -18,6 +18,8 @@ from policies.objects.workload import pod_template_of
 from policies.recommended_classes import is_recommended
 from policies.scheduling.bulk import room_for
 from policies.scheduling.framework import PluginFault
+from policies.scheduling.missing_lists import assumptions
+from policies.scheduling.pod_groups import taken_by
 from policies.scheduling.responsible import not_predicted
 from policies.scheduling.schedule_one import Prediction
 from policies.whatif.autoscalers import is_expendable
@@ -104,15 +106,16 @@ class Headroom(NamedTuple):
     by_zone: Mapping[str, int]
     notes: Sequence[str] = ()
     groups: Sequence[OfGroup] | None = None
+    assumes: Sequence[str] = ()
 
 
 def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling | None = None) -> Headroom:
     """How many more pods like those of a pod or workload fit. Raises InvalidObject."""
     pod, notes = _one_more(cluster, obj)
     snapshot = cluster.scheduling
-    why = not_predicted(pod, snapshot)
+    why = not_predicted(pod, snapshot) or taken_by(pod, snapshot)
     if why:
-        raise InvalidObject(f"no prediction: {why}", ref=ref_of(obj, "default"))
+        raise InvalidObject(f"not predicted: {why}", ref=ref_of(obj, "default"))
     without, full = _fill(snapshot, pod)
     # Why not is asked of the filters alone: whom the next one could push out takes as long as all else together.
     last = replace(pod, preemption_policy=PREEMPT_NEVER)
@@ -123,17 +126,22 @@ def headroom(cluster: ClusterSnapshot, obj: ApiObject, autoscaling: Autoscaling 
         groups = _by_group(cluster, pod, full, autoscaling.groups)
         if is_expendable(pod, autoscaling.cutoff):
             notes = [*notes, f"cluster-autoscaler brings no node for it: below its cutoff {autoscaling.cutoff}"]
+    by_class, unknown = _by_class(cluster, pod, without)
+    preempting = _with_preemption(snapshot, pod, without)
+    assumed = assumptions(cluster.objects, (pod,), victims=preempting.pods > without.pods)
+    notes = [*notes, *([unknown] if unknown else ()), *assumed]
     return Headroom(
         name=str(ref_of(obj, "default")),
         pod=pod,
         without=without,
-        preempting=_with_preemption(snapshot, pod, without),
-        by_class=list(_by_class(cluster, pod, without)),
+        preempting=preempting,
+        by_class=by_class,
         reasons=_reasons(prediction) if prediction else [],
         left=_left(full, pod) if full is not None else [],
         by_zone=_by_zone(without.by_node or {}, snapshot),
         notes=notes,
         groups=groups,
+        assumes=assumed,
     )
 
 
@@ -231,21 +239,29 @@ def _numbered(pod: Pod) -> Iterator[Pod]:
         yield replace(pod, name=f"{pod.name}-{number}", uid="")
 
 
-def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count) -> Iterator[OfClass]:
-    """For its own class and each that may be recommended, lowest first; classes of one value have the same result."""
+def _by_class(cluster: ClusterSnapshot, pod: Pod, without: Count) -> tuple[list[OfClass], str]:
+    """For its own class and each that may be recommended, lowest first; classes of one value have the same result. And
+    for which it is not predicted, as a note."""
     known: dict[tuple[int, bool], Count] = {}
+    told: list[OfClass] = []
+    unknown: dict[str, str] = {}
     classes = [c for c in cluster.priority_classes.values() if c.name == pod.priority_class_name or is_recommended(c)]
     for found in sorted(classes, key=lambda c: (c.value, c.name)):
         never = found.preemption_policy == PREEMPT_NEVER
+        ranked = replace(
+            pod,
+            priority=found.value,
+            priority_class_name=found.name,
+            preemption_policy=found.preemption_policy,
+        )
+        if why := taken_by(ranked, cluster.scheduling):
+            unknown[found.name] = why
+            continue
         if (found.value, never) not in known:
-            ranked = replace(
-                pod,
-                priority=found.value,
-                priority_class_name=found.name,
-                preemption_policy=found.preemption_policy,
-            )
             known[found.value, never] = _with_preemption(cluster.scheduling, ranked, without)
-        yield OfClass(found.name, found.value, not never, known[found.value, never])
+        told.append(OfClass(found.name, found.value, not never, known[found.value, never]))
+    why = next(iter(unknown.values()), "")
+    return told, f"not predicted for class {listed(list(unknown), 3)}: {why}" if unknown else ""
 
 
 def _reasons(prediction: Prediction) -> list[tuple[str, int]]:

@@ -7,7 +7,7 @@ a line here, and its decoder.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,12 +109,29 @@ DEVICES: Final = (
 )
 """What the cache takes too where the API server has it: devices (DRA). Only all four together tell anything."""
 
-BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *DEVICES)}
+DEVICE_TAINT_RULES: Final = _devices("DeviceTaintRule", "devicetaintrules", "device_taint_rules", namespaced=False)
+
+
+def _groups(kind: str, plural: str, view: str, table: str) -> KindSpec:
+    return KindSpec(
+        "scheduling.k8s.io/v1beta1", kind, plural, f"pod_group:{view}", table, is_judged=True, optional=True
+    )
+
+
+APART: Final = (
+    DEVICE_TAINT_RULES,
+    _groups("PodGroup", "podgroups", "PodGroup", "pod_groups"),
+    _groups("Workload", "workloads", "GroupTemplates", "group_templates"),
+)
+"""What the cache takes too where the API server has it, each kind on its own: Kubernetes 1.37 and later."""
+OPTIONAL: Final = (*DEVICES, *APART)
+
+BY_GROUP_KIND: Final[Mapping[str, KindSpec]] = {spec.group_kind: spec for spec in (*KINDS, *OPTIONAL)}
 POD_TEMPLATE_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
     spec.group_kind: spec.template for spec in KINDS if spec.template
 }
 """`group/Kind` of every built-in workload -> the path of its pod template."""
-LINTED: Final = tuple(spec.group_kind for spec in KINDS if spec.is_judged or spec.comes_along)
+LINTED: Final = tuple(spec.group_kind for spec in (*KINDS, *OPTIONAL) if spec.is_judged or spec.comes_along)
 """What the linter reads beside what holds a pod template."""
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -126,11 +143,26 @@ LIMIT_RANGE: Final = "/LimitRange"
 NODE: Final = "/Node"
 POD: Final = "/Pod"
 SERVICE: Final = "/Service"
+POD_GROUP: Final = "scheduling.k8s.io/PodGroup"
+GROUP_TEMPLATES: Final = "scheduling.k8s.io/Workload"
 DISRUPTION_BUDGET: Final = "policy/PodDisruptionBudget"
 CLAIM: Final = "/PersistentVolumeClaim"
 DEPLOYMENT: Final = "apps/Deployment"
 STATEFUL_SET: Final = "apps/StatefulSet"
 DAEMON_SET: Final = "apps/DaemonSet"
+
+
+def empty_list(spec: KindSpec) -> dict[str, Any]:
+    """A list without objects: what a cluster snapshot has of a kind that was listed, and of which there is none."""
+    return {"apiVersion": spec.api_version, "kind": f"{spec.kind}List", "items": []}
+
+
+def listed_as_empty(obj: Mapping[str, Any]) -> str:
+    """The `group/Kind` of which an object is an empty list; empty for any other object."""
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    if obj.get("items") != [] or not isinstance(version, str) or not isinstance(kind, str) or not kind.endswith("List"):
+        return ""
+    return f"{version.rpartition('/')[0]}/{kind.removesuffix('List')}"
 
 
 def is_namespaced(kind: str) -> bool:

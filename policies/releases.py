@@ -31,7 +31,6 @@ NOT_MODELLED: Final = {
     "DRAOptionalNodeOperations": False,
     "DRAWorkloadResourceClaims": False,
     "GangScheduling": False,
-    "GenericWorkload": False,
     "InPlacePodVerticalScaling": True,
     "InPlacePodVerticalScalingSchedulerPreemption": False,
     "InterPodAffinityHostnameFastPath": False,

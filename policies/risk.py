@@ -10,7 +10,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.kubelet.pods import SYSTEM_CRITICAL
+from policies.objects.fields import InvalidObject
 from policies.objects.priority_class import PREEMPT_NEVER, SYSTEM_CLASSES
+from policies.scheduling.missing_lists import assumptions
+from policies.scheduling.pod_groups import preempted_together
 from policies.simulation.simulation import Simulation
 from policies.simulation.summary import missing
 from policies.whatif.comparison import Losses
@@ -89,6 +92,8 @@ class Risks(NamedTuple):
     unended: Sequence[Unended] = ()
     unread: Sequence[str] = ()
     """Workloads whose Pods are not replaced in these simulations because something cannot be read, and why."""
+    assumes: Sequence[str] = ()
+    """What holds only where lists that the cluster state lacks are empty."""
 
 
 class Tried:
@@ -120,7 +125,9 @@ def risks(
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
 ) -> Risks:
     """`world`: of this cluster, without arrivals; `most`: zones, and nodes, whose loss is simulated, those with most
-    pods first; `lose` says of each question in turn what `Tried` tells of it."""
+    pods first; `lose` says of each question in turn what `Tried` tells of it. Raises InvalidObject."""
+    if why := preempted_together(cluster.objects):
+        raise InvalidObject(f"not predicted: {why}")
     occupancy = Occupancy(Simulation(world._replace(arrivals=())))
     stays: dict[str, list[Stay]] = {}
     for stay in occupancy.stays:
@@ -132,7 +139,9 @@ def risks(
     rooms, lowest, classes = _Rooms(occupancy), _lowest(cluster), _that_preempt(cluster)
     found = [_risk(name, each, classes, rooms, losses.get(name, ()), lowest) for name, each in stays.items()]
     found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
-    return Risks(found, (len(zones[:most]), len(names[:most])), (len(zones), len(names)), unended, sorted(unread))
+    assumed = assumptions(cluster.objects, cluster.pods.values(), victims=True)
+    counts = (len(zones[:most]), len(names[:most])), (len(zones), len(names))
+    return Risks(found, *counts, unended, sorted(unread), assumed)
 
 
 def _losses(
@@ -267,5 +276,6 @@ def as_dict(found: Risks) -> dict[str, Any]:
         "lossesTried": {"zones": found.tried[0], "nodes": found.tried[1]},
         "there": {"zones": found.there[0], "nodes": found.there[1]},
         "notPredicted": list(found.unread),
+        **({"assumes": list(found.assumes)} if found.assumes else {}),
         "notToTheEnd": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in found.unended},
     }

@@ -21,11 +21,13 @@ FEATURE_GATES: Final[dict[str, tuple[tuple[int, bool], ...]]] = {
     "DRAConsumableCapacity": ((34, False), (36, True)),
     "DRADeviceBindingConditions": ((34, False), (36, True)),
     "DRADeviceTaints": ((34, False), (36, True)),
+    "DRADeviceTaintRules": ((35, False), (37, True)),
     "DRAExtendedResource": ((34, False), (36, True)),
     "DRAPartitionableDevices": ((34, False), (36, True)),
     "DRAPrioritizedList": ((34, True),),
     "DynamicResourceAllocation": ((34, True),),
     "GangScheduling": ((35, False),),
+    "GenericWorkload": ((35, False),),
     "InPlacePodLevelResourcesVerticalScaling": ((35, False), (36, True)),
     "NodeDeclaredFeatures": ((35, False), (36, True)),
     "NominatedNodeNameForExpectation": ((34, False), (35, True)),
@@ -89,6 +91,16 @@ class Semantics:
         return self.minor >= 36
 
     @property
+    def pods_are_grouped(self) -> bool | None:
+        """Whether pods belong to groups, as a given gate says; None: it is not given, and what is stored tells."""
+        return self.minor >= 35 and dict(self.gates).get("GenericWorkload")
+
+    @property
+    def groups_are_preempted_together(self) -> bool:
+        """Whether preemption for a pod without a group goes by the groups of its victims, and their priorities."""
+        return self.minor >= 37
+
+    @property
     def every_nominated_pod_is_passed_over(self) -> bool:
         """Whether cluster-autoscaler of this minor passes over pods that are nominated to a node that is gone too.
 
@@ -130,6 +142,17 @@ class Semantics:
     def device_binding_conditions_are_awaited(self) -> bool:
         """Whether DynamicResources waits for devices to be ready before a pod is bound to them."""
         return self.enabled("DRADeviceBindingConditions")
+
+    @property
+    def device_taint_rules_apply(self) -> bool:
+        """Whether DeviceTaintRules that are stored add taints to devices. Before 1.37 the API serves none unless the
+        gate is on."""
+        return dict(self.gates).get("DRADeviceTaintRules", True)
+
+    @property
+    def device_taint_rules_are_served(self) -> bool:
+        """Whether every API server has DeviceTaintRules."""
+        return self.minor >= 37
 
     @property
     def declared_features_are_checked(self) -> bool:

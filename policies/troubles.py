@@ -16,6 +16,7 @@ from policies.objects.pod import wait_seconds
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.profiles import DEFAULT_SCHEDULER
 from policies.recommended_classes import is_recommended
+from policies.scheduling.missing_lists import assumptions
 from policies.scheduling.schedule_one import Prediction
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ def diagnose(cluster: ClusterSnapshot, pod: Pod, obj: ApiObject, events: PodEven
     if held:
         return Diagnosis(pod, "pending", (*held, *before))
     prediction = Prediction(cluster.scheduling, pod)
-    troubles = (*_of_its_class(cluster, pod), *_waiting(cluster, prediction), *before)
+    assumed = assumptions(cluster.objects, (pod,), victims=bool(prediction.victims))
+    rest = (Trouble("missing-lists", sentence) for sentence in assumed)
+    troubles = (*_of_its_class(cluster, pod), *_waiting(cluster, prediction), *rest, *before)
     return Diagnosis(pod, "pending", troubles, prediction)
 
 
@@ -160,7 +163,7 @@ def _of_its_class(cluster: ClusterSnapshot, pod: Pod) -> Iterator[Trouble]:
 def _waiting(cluster: ClusterSnapshot, prediction: Prediction) -> Iterator[Trouble]:
     pod = prediction.pod
     if prediction.outcome == "not-predicted":
-        yield Trouble("not-predicted", f"no prediction: {prediction.not_predicted}")
+        yield Trouble("not-predicted", f"not predicted: {prediction.not_predicted}")
         return
     if pod.nominated_node_name:
         yield from _nominated(prediction)

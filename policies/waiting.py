@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.metering import charge
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.scheduling.plugins.node_resources_fit import insufficient_resources
-from policies.scheduling.responsible import not_predicted
+from policies.scheduling.responsible import not_predicted, not_scheduled
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -49,7 +49,8 @@ def waiting_in_turn(cluster: ClusterSnapshot, apart: Collection[str] = ()) -> Wa
     ]
     first = nsmallest(MOST_WAITING, free, key=lambda pod: (-pod.effective_priority, pod.created or 0, pod.key))
     ours = tuple(pod for pod in first if not not_predicted(pod, snapshot))
-    return Waiting(ours, len(free) - len(first))
+    unknown = sum(not not_scheduled(pod, snapshot) for pod in first) - len(ours)
+    return Waiting(ours, len(free) - len(first) + unknown)
 
 
 def made_anew(pod: Pod) -> Pod:

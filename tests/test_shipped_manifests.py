@@ -19,7 +19,7 @@ import yaml
 from policies.cli import main
 from policies.config import read_config
 from policies.findings import Action
-from policies.kinds import DEVICES, KINDS
+from policies.kinds import KINDS, OPTIONAL
 from policies.rules import RULES
 from webhook.controllers.audit import reports
 from webhook.controllers.installation import Installation
@@ -99,7 +99,7 @@ def test_every_kind_that_is_watched_may_be_listed_and_watched_and_nothing_else_m
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    assert granted == {(resource.group, resource.plural) for resource in (*KINDS, *DEVICES)}
+    assert granted == {(resource.group, resource.plural) for resource in (*KINDS, *OPTIONAL)}
     assert all(set(rule["verbs"]) <= READ for rule in rules if rule != ASKING)
 
 
@@ -148,7 +148,7 @@ def of_jobs(kind: str) -> dict[str, Any]:
 def test_a_sweep_may_list_what_a_snapshot_has_and_nothing_else() -> None:
     rules, binding = of_jobs("ClusterRole")["rules"], of_jobs("ClusterRoleBinding")
     granted = {(group, name) for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
-    assert granted == {(resource.group, resource.plural) for resource in (*KINDS, *DEVICES)}
+    assert granted == {(resource.group, resource.plural) for resource in (*KINDS, *OPTIONAL)}
     assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}
     account = of_jobs("ServiceAccount")["metadata"]
     assert binding["subjects"] == [{"kind": "ServiceAccount", **account}]

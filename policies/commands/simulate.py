@@ -120,7 +120,7 @@ def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autosc
         color = wants_color(options.color, sys.stdout)
         scaled = after_simulation(outcomes[0].simulation, autoscaling, told[0][1].names)
         sys.stdout.writelines(clean(line, color) + "\n" for line in render(told, painter(color), scaled))
-        told_too = [*left_out, *_unread(outcomes[0].simulation)]
+        told_too = [*left_out, *_unread(outcomes[0].simulation), *told[0][1].assumes]
         sys.stdout.writelines(clean(f"  note: {note}", color) + "\n" for note in told_too)
     happens = {name for _, summary in told for name in _happens(summary)}
     return FOUND if happens & set(options.fail_on) else OK
@@ -177,6 +177,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     summary = summarize(simulation)
     yield f"aftermath: {settled(summary)}"
     yield from (f"  {line}" for line in ending(summary))
+    yield from (f"  note: {line}" for line in summary.assumes)
 
 
 def _autoscaled(simulation: Simulation, summary: Summary, autoscaling: Autoscaling) -> dict[str, Any]:
@@ -198,7 +199,7 @@ def _page(options: argparse.Namespace, world: World, notes: Iterable[str], autos
     title = ", ".join([*applied_files, *([f"events of {options.events}"] if options.events else [])])
     with watched() as show:
         answer = ask(Question(title, world.arrivals), world, show, Occupancy, autoscaling)
-    sys.stdout.write(html.page(answer, notes=notes))
+    sys.stdout.write(html.page(answer, notes=[*notes, *answer.summary.assumes]))
     return FOUND if set(_happens(answer.summary)) & set(options.fail_on) else OK
 
 

@@ -55,6 +55,7 @@ def add_fail_on(add: Callable[..., object]) -> None:
 def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | None, autoscaling: Autoscaling) -> int:
     """Ask it and print it; the exit status. Raises SourceError, InvalidObject and ValueError."""
     from policies.commands.digested_cache import DigestedCache
+    from policies.scheduling.missing_lists import assumptions
     from policies.simulation.dump import DumpCache, not_simulated
     from policies.whatif.sweep import as_dict
 
@@ -66,7 +67,9 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
         raise InvalidObject(f"the cluster has no {_KINDS[options.what]}: there is nothing to ask")
     part = shard.part_of(names) if shard else names
     sweep = swept(options.what, cache, part, options.until, autoscaling)
-    sweep = sweep._replace(notes=list(not_simulated(cache.snapshot())))
+    there, victims = cache.snapshot(), any(row.pushed_out or row.budgets for row in sweep.rows)
+    running = (pod for pod in there.pods.values() if pod.node_name)
+    sweep = sweep._replace(notes=[*not_simulated(there), *assumptions(there.objects, running, victims=victims)])
     if isinstance(cache, DigestedCache) and shard is not None:
         asked = asked_of(options.what, options, cache) | _asked_of_groups(options, autoscaling)
         told = marked(as_dict(sweep), shard, len(names), cache.digest, asked)

@@ -71,7 +71,8 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     watch = Occupancy if options.output in DRAWN else None
     with watched() as show:
         answer = ask(question, world, show, watch, autoscaling)
-    notes = [*not_simulated(cache.snapshot()), *([SETTLED] if options.what == "apply" else [])]
+    settled = [SETTLED] if options.what == "apply" else []
+    notes = [*not_simulated(cache.snapshot()), *answer.summary.assumes, *settled]
     if options.output in DRAWN:
         sys.stdout.write(_drawn(options.output, answer, change, notes))
     else:

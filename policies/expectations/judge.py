@@ -44,7 +44,7 @@ class Setting(NamedTuple):
 class Verdict(NamedTuple):
     """`broken`: in what, sentence by sentence; empty where it holds. `case`: the first case that breaks it; `answer`:
     what it comes to. `cases`: how many were looked at. `unanswered`: parts of one that is not broken that select no
-    Pod; `notes`: the same of parts that may select none."""
+    Pod; `notes`: the same of parts that may select none, and what it assumes."""
 
     expectation: Expectation
     cases: int
@@ -57,22 +57,24 @@ class Verdict(NamedTuple):
 
 def judge(expectation: Expectation, setting: Setting) -> Verdict:
     """Raises InvalidObject, SourceError and ValueError: what it asks for is not there, or too much."""
+    assumed: dict[str, None] = {}
     if expectation.fit is not None:
-        broken = list(_not_fitting(expectation, setting))
+        broken = list(_not_fitting(expectation, setting, assumed))
         if broken or not _asks_for_more(expectation):
-            return Verdict(expectation, 1, "the cluster as it is" if broken else "", broken)
+            return Verdict(expectation, 1, "the cluster as it is" if broken else "", broken, notes=list(assumed))
     count, of_nobody = 0, _patterns(expectation)
     for question in _questions(expectation.when, setting):
         count += 1
         answer = ask(question, setting.world(question.arrivals), without=False)
         broken = list(_broken(expectation, answer))
+        assumed |= dict.fromkeys(answer.summary.assumes)
         if broken:
-            return Verdict(expectation, count, question.title, broken, answer)
+            return Verdict(expectation, count, question.title, broken, answer, list(assumed))
         of_nobody = _of_nobody(of_nobody, answer) if of_nobody else of_nobody
     unanswered, notes = list[str](), list[str]()
     for what, pattern in of_nobody.items():
         (notes if _may_be_empty(what, pattern, setting.cluster) else unanswered).append(_no_pod(what, pattern))
-    return Verdict(expectation, count, unanswered=unanswered, notes=notes)
+    return Verdict(expectation, count, unanswered=unanswered, notes=[*notes, *assumed])
 
 
 def _may_be_empty(what: str, pattern: PodPattern, cluster: ClusterSnapshot) -> bool:
@@ -207,12 +209,14 @@ def _pushed_out(expectation: Expectation, answer: Answer) -> Iterator[str]:
         yield f"{plural(len(hit), 'pod is', 'pods are')} pushed out: {named}"
 
 
-def _not_fitting(expectation: Expectation, setting: Setting) -> Iterator[str]:
+def _not_fitting(expectation: Expectation, setting: Setting, assumed: dict[str, None]) -> Iterator[str]:
+    """`assumed`: learns what that rests on."""
     fit = expectation.fit
     assert fit is not None
     objects, cluster = setting.workloads(fit.file)
     for obj in objects:
         found = headroom(cluster, obj)
+        assumed |= dict.fromkeys(found.assumes)
         count = found.preempting if fit.preempting else found.without
         if count.pods < fit.replicas:
             reasons = listed([f"{plural(nodes, 'node')}: {reason}" for reason, nodes in found.reasons])

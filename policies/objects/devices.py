@@ -40,6 +40,28 @@ class DeviceTaint(NamedTuple):
     effect: str
 
 
+class DeviceTaintRule(NamedTuple):
+    """A taint of all devices of a driver, a pool and a name; None: of any. `selects`: without a selector, of none."""
+
+    taint: DeviceTaint
+    selects: bool
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+    @classmethod
+    def from_api(cls, obj: ApiObject) -> DeviceTaintRule:
+        """Read an API object. Raises InvalidObject."""
+        path = ("spec", "deviceSelector")
+        driver, pool, device = (text(obj, *path, key) or None for key in ("driver", "pool", "device"))
+        return cls(_taint(mapping(obj, "spec", "taint")), at(obj, *path) is not None, driver, pool, device)
+
+    def taints(self, device: DeviceId) -> bool:
+        """Upstream `applyPatches` of dynamic-resource-allocation `resourceslice/tracker`."""
+        asked = self.driver, self.pool, self.device
+        return self.selects and all(want in (None, have) for want, have in zip(asked, device, strict=True))
+
+
 class DeviceToleration(NamedTuple):
     """A toleration of a request; an empty key or effect stands for all of them."""
 
@@ -296,11 +318,15 @@ def _device(device: ApiObject) -> Device:
         name=text(device, "name"),
         attributes=dict(_attributes(device)),
         capacity=dict(_capacities(device)),
-        taints=tuple(DeviceTaint(text(t, "key"), text(t, "value"), text(t, "effect")) for t in items(device, "taints")),
+        taints=tuple(map(_taint, items(device, "taints"))),
         place=_place(device),
         binding_conditions=bool(device.get("bindingConditions")),
         unmodelled=unmodelled,
     )
+
+
+def _taint(taint: ApiObject) -> DeviceTaint:
+    return DeviceTaint(text(taint, "key"), text(taint, "value"), text(taint, "effect"))
 
 
 def _attributes(device: ApiObject) -> Iterator[tuple[str, Attribute]]:

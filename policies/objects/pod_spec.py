@@ -114,6 +114,8 @@ class PodSpec:
     claims_devices: bool = False
     required_features: frozenset[str] = frozenset()
     termination_grace_period: int = 30
+    pod_group: str = ""
+    """The group that it belongs to: `schedulingGroup`, in 1.35 `workloadRef`."""
     size: int = field(default=0, compare=False)
     too_large: str = ""
     """Why a stored Pod is not predicted: its own wishes are not kept (`stored_pod`)."""
@@ -188,6 +190,7 @@ def _spec_text_alone(spec: Any) -> str:
 _SPEC_KEYS: Final = (
     "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "overhead", "resources", "schedulerName",
     "schedulingGates", "resourceClaims", "hostNetwork", "hostUsers", "terminationGracePeriodSeconds",
+    "schedulingGroup", "workloadRef",
 )  # fmt: skip
 _LABEL_KEYS: Final = "atchLabelKeys"
 _CONTAINER_KEYS: Final = ("name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules")
@@ -245,6 +248,7 @@ def _read(pod: ApiObject, size: int) -> PodSpec:
         claims_devices=bool(sequence(pod, "spec", "resourceClaims")),
         required_features=_required_features(pod, (*inits, *containers)),
         termination_grace_period=grace if isinstance(grace, int) and grace >= 0 else 30,
+        pod_group=text(pod, "spec", "schedulingGroup", "podGroupName") or text(pod, "spec", "workloadRef", "name"),
     )
 
 

@@ -73,6 +73,12 @@ def parts_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> Iter
                 yield PodTemplate(value, where, is_template=True)
 
 
+def class_names_of(obj: ApiObject, paths: Mapping[str, tuple[ClassPath, ...]]) -> tuple[str, ...]:
+    """The classes that an object names at these paths, each once."""
+    names = (part.spec.get("priorityClassName") for part in parts_of(obj, paths))
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
+
+
 def _found(value: Any, steps: tuple[str, ...], path: Path) -> Iterator[tuple[Path, Any]]:
     if not steps:
         yield path, value

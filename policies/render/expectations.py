@@ -27,7 +27,8 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 class Result(NamedTuple):
     """What became of an expectation. `case`: the first that breaks it; `broken`: in what, sentence by sentence, empty
     where it holds; `timeline`: how it comes to that, line by line; `answer`: all of it, for programs. `unanswered`:
-    parts that select no Pod, so that the expectation neither holds nor is broken; `notes`: parts that may select none.
+    parts that select no Pod, so that the expectation neither holds nor is broken; `notes`: parts that may select none,
+    and what it assumes.
     """
 
     name: str
@@ -53,11 +54,12 @@ def result_of(verdict: Verdict, *, allow_empty: bool = False) -> Result:
     if not verdict.broken:
         return Result(name, cases, unanswered=list(verdict.unanswered), notes=list(verdict.notes))
     if answer is None:
-        return Result(name, cases, verdict.case, list(verdict.broken))
+        return Result(name, cases, verdict.case, list(verdict.broken), notes=list(verdict.notes))
     lines = list(timeline(answer.simulation))
     more = [f"and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
     told = [*lines[:MOST_LINES], *more]
-    return Result(name, cases, verdict.case, list(verdict.broken), told, answer_as_dict(answer))
+    about = verdict.case, list(verdict.broken), told, answer_as_dict(answer), list(verdict.notes)
+    return Result(name, cases, *about)
 
 
 def render(results: Sequence[Result], paint: Callable[[str, str], str] = _plain) -> Iterator[str]:

@@ -125,7 +125,7 @@ def _title(prediction: Prediction) -> str:
 def _one(prediction: Prediction, cluster: ClusterSnapshot, paint: Callable[[str, str], str]) -> Iterator[str]:
     title = paint(_title(prediction), "bold")
     if prediction.outcome == "not-predicted":
-        yield f"{title}: {paint('no prediction', 'warning')}: {prediction.not_predicted}"
+        yield f"{title}: {paint('not predicted', 'warning')}: {prediction.not_predicted}"
         return
     if prediction.outcome == "fits":
         yield f"{title}: {paint('fits', 'good')} on {_nodes(prediction)}; nobody has to go"

@@ -101,6 +101,7 @@ def notes(found: Risks) -> Iterator[str]:
             yield f"of {plural(there, what)} the loss of {tried} was simulated: --most N"
     yield from _cut_off(found)
     yield from (f"not predicted: what replaces the lost Pods of {problem}" for problem in found.unread[:MOST_WORKLOADS])
+    yield from found.assumes
 
 
 def markdown(found: Risks) -> str:

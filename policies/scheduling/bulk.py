@@ -11,6 +11,7 @@ import numpy as np
 
 from policies.scheduling.columns import BASE_RESOURCES
 from policies.scheduling.large_cycle import Cycle
+from policies.scheduling.pod_groups import taken_by
 from policies.scheduling.responsible import framework_of, not_predicted
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized import capacity
@@ -33,20 +34,22 @@ _MOST_TRIED: Final = 16
 
 def outcome_in_columns(snapshot: Snapshot, pod: Pod) -> VectorizedAnswer | None:
     """What it comes to, worked out in columns. None where these cannot tell."""
-    return None if not_predicted(pod, snapshot) else vectorized_answer(framework_of(snapshot, pod), pod)
+    if not_predicted(pod, snapshot) or taken_by(pod, snapshot):
+        return None
+    return vectorized_answer(framework_of(snapshot, pod), pod)
 
 
 def room_for(snapshot: Snapshot, pod: Pod, *, preempting: bool = False) -> Capacity | None:
     """Room for pods like this one; `preempting`: which may push others out. None where this cannot tell (see
     `capacity_for`)."""
-    if not_predicted(pod, snapshot):
+    if not_predicted(pod, snapshot) or (preempting and taken_by(pod, snapshot)):
         return None
     return capacity.capacity_for(framework_of(snapshot, pod), pod, preempting=preempting)
 
 
 def on_each_node(snapshot: Snapshot, pod: Pod, nodes: Sequence[str]) -> capacity.OnEachNode | None:
     """What becomes of one pod for each of these nodes. None where this cannot tell."""
-    if not_predicted(pod, snapshot):
+    if not_predicted(pod, snapshot) or taken_by(pod, snapshot):
         return None
     return capacity.on_each_node(framework_of(snapshot, pod), pod, nodes)
 

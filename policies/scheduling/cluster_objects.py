@@ -11,11 +11,18 @@ from policies.semantics import DEFAULT, Semantics
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+    from policies.objects.devices import (
+        DeviceClass,
+        DeviceTaintRule,
+        ResourceClaim,
+        ResourceClaimTemplate,
+        ResourceSlice,
+    )
     from policies.objects.disruption_budget import PodDisruptionBudget
     from policies.objects.namespace import Namespace
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.objects.pod_group import GroupTemplates, PodGroup
     from policies.objects.service import Service
     from policies.objects.storage import (
         CSIDriver,
@@ -37,7 +44,8 @@ class ClusterObjects:
     """Tables by (namespace, name). `pods_by_node`, `nominated`: by node name; pods in order of arrival.
 
     `semantics`: of the release that the cluster runs. `devices_known`: whether all that there is of devices is in the
-    tables; None: it is where any of them has something.
+    tables; None: it is where any of them has something. `grouped_pods`: stored pods that belong to a pod group and
+    have not ended. `unlisted`: `group/Kind` of tables that are empty because nobody has listed these objects.
     """
 
     nodes: Mapping[Key, Node] = field(default_factory=FrozenTable)
@@ -58,5 +66,10 @@ class ClusterObjects:
     claim_templates: Mapping[Key, ResourceClaimTemplate] = field(default_factory=FrozenTable)
     device_classes: Mapping[Key, DeviceClass] = field(default_factory=FrozenTable)
     resource_slices: Mapping[Key, ResourceSlice] = field(default_factory=FrozenTable)
+    device_taint_rules: Mapping[Key, DeviceTaintRule] = field(default_factory=FrozenTable)
+    pod_groups: Mapping[Key, PodGroup] = field(default_factory=FrozenTable)
+    group_templates: Mapping[Key, GroupTemplates] = field(default_factory=FrozenTable)
+    grouped_pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
+    unlisted: frozenset[str] = frozenset()
     semantics: Semantics = DEFAULT
     devices_known: bool | None = None

@@ -12,6 +12,7 @@ from policies.scheduling.caveats import named
 from policies.scheduling.configuration import configuration_of
 from policies.scheduling.devices.claims import not_modelled
 from policies.scheduling.framework import Framework
+from policies.scheduling.pod_groups import of_a_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,18 @@ def framework_of(snapshot: Snapshot, pod: Pod) -> Framework:
 
 def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
     """Why no honest prediction can be made for a pod, empty if one can."""
+    return not_scheduled(pod, snapshot) or unmodelled(pod, snapshot)
+
+
+def unmodelled(pod: Pod, snapshot: Snapshot) -> str:
+    """What kube-scheduler would go by that is not modelled, of a pod that it schedules; empty where nothing is."""
+    return of_a_group(pod, snapshot) or not_modelled(
+        pod, snapshot.objects, snapshot.extended_resources, snapshot.device_selectors
+    )
+
+
+def not_scheduled(pod: Pod, snapshot: Snapshot) -> str:
+    """Why kube-scheduler, as it is known here, does not look at a pod."""
     semantics = snapshot.semantics
     if semantics.unknown:
         return semantics.unknown
@@ -43,7 +56,7 @@ def not_predicted(pod: Pod, snapshot: Snapshot) -> str:
         return f'the pod names its node, "{pod.node_name}": the scheduler does not see it'
     if spec.gated:
         return "the pod has scheduling gates: it is not scheduled until they are removed"
-    return not_modelled(pod, snapshot.objects, snapshot.extended_resources, snapshot.device_selectors)
+    return ""
 
 
 def asked_of_extenders(extenders: Sequence[Extender], *, fits: bool, preempts: bool) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from policies.scheduling.caveats import Facts, of_placement, of_preemption, victims_tie
 from policies.scheduling.filtering import num_feasible_nodes_to_find
 from policies.scheduling.large_cycle import Cycle
+from policies.scheduling.missing_lists import assumptions
 from policies.scheduling.nomination_probabilities import nomination_probabilities
 from policies.scheduling.plugins.dynamic_resources import allocated_on
 from policies.scheduling.scheduling_cycle import NO_PREEMPTION, SchedulingCycle
@@ -180,11 +181,12 @@ class Prediction(SchedulingCycle):
     def caveats(self) -> tuple[str, ...]:
         """What the prediction rests on, or cannot know."""
         if self.not_predicted:
-            return (f"no prediction: {self.not_predicted}",)
+            return (f"not predicted: {self.not_predicted}",)
+        assumed = assumptions(self.snapshot.objects, (self.pod,), victims=bool(self.victims))
         if not self.fits:
-            return tuple(of_preemption(self.pod, self.preemption, self.snapshot))
+            return *of_preemption(self.pod, self.preemption, self.snapshot), *assumed
         facts = (self.feasible, self.best_nodes, self.node, self.looked_for, self.not_scored)
-        return tuple(of_placement(Facts(self.pod, self.framework, *facts)))
+        return *of_placement(Facts(self.pod, self.framework, *facts)), *assumed
 
     def to_dict(self) -> dict[str, Any]:
         """The answer for programs: the keys of the batch format. Works out everything."""

@@ -18,12 +18,19 @@ from policies.scheduling.framework import Code, CycleState, Framework, NodeToSta
 from policies.scheduling.large_cycle import Cycle
 from policies.scheduling.plugin import foreign_at
 from policies.scheduling.plugins.node_affinity import named_nodes
+from policies.scheduling.pod_groups import taken_by
 from policies.scheduling.preemption import (
     Candidate,
     Preemption,
     pod_eligible_to_preempt_others,
 )
-from policies.scheduling.responsible import asked_of_extenders, framework_of, not_predicted
+from policies.scheduling.responsible import (
+    asked_of_extenders,
+    framework_of,
+    not_predicted,
+    not_scheduled,
+    unmodelled,
+)
 from policies.scheduling.vectorized.node_fit import VectorizedAnswer, vectorized_answer, why_not_in_columns
 from policies.scheduling.vectorized.problem import NotValid
 from policies.scheduling.whole_answer import WholeAnswer, pays
@@ -77,6 +84,13 @@ class SchedulingCycle:
         """Why no honest prediction can be made, empty if one can; then there are no nodes, victims or statuses."""
         return self._decision.fault
 
+    @property
+    def unmodelled(self) -> str:
+        """`not_predicted`, where the pod is scheduled by rules that are not modelled; empty for any other reason."""
+        if not self.not_predicted or not_scheduled(self.pod, self.snapshot):
+            return ""
+        return unmodelled(self.pod, self.snapshot) or taken_by(self.pod, self.snapshot)
+
     @cached_property
     def framework(self) -> Framework:
         """The plugins of the pod's profile, over the snapshot."""
@@ -100,6 +114,8 @@ class SchedulingCycle:
             if held:
                 return _Decision(fault=held)
             found = self._in_columns or self._walked_through
+            if not found.feasible and (why := taken_by(self.pod, self.snapshot)):
+                return _Decision(fault=why)
             preempts = found.nominated is not None
             fault = asked_of_extenders(self._extenders, fits=bool(found.feasible), preempts=preempts)
             return found._replace(fault=fault)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
-from policies.metering import held, meter
+from policies.metering import each, held, meter
 from policies.scheduling.columns import Columns
 from policies.scheduling.devices.claims import classes_of_resources
 from policies.scheduling.devices.pools import Pools
@@ -231,6 +231,17 @@ class Snapshot:
         if not self.semantics.gated_nominations_count and any(pod.spec.gated for pod in pods):
             return tuple(pod for pod in pods if not pod.spec.gated)
         return pods
+
+    @cached_property
+    def lowest_grouped_priority(self) -> int | None:
+        """The lowest priority of a pod on a node that belongs to a group, or of its group; None where there is none."""
+        objects = self.objects
+        priorities: set[int] = set()
+        for pod in each(tuple(objects.grouped_pods.values())):
+            group = objects.pod_groups.get((pod.namespace, pod.spec.pod_group))
+            if pod.node_name:
+                priorities |= {pod.effective_priority, *(() if group is None else (group.priority,))}
+        return min(priorities, default=None)
 
     @cached_property
     def device_pools(self) -> Pools:

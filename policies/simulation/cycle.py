@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from policies.objects.fields import InvalidObject
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from policies.scheduling.framework import Status, unresolvable
 from policies.scheduling.large_cycle import Cycle, Found
+from policies.scheduling.pod_groups import of_a_group, taken_by
 from policies.scheduling.preemption import NEVER, TERMINATING
 from policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
 from policies.scheduling.schedule_one import Prediction
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
 NO_NODES: Final = "no nodes available to schedule pods"
 NO_CLAIMS: Final = "no new claims to deallocate"
 _NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
+
+
+class NotPredicted(InvalidObject):
+    """What comes next depends on what is not modelled."""
 
 
 class Fits(NamedTuple):
@@ -72,7 +78,15 @@ class SchedulingAlgorithm:
         self._recurring = RecurringCycles()
 
     def schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
-        """What a cycle comes to."""
+        """What a cycle comes to. Raises NotPredicted: it goes by what is not modelled."""
+        why = of_a_group(pod, snapshot)
+        result = Rejected("") if why else self._schedule_pod(snapshot, pod)
+        why = why or (taken_by(pod, snapshot) if isinstance(result, Rejected) else "")
+        if why:
+            raise NotPredicted(f"not predicted: Pod {pod.key}: {why}")
+        return result
+
+    def _schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         if not snapshot.node_infos:
             return Rejected(NO_NODES, nominated="")
         if pod.nominated_node_name:

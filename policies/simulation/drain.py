@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from policies.simulation.clock import Clock
     from policies.simulation.latencies import Latencies
 
+DRAINED: Final = "drain of "
+"""How the message of an eviction by a drain begins."""
 RETRY: Final = 5.0
 """Seconds after which an eviction that a budget forbade is tried again."""
 
@@ -30,7 +32,7 @@ def drain(clock: Clock, api: ApiServer, latencies: Latencies, name: str) -> None
     if node is not None:
         api.put_node(replace(node, unschedulable=True))
         for state in [state for state in api.by_node.get(name, {}).values() if not _stays(state)]:
-            clock.spawn(_evicts(api, latencies, state, f"drain of {name}"))
+            clock.spawn(_evicts(api, latencies, state, f"{DRAINED}{name}"))
 
 
 def _evicts(api: ApiServer, latencies: Latencies, state: PodState, message: str) -> Generator[float | None, None, None]:

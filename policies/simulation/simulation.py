@@ -184,7 +184,10 @@ class Simulation:
         arrive(self.clock, self.api, self._latencies, self.world.admission, arrival)
 
     def run(self) -> None:
-        """Until the horizon, until all has been quiet for long enough, or until that has become too much work."""
+        """Until the horizon, until all has been quiet for long enough, or until that has become too much work.
+
+        Raises NotPredicted.
+        """
         with _seldom_collected:
             self._run()
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.scheduling.missing_lists import assumptions
+from policies.simulation.drain import DRAINED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -98,6 +101,8 @@ class Summary(NamedTuple):
     """Why it was, where that was more work than is done."""
     missing: Sequence[Missing] = ()
     names: Names = _PLAIN
+    assumes: Sequence[str] = ()
+    """What holds only where lists that the cluster state lacks are empty."""
 
     @property
     def depth(self) -> int:
@@ -126,6 +131,7 @@ class Summary(NamedTuple):
             "settled": self.settled,
             "settledAt": round(self.settled_at, 4),
             **({"stopped": self.stopped} if self.stopped else {}),
+            **({"assumes": list(self.assumes)} if self.assumes else {}),
         }
 
 
@@ -148,7 +154,20 @@ def summarize(simulation: Simulation) -> Summary:
         stopped=simulation.stopped,
         missing=list(missing(simulation, names).values()),
         names=names,
+        assumes=_assumptions(simulation),
     )
+
+
+def _assumptions(simulation: Simulation) -> Sequence[str]:
+    """Of the pods to which something happens."""
+    base, events = simulation.world.base, simulation.timeline.events
+    if base is None or not base.unlisted:
+        return ()
+    changed = {event.pod for event in events if event.pod}
+    states = (*simulation.world.pods, *simulation.api.pods.values())
+    pods = [state.pod for state in states if state.pod.key in changed]
+    victims = any(event.event == "preempted" or event.message.startswith(DRAINED) for event in events)
+    return assumptions(base, pods, victims=victims)
 
 
 def missing(simulation: Simulation, names: Names) -> dict[tuple[str, str], Missing]:

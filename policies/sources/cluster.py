@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache
-from policies.kinds import POD_TEMPLATE_PATHS
+from policies.kinds import POD_TEMPLATE_PATHS, listed_as_empty
 from policies.manifests import NO_KIND, Fault, items_of, values
 from policies.objects.fields import InvalidObject
 from policies.sources.errors import SourceError, reason
@@ -46,6 +46,8 @@ def load_cluster(
     Raises SourceError.
     """
     cache = Cache(templates=templates) if into is None else into
+    if cache.listed is None:
+        cache.listed = set()
     loading = _Loading(cache, progress)
     with _no_collection():
         for source in sources:
@@ -159,7 +161,7 @@ class _Loading:
     def _flat(self, value: Any, name: str, line: int) -> None:
         """A value, or what it holds where it is a List."""
         items = items_of(value)
-        if items is None:
+        if items is None or listed_as_empty(value):
             self._add(value, name, line)
             return
         self._found = True

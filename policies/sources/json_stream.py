@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from policies.kinds import listed_as_empty
 from policies.manifests import filled_in, items_of
 from policies.manifests.json.text import problem_of
 
@@ -57,9 +58,10 @@ def json_objects(stream: Text) -> Iterator[Located]:
 
 
 def _object(window: _Window, line: int) -> Iterator[Located]:
-    """One object whose `items` are handed on as they come; without them, the object itself."""
+    """One object whose `items` are handed on as they come; without them, and of an empty typed list, the object."""
     window.take("{")
     head: dict[str, Any] = {}
+    found = False
     untyped: list[tuple[str, int]] = []
     while window.next_character() != "}":
         key = window.value()
@@ -69,6 +71,7 @@ def _object(window: _Window, line: int) -> Iterator[Located]:
         if key == "items" and window.next_character() == "[":
             head[key] = []
             for item, item_line in _items(window):
+                found = True
                 if "kind" in head or (isinstance(item, dict) and item.get("kind")):
                     yield from _flat(filled_in(item, head), item_line)
                 else:
@@ -79,7 +82,7 @@ def _object(window: _Window, line: int) -> Iterator[Located]:
     window.take("}")
     for text, item_line in untyped:
         yield from _flat(filled_in(json.loads(text), head), item_line)
-    if "items" not in head:
+    if "items" not in head or (listed_as_empty(head) and not found):
         yield Located(head, line)
 
 
@@ -96,7 +99,7 @@ def _items(window: _Window) -> Iterator[tuple[Any, int]]:
 def _flat(value: Any, line: int) -> Iterator[Located]:
     """A value, or what it holds where it is a List itself."""
     items = items_of(value)
-    if items is None:
+    if items is None or listed_as_empty(value):
         yield Located(value, line)
         return
     for item in items:

@@ -452,6 +452,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "notEmptied": {name: list(pods) for name, pods in sorted(answer.stuck.items())},
         "evictionForbidden": {pod: list(budgets) for pod, budgets in sorted(answer.forbidden.items())},
         "unread": list(answer.unread),
+        **({"assumes": list(answer.summary.assumes)} if answer.summary.assumes else {}),
     }
     if answer.upgrade is not None:
         told["upgrade"] = answer.upgrade.to_dict()

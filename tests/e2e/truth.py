@@ -82,7 +82,7 @@ def differences(question: Question, outcome: Outcome) -> list[str]:
     """Where the live scheduler did not do what was predicted, up to the ties that the prediction reports."""
     prediction = question.prediction
     if prediction.outcome == "not-predicted":
-        return [f"no prediction: {prediction.not_predicted}"]
+        return [f"not predicted: {prediction.not_predicted}"]
     kind = {"fits": outcome.bound, "preempts": outcome.nominated}.get(prediction.outcome, "")
     if prediction.outcome == "pending":
         return [] if outcome == Outcome() else [f"predicted pending, was {outcome}"]

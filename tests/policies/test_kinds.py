@@ -10,9 +10,9 @@ import pytest
 from policies.cluster import Cache
 from policies.kinds import (
     BY_GROUP_KIND,
-    DEVICES,
     KINDS,
     LINTED,
+    OPTIONAL,
     POD_TEMPLATE_PATHS,
     KindSpec,
     is_namespaced,
@@ -21,12 +21,12 @@ from policies.kinds import (
 from policies.objects.fields import InvalidObject, group_kind
 from policies.scheduling.cluster_objects import ClusterObjects
 
-MADE_BY_THE_CACHE = {"pods_by_node", "nominated", "workloads"}
+MADE_BY_THE_CACHE = {"pods_by_node", "nominated", "workloads", "grouped_pods"}
 NEEDS_MORE = ("CSIStorageCapacity", "VolumeAttachment", "Pod", "PriorityClass")
 """Kinds of which an object that is no more than its name cannot be read."""
 
 
-@pytest.mark.parametrize("spec", [*KINDS, *DEVICES], ids=lambda spec: spec.kind)
+@pytest.mark.parametrize("spec", [*KINDS, *OPTIONAL], ids=lambda spec: spec.kind)
 def test_a_line_is_all_that_a_kind_needs(spec: KindSpec) -> None:
     module, name = spec.view.split(":")
     assert callable(getattr(import_module(f"policies.objects.{module}"), name).from_api)
@@ -44,20 +44,22 @@ def test_a_line_is_all_that_a_kind_needs(spec: KindSpec) -> None:
 
 
 def test_every_table_of_the_scheduler_is_filled_by_one_kind() -> None:
-    tables = [spec.table for spec in (*KINDS, *DEVICES) if spec.table]
+    tables = [spec.table for spec in (*KINDS, *OPTIONAL) if spec.table]
     plain = {field.name for field in fields(ClusterObjects) if "Mapping[" in str(field.type)}
     assert sorted(tables) == sorted(plain - MADE_BY_THE_CACHE)
 
 
 def test_kinds_are_told_apart_and_pods_come_last() -> None:
-    every = (*KINDS, *DEVICES)
+    every = (*KINDS, *OPTIONAL)
     assert len(BY_GROUP_KIND) == len({spec.name for spec in every}) == len(every)
     assert KINDS[-1].kind == "Pod"
 
 
 def test_what_is_linted_is_what_rules_are_about_and_what_changes_what_they_say() -> None:
     told = {kind.rpartition("/")[2] for kind in LINTED}
-    assert told == {"PriorityClass", "Pod", "Namespace", "ResourceQuota", "LimitRange", "PersistentVolumeClaim"}
+    groups = {"PodGroup", "Workload"}
+    others = {"PriorityClass", "Pod", "Namespace", "ResourceQuota", "LimitRange", "PersistentVolumeClaim"}
+    assert told == others | groups
     assert not told & {kind.rpartition("/")[2] for kind in POD_TEMPLATE_PATHS}
 
 

@@ -66,7 +66,7 @@ def test_where_nobody_says_the_release_it_is_the_newest_that_takes_the_gates() -
     assert Release().semantics().minor == 37
     assert Release(gates={"NodeDeclaredFeatures": False}).semantics().minor == 36
     with pytest.raises(BadGates):
-        Release(gates={"GenericWorkload": True}).semantics()
+        Release(gates={"TopologyAwareWorkloadScheduling": True}).semantics()
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_where_nobody_says_the_release_it_is_the_newest_that_takes_the_gates() -
     [
         (37, {"NodeDeclaredFeatures": False}, "locked to true"),
         (34, {"NodeDeclaredFeatures": True}, "1.34 does not know it"),
-        (36, {"GenericWorkload": True}, "is not predicted"),
+        (36, {"GangScheduling": True}, "is not predicted"),
         (36, {"PodLevelResources": False}, "is not predicted"),
         (36, {"AllAlpha": True}, "one by one"),
     ],

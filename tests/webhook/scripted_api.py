@@ -12,7 +12,7 @@ from threading import Condition, Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from policies.kinds import DEVICES, KINDS, KindSpec
+from policies.kinds import KINDS, OPTIONAL, KindSpec
 from webhook.apiserver import ApiServer, Timeouts, connect
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 Obj = dict[str, Any]
-BY_NAME = {resource.plural: resource for resource in (*KINDS, *DEVICES)}
+BY_NAME = {resource.plural: resource for resource in (*KINDS, *OPTIONAL)}
 QUICK = Timeouts(connect=5, read=5, whole=5)
 
 

@@ -107,6 +107,8 @@ def outcome_of(impact: Impact) -> str:
     """What a prediction came to, for metrics."""
     if impact.rest == "unknown":
         return "cut-short"
+    if impact.why_not:
+        return "not-predicted"
     return "preempts" if impact.preempting else "pending" if impact.pending else "nobody goes"
 
 

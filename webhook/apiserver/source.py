@@ -6,14 +6,14 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.kinds import DEVICES, KINDS
+from policies.kinds import APART, DEVICES, KINDS, empty_list
 from policies.sources import SourceError
 from webhook.apiserver.client import ApiServer, Timeouts
 from webhook.apiserver.errors import ApiError
 from webhook.apiserver.transport import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from policies.kinds import KindSpec
 
@@ -65,32 +65,44 @@ def _name(context: str) -> str:
 def read_all(
     api: ApiServer, name: str, tell: Callable[[KindSpec, int], None] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Every object that plays a part, kind by kind. `tell`: the kind and how many of it are still to come.
+    """Every object that plays a part, kind by kind; an empty list of a kind of which there is none.
 
-    `name` is what errors call the source. Raises SourceError.
+    `tell`: the kind and how many of it are still to come. `name` is what errors call the source. Raises SourceError.
     """
-    yield from _devices(api, name)
+    yield from _optional(api, name, DEVICES)
+    for resource in APART:
+        yield from _optional(api, name, (resource,))
     for resource in KINDS:
+        count = 0
         try:
             for page in api.pages(resource, consistent=False):
                 if tell is not None:
                     tell(resource, page.remaining)
+                count += len(page.objects)
                 yield from page.objects
         except ApiError as error:
             raise SourceError(name, _said(resource, error)) from None
+        if not count:
+            yield empty_list(resource)
 
 
-def _devices(api: ApiServer, name: str) -> list[dict[str, Any]]:
-    """What the cluster has of devices; nothing where it does not serve all of it, or one may not list it."""
+def _optional(api: ApiServer, name: str, together: Sequence[KindSpec]) -> list[dict[str, Any]]:
+    """The objects of kinds of which all are needed; nothing where one may not be listed, and empty lists where the API
+    server does not serve one."""
     found: list[dict[str, Any]] = []
-    for resource in DEVICES:
+    for resource in together:
+        count = len(found)
         try:
             for page in api.pages(resource, consistent=False):
                 found += page.objects
         except ApiError as error:
-            if error.status in (403, 404):
+            if error.status == 404:
+                return [empty_list(each) for each in together]
+            if error.status == 403:
                 return []
             raise SourceError(name, _said(resource, error)) from None
+        if len(found) == count:
+            found.append(empty_list(resource))
     return found
 
 

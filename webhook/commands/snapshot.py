@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from policies.commands.parser import Parser
 from policies.findings import plural
+from policies.kinds import listed_as_empty
 from policies.sources import SourceError
 from policies.sources.errors import reason
 from policies.sources.output_file import output_file
@@ -96,7 +97,8 @@ def _is_there(path: Path) -> int | None:
 
 def _counted(objects: Iterable[dict[str, Any]], kinds: Counter[str]) -> Iterator[dict[str, Any]]:
     for obj in objects:
-        kinds[obj["kind"]] += 1
+        if not listed_as_empty(obj):
+            kinds[obj["kind"]] += 1
         yield obj
 
 

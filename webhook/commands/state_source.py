@@ -102,7 +102,7 @@ def from_watches(
     from webhook.apiserver.classes import LiveClasses
     from webhook.informer import Informer
     from webhook.informer.custom import follow_custom
-    from webhook.informer.devices import follow_devices
+    from webhook.informer.optional import follow_optional
 
     # Lists are objects by the hundred thousand and no cycles: the collector's default takes a third of the time.
     gc.set_threshold(_COLLECT_AFTER)
@@ -128,7 +128,7 @@ def from_watches(
     informer.start()
     stopped = Event()
     follow_custom(api, templates, informer.follow, stopped)
-    follow_devices(api, informer.follow, stopped)
+    follow_optional(api, informer.follow, stopped)
     metrics.cache_age.set_function(informer.age)
     _count(metrics, informer.cluster)
 

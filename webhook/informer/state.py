@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache, key_of
 from policies.config.model import ConfigError
-from policies.kinds import DEVICES, POD_TEMPLATE_PATHS
+from policies.kinds import DEVICES, KINDS, POD_TEMPLATE_PATHS
 from policies.objects.fields import InvalidObject, ref_of
 from policies.releases import BadGates, UnknownRelease, minor_of
 from webhook.informer.deltas import Asked, Changed, Heard, ListBegins, Listed, ListEnds, Runs
@@ -56,6 +56,7 @@ class ClusterState:
         self._missing = tuple(self._heard)
         self._devices_missing = {spec.group_kind for spec in DEVICES}
         self._cache.devices_known = False
+        self._cache.listed = {spec.group_kind for spec in KINDS}
         self._named: dict[KindSpec, set[Key]] = {}
         self._told: set[str] = set()
         self._changed = True
@@ -140,6 +141,8 @@ class ClusterState:
         named = self._named.pop(resource, set())
         for key in self._cache.keys(resource.group_kind) - named:
             self._change(resource, _identity(resource, key), gone=True)
+        assert self._cache.listed is not None
+        self._cache.listed.add(resource.group_kind)
         if resource.group_kind in self._devices_missing:
             self._devices_missing.remove(resource.group_kind)
             self._cache.devices_known, self._changed = not self._devices_missing, True

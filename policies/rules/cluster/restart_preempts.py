@@ -129,9 +129,11 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
         own = restart.impact.own
         preempting = tuple(p for p in restart.impact.preempting if any(v.identity not in own for v in p.victims))
         victims = [victim for victim in victims_of(preempting) if victim.identity not in own]
-        if not victims:
+        if restart.impact.why_not:
+            yield _not_predicted(restart)
+        elif not victims:
             continue
-        if all(is_placeholder(victim, context.options) for victim in victims):
+        elif all(is_placeholder(victim, context.options) for victim in victims):
             of_placeholders.append((restart, victims))
         else:
             yield _problem(restart, preempting, victims)
@@ -155,12 +157,23 @@ def _note(found: list[tuple[Restart, list[Pod]]]) -> Problem:
     )
 
 
+def _not_predicted(restart: Restart) -> Problem:
+    return Problem(
+        f"restarted now: not predicted: {restart.impact.why_not}",
+        remediation="restart it while its nodes have enough free resources for the new Pods",
+        object=restart.ref,
+        detail=restart.impact.to_dict(),
+        severity=Severity.NOTE,
+    )
+
+
 def _problem(restart: Restart, preempting: tuple[Prediction, ...], victims: list[Pod]) -> Problem:
     pods = of_new_pods(len(preempting), restart.impact)
     return Problem(
         lambda audience: (
             f"restarted now, {pods} (priority {restart.impact.priority}) would preempt "
             f"{plural(len(victims), 'pod')}{on_nodes(preempting, audience)}. Victims: {described(victims, audience)}"
+            f"{restart.impact.cut_short(audience)}"
         ),
         remediation="make room first, or let it roll out without a surge",
         object=restart.ref,

@@ -108,7 +108,7 @@ def _problem(restart: Restart) -> Problem:
     after = "; the old ones stay, and the rollout stands still" if impact.beside_old else ""
     return Problem(
         f"restarted now, {of_new_pods(impact.pending, impact)} (priority {impact.priority}) would stay pending: "
-        f"{listed_reasons(reasons_of(pending[:_LOOKED_AT]))}{after}",
+        f"{listed_reasons(reasons_of(pending[:_LOOKED_AT]))}{after}{impact.cut_short()}",
         remediation="make room first; forewarn preempt says what each node lacks",
         object=restart.ref,
         detail=impact.to_dict(),

@@ -122,7 +122,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             yield _broken(promise, hit, impact, subject, template)
         else:
             kept += 1
-    if kept and impact.is_incomplete:
+    if kept and (impact.is_incomplete or impact.why_not):
         impact.check_bounds()
         yield _not_known(kept, impact, subject, template)
 
@@ -199,6 +199,8 @@ def _broken(
 def _not_known(kept: int, impact: Impact, subject: ReviewedObject, template: PodTemplate) -> Problem:
     """Nobody is denied anything that was not worked out."""
     told = f"{impact.predicted} of {plural(impact.new, 'new pod')} predicted in the time there was"
+    if impact.why_not:
+        told = f"not predicted: {impact.why_not}"
     return Problem(
         f"{shortened(subject.ref.name)}: {told}: {plural(kept, 'promise')} not judged",
         template.at("priorityClassName"),

@@ -115,6 +115,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     victims = [victim for victim in victims_of(preempting) if not own or victim.identity not in own]
     if impact.by_waiting:
         yield _of_waiting(subject, impact, template)
+    if impact.why_not:
+        yield _unmodelled(subject, impact, template)
     if not victims:
         if impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
             impact.check_bounds()
@@ -182,6 +184,18 @@ def _among_them(placeholders: list[Pod], audience: Audience, *, only: bool) -> s
     """How many victims are placeholders, of those whose labels and images the reader may know."""
     known = sum(audience.is_told_of(victim.namespace) for victim in placeholders)
     return "" if only or not known else f" {plural(known, 'of them is a placeholder', 'of them are placeholders')}."
+
+
+def _unmodelled(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
+    """Silence would say that it preempts no Pod."""
+    left = impact.new - impact.predicted
+    pods = "" if impact.new == 1 else f" ({left} of {impact.new} new Pods)"
+    return Problem(
+        f"{shortened(subject.ref.name)}: not predicted{pods}: {impact.why_not}",
+        template.at("priorityClassName"),
+        "make sure that the nodes have enough free resources, or choose a PriorityClass that never preempts",
+        detail=impact.to_dict(),
+    )
 
 
 _SOME: Final = "no time was left to predict whether each of its new pods would push others out"

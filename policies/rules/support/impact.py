@@ -67,7 +67,8 @@ class Impact(NamedTuple):
     fit; `own`: identities of the workload's pods that run now; `rest`: what becomes of those that are left: the same
     as of the last, because that one stays pending (`"pending"`), or not known because time was up or there is too much
     to work out (`"unknown"`); a quota refuses them (`"refused"`), or a rollout makes them when those before them run
-    (`"later"`). `new` is what the object asks for, however many: nothing grows with it. `priority` None: not worked
+    (`"later"`), or how kube-scheduler places them is not modelled (`"not-predicted"`, and `why_not` says what). `new`
+    is what the object asks for, however many: nothing grows with it. `priority` None: not worked
     out. `beside_old`: a rollout's pods come while old ones are still there; `ended_first`: how many of those are told
     to end before it shows what becomes of the first new one. `aftermath`: what becomes of the victims; None where there
     are none, or it was not asked for. `let_in`: identities of pods that waited, and take the room that old pods leave
@@ -89,6 +90,9 @@ class Impact(NamedTuple):
     by_waiting: tuple[Prediction, ...] = ()
     excess: Excess | None = None
     first_only: bool = False
+    why_not: str = ""
+    assumes: tuple[str, ...] = ()
+    """What holds only where lists that the cluster state lacks are empty."""
 
     @property
     def is_incomplete(self) -> bool:
@@ -161,6 +165,10 @@ class Impact(NamedTuple):
             told["cutShort"] = True
         if self.rest == "refused":
             told["refused"] = self.new - self.predicted
+        if self.why_not:
+            told["notPredicted"] = self.why_not
+        if self.assumes:
+            told["assumes"] = list(self.assumes)
         return told
 
     def _to_coarse_dict(self, audience: Audience) -> dict[str, object]:
@@ -180,10 +188,17 @@ class Impact(NamedTuple):
             told["cutShort"] = True
         if self.rest == "refused":
             told["refused"] = count_range(self.new - self.predicted).lowest
+        if self.why_not:
+            told["notPredicted"] = self.why_not
+        if self.assumes:
+            told["assumes"] = list(self.assumes)
         return told
 
     def cut_short(self, audience: Audience = OPEN) -> str:
-        """`; time was up after 3 of 10 new pods`, or nothing."""
+        """`; time was up after 3 of 10 new pods`, or nothing; and what is assumed."""
+        return "".join([self._unfinished(audience), *(f"; {sentence}" for sentence in self.assumes)])
+
+    def _unfinished(self, audience: Audience) -> str:
         if self.rest != "unknown":
             return "; its rollout is too large to predict to its end" if self.first_only else ""
         if self.excess is not None:
@@ -271,7 +286,7 @@ class Forecast:
         `most`: how many new pods quotas let in, None where they let all in.
         """
         from policies.controllers.changes import asks_for_no_pods, coming
-        from policies.scheduling.responsible import not_predicted
+        from policies.scheduling.responsible import not_scheduled
 
         try:
             if asks_for_no_pods(subject, self._paths):
@@ -284,18 +299,32 @@ class Forecast:
             return _not_looked_at(subject, self._paths, why)
         except InvalidObject:
             return None  # other rules say what is wrong with it
-        arriving = found.pods
-        if not arriving or not_predicted(arriving[0], self._snapshot()):
+        if not found.pods or not_scheduled(found.pods[0], self._snapshot()):
             return None
-        impact = _begun(found)
+        return self._of_pods(subject, found, most)
+
+    def _of_pods(self, subject: ReviewedObject, found: Coming, most: int | None) -> Impact:
+        from policies.scheduling.responsible import unmodelled
+
+        impact, pod = _begun(found), found.pods[0]
+        if why_not := unmodelled(pod, self._snapshot()):
+            return impact._replace(rest="not-predicted", why_not=why_not)
         if self._expired():
             return impact._replace(rest="unknown")
         try:
             done = self._in_full(found, impact, most)
         except CutShort as why:
             return impact.stopped(why)
-        wanted = self._aftermath and (done.preempting or done.by_waiting) and done.rest != "unknown"
-        return self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
+        told = done.rest not in ("unknown", "not-predicted")
+        wanted = self._aftermath and (done.preempting or done.by_waiting) and told
+        done = self._with_aftermath(subject, done) if wanted and done.aftermath is None else done
+        return self._with_assumptions(done, pod)
+
+    def _with_assumptions(self, impact: Impact, pod: Pod) -> Impact:
+        from policies.scheduling.missing_lists import assumptions
+
+        victims = bool(impact.preempting or impact.by_waiting)
+        return impact._replace(assumes=assumptions(self._cluster.objects, (pod,), victims=victims))
 
     def _in_full(self, found: Coming, impact: Impact, most: int | None) -> Impact:
         """A rollout is simulated; if it is too much to simulate, its first pods are predicted, and marked as such.
@@ -449,6 +478,9 @@ class Forecast:
                 self._end_before(place, found, impact, let_in)
                 prediction = Prediction(self._snapshot(), pod)
                 outcome = prediction.outcome
+                if why_not := prediction.unmodelled:
+                    done = impact._replace(predictions=tuple(predictions), rest="not-predicted")
+                    return done._replace(why_not=why_not)
                 self._next = prediction.in_the_end if found.one_by_one else prediction.snapshot_after
                 predictions.append(
                     prediction if outcome == "pending" else prediction.settled(begun, _SHOWN - len(predictions) > 0)

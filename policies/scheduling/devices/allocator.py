@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         DeviceClass,
         DeviceConstraint,
         DeviceRequest,
+        DeviceTaintRule,
         ResourceClaim,
         ResourceSlice,
     )
@@ -46,13 +47,15 @@ class _TooMany(Exception):
 
 
 class World(NamedTuple):
-    """What allocation goes by beside the claims. `matches`: whether all CEL selectors match a device of a driver."""
+    """What allocation goes by beside the claims. `matches`: whether all CEL selectors match a device of a driver.
+    `taint_rules`: taints that devices have beside those of their slices."""
 
     classes: Mapping[tuple[str, str], DeviceClass]
     in_use: frozenset[DeviceId]
     matches: Callable[[tuple[str, ...], str, Device], bool]
     taints: bool
     binding_conditions: bool
+    taint_rules: Sequence[DeviceTaintRule] = ()
 
 
 class Node(NamedTuple):
@@ -199,7 +202,7 @@ class Allocator:
         """Take a device and go on; give it back where that comes to nothing. Source: upstream `allocateDevice`."""
         _, device, identity = found
         claim_index, index, _ = key
-        if self._in_use(identity, claim_index, request) or self._tainted(device, request):
+        if self._in_use(identity, claim_index, request) or self._tainted(device, identity, request):
             return False
         claim = self._claims[claim_index]
         outer = claim.requests[index]
@@ -225,10 +228,14 @@ class Allocator:
         self._taken.pop()
         self._results[claim_index].pop()
 
-    def _tainted(self, device: Device, request: DeviceRequest) -> bool:
-        return self._world.taints and any(
+    def _tainted(self, device: Device, identity: DeviceId, request: DeviceRequest) -> bool:
+        if not self._world.taints:
+            return False
+        self._work.charge(len(self._world.taint_rules) // 4)
+        of_rules = (rule.taint for rule in self._world.taint_rules if rule.taints(identity))
+        return any(
             taint.effect in NO_SCHEDULE and not any(t.tolerates(taint) for t in request.tolerations)
-            for taint in device.taints
+            for taint in (*device.taints, *of_rules)
         )
 
     def _agrees(

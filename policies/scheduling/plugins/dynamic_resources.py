@@ -99,9 +99,9 @@ class DynamicResources(Plugin):
         if unallocated or extended:
             in_use = self.snapshot.devices_in_use
             taints, conditions = (semantics.enabled(g) for g in ("DRADeviceTaints", "DRADeviceBindingConditions"))
-            found.world = World(
-                objects.device_classes, in_use, self.snapshot.device_selectors.match, taints, conditions
-            )
+            rules = tuple(objects.device_taint_rules.values()) if semantics.device_taint_rules_apply else ()
+            matches = self.snapshot.device_selectors.match
+            found.world = World(objects.device_classes, in_use, matches, taints, conditions, rules)
             found.pools = self.snapshot.device_pools
         return PreFilterResult()
 

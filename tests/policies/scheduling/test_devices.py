@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from policies.cluster import Cache, ClusterSnapshot, predict
+from policies.cluster import Cache, ClusterSnapshot, admitted, predict
 from policies.commands.preempt import answer_case
 from policies.metering import CutShort, metered
 from policies.objects.devices import Device
 from policies.releases import known_minor
 from policies.scheduling.devices import selectors
 from policies.scheduling.devices.selectors import NotModelled, SelectorError, evaluate
+from policies.scheduling.schedule_one import Prediction
+from policies.scheduling.snapshot import Snapshot
 from policies.semantics import Semantics
 from tests.builders import make_node, make_pod
 from tests.policies.scheduling.profiles import args, config, point, semantics
@@ -220,3 +223,43 @@ def offer(node: str, count: int) -> dict[str, Any]:
     devices = [{"name": f"d{number}"} for number in range(count)]
     spec = {"driver": "gpu.example", "nodeName": node, "pool": pool, "devices": devices}
     return named("ResourceSlice", node, spec=spec)
+
+
+def rule(effect: str = "NoSchedule", selector: dict[str, str] | None = None) -> dict[str, Any]:
+    selects = {} if selector is None else {"deviceSelector": selector}
+    return named("DeviceTaintRule", "rule", spec={**selects, "taint": {"key": "broken", "effect": effect}})
+
+
+@pytest.mark.parametrize(
+    ("selector", "effect", "outcome"),
+    [
+        ({}, "NoSchedule", "pending"),
+        ({}, "NoExecute", "pending"),
+        ({}, "None", "fits"),
+        (None, "NoSchedule", "fits"),
+        ({"driver": "gpu.example", "pool": "n1", "device": "d0"}, "NoSchedule", "pending"),
+        ({"pool": "n1"}, "NoSchedule", "pending"),
+        ({"driver": "other.example"}, "NoSchedule", "fits"),
+        ({"pool": "n2"}, "NoSchedule", "fits"),
+        ({"device": "d1"}, "NoSchedule", "fits"),
+    ],
+)
+def test_a_device_taint_rule_taints_the_devices_it_selects(
+    selector: dict[str, str] | None, effect: str, outcome: str
+) -> None:
+    assert predict(cluster(rule(effect, selector), devices=1), claiming("a")).outcome == outcome
+
+
+def test_a_request_tolerates_the_taint_of_a_rule() -> None:
+    tolerating = request(tolerations=[{"key": "broken", "operator": "Exists"}])
+    template = named("ResourceClaimTemplate", "tolerating", spec={"spec": tolerating})
+    pod = claiming("a", resourceClaimTemplateName="tolerating")
+    assert predict(cluster(rule(selector={}), template, devices=1), pod).fits
+
+
+def test_a_device_taint_rule_is_ignored_where_its_gate_is_off() -> None:
+    cache = Cache()
+    for gate in ("DRADeviceTaintRules", "DRADeviceTaints"):
+        snapshot = cluster(rule(selector={}), devices=1)
+        off = replace(snapshot.objects, semantics=Semantics(36).with_gates(**{gate: False}))
+        assert Prediction(Snapshot.build(off), admitted(claiming("a"), cache.snapshot())).fits

@@ -96,7 +96,7 @@ def test_a_filter_that_fails_is_named(does: Any, why: str) -> None:
     prediction = asked(with_method("filter", decide), {"filter": point("Mine")})
     assert prediction.outcome == "not-predicted"
     assert prediction.not_predicted == why
-    assert prediction.caveats == (f"no prediction: {why}",)
+    assert prediction.caveats == (f"not predicted: {why}",)
 
 
 def test_a_plugin_that_is_still_at_it_when_time_is_up_is_named() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies.cli import main
+from policies.kinds import KINDS, OPTIONAL, listed_as_empty
 from policies.sources import SourceError, load_cluster
 from tests.builders import make_node, make_pod
 from tests.webhook.builders import OBJECTS, body, deployment, pod, priority_class
@@ -88,11 +89,18 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApi
         yield scripted
 
 
+def objects_of(text: str) -> list[dict[str, Any]]:
+    """The objects of a file, but for lists without any."""
+    return [obj for obj in json.loads(text)["items"] if not listed_as_empty(obj)]
+
+
 def contents(snapshot: ClusterSnapshot) -> dict[str, Any]:
     """All that a snapshot holds, to be compared."""
     objects = snapshot.objects
     held = {
-        name: dict(getattr(objects, name)) for name in objects.__slots__ if name not in ("semantics", "devices_known")
+        name: dict(getattr(objects, name))
+        for name in objects.__slots__
+        if name not in ("semantics", "devices_known", "unlisted")
     }
     for name in ("priority_classes", "namespaces", "resource_quotas", "pods", "workloads"):
         held[name] = dict(getattr(snapshot, name))
@@ -112,7 +120,7 @@ def test_a_file_reads_back_as_the_cluster_that_it_was_made_of(
     assert load_cluster(str(path)).skipped == {}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert SECRET in _text(path)
-    assert not any("managedFields" in obj["metadata"] for obj in json.loads(_text(path))["items"])
+    assert not any("managedFields" in obj["metadata"] for obj in objects_of(_text(path)))
 
 
 EVENTS = "/api/v1/namespaces/team/events"
@@ -189,7 +197,9 @@ def test_an_empty_cluster_is_an_empty_list(
 ) -> None:
     api.objects.clear()
     assert main(["snapshot", "-o", str(tmp_path / "x.json")]) == 0
-    assert json.loads((tmp_path / "x.json").read_text()) == {"apiVersion": "v1", "kind": "List", "items": []}
+    text = (tmp_path / "x.json").read_text()
+    assert objects_of(text) == []
+    assert {obj["kind"] for obj in json.loads(text)["items"]} == {f"{spec.kind}List" for spec in (*KINDS, *OPTIONAL)}
     assert "0 objects (an empty cluster)" in capsys.readouterr().err
 
 
@@ -307,7 +317,7 @@ def test_an_output_is_required(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_standard_output_may_be_piped_on(api: ScriptedApi, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["snapshot", "-o", "-"]) == 0
-    items = json.loads(capfdbinary.readouterr().out)["items"]
+    items = objects_of(capfdbinary.readouterr().out.decode())
     assert len(items) == sum(map(len, api.objects.values()))
 
 
@@ -383,3 +393,13 @@ def test_a_server_that_does_not_answer_is_exit_3(
     error = capsys.readouterr().err
     assert "live:there: http://127.0.0.1:1 does not answer: " in error
     assert "Traceback" not in error
+
+
+def test_a_snapshot_tells_empty_lists_from_lists_that_may_not_be_read(api: ScriptedApi, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    api.script("list", "devicetaintrules", api.refuse(403))
+    assert main(["snapshot", "-o", str(path)]) == 0
+    cluster = load_cluster(str(path)).snapshot()
+    assert cluster.objects.unlisted == {"resource.k8s.io/DeviceTaintRule"}
+    live = load_cluster("live").snapshot()
+    assert "policy/PodDisruptionBudget" not in live.objects.unlisted

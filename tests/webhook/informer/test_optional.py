@@ -13,7 +13,7 @@ from tests.webhook.informer.test_state import listed
 from tests.webhook.scripted_api import client, kubeconfig, scripted_api
 from webhook.apiserver.errors import ApiError
 from webhook.apiserver.source import read_all
-from webhook.informer.devices import follow_devices
+from webhook.informer.optional import follow_optional
 from webhook.informer.state import ClusterState
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Served:
 def test_they_are_followed_once_all_are_served() -> None:
     followed: list[KindSpec] = []
     served = Served()
-    thread = follow_devices(served, followed.append, Event(), pause=0.01)
+    thread = follow_optional(served, followed.append, Event(), pause=0.01)
     until(lambda: served.asked > 2)
     served.plurals = tuple(PLURALS[1:])
     asked = served.asked
@@ -62,6 +62,24 @@ def test_they_are_followed_once_all_are_served() -> None:
     thread.join(10)
     assert [spec.plural for spec in followed] == PLURALS
     assert all(spec.optional for spec in followed), "nobody waits for them"
+
+
+def test_each_other_kind_is_followed_once_it_is_served() -> None:
+    followed: list[KindSpec] = []
+
+    class OfGroups(Served):
+        def get(self, path: str) -> dict[str, Any]:
+            self.asked += 1
+            if path != "/apis/scheduling.k8s.io/v1beta1" or not self.plurals:
+                raise ApiError(404, "not found")
+            return {"resources": [{"name": plural} for plural in self.plurals]}
+
+    served, stopped = OfGroups("podgroups"), Event()
+    thread = follow_optional(served, followed.append, stopped, pause=0.01)
+    until(lambda: served.asked > 6)
+    assert [spec.kind for spec in followed] == ["PodGroup"]
+    stopped.set()
+    thread.join(10)
 
 
 def test_nothing_is_predicted_by_them_until_all_are_in() -> None:
@@ -86,6 +104,9 @@ def test_a_dump_has_them_where_all_of_them_may_be_listed(tmp_path: Path, monkeyp
     with scripted_api() as api:
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", api.url)))
         api.put(SLICE)
-        assert [obj["kind"] for obj in read_all(client(), "live")] == ["ResourceSlice"]
+        kinds = [obj["kind"] for obj in read_all(client(), "live")]
+        assert [kind for kind in kinds if not kind.endswith("List")] == ["ResourceSlice"]
+        assert "ResourceClaimList" in kinds
         api.script("list", "resourceclaims", api.refuse(403))
-        assert [*read_all(client(), "live")] == [], "a part of it tells nothing"
+        kinds = [obj["kind"] for obj in read_all(client(), "live")]
+        assert not {"ResourceSlice", "ResourceClaimList"} & set(kinds), "a part of it tells nothing"

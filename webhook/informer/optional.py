@@ -1,0 +1,55 @@
+"""Kinds that not every API server serves, devices (DRA) and pod groups: followed as soon as they are served."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Final
+
+from policies.kinds import APART, DEVICES
+from webhook.apiserver.errors import ApiError
+from webhook.apiserver.raw_objects import mapping
+from webhook.logs import LOGGER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from policies.kinds import KindSpec
+    from webhook.apiserver.discovery import Getter
+
+ASK_AGAIN_SECONDS: Final = 60.0
+
+
+def follow_optional(
+    api: Getter, follow: Callable[[KindSpec], object], stopped: Event, pause: float = ASK_AGAIN_SECONDS
+) -> Thread:
+    """Follow `kinds.OPTIONAL`, on a thread, each once it is served, those of devices once all are; until it is stopped.
+
+    Until all kinds of devices have been listed, pods that claim devices are not predicted.
+    """
+    thread = Thread(target=_look, args=(api, follow, stopped, pause), name="optional-kinds", daemon=True)
+    thread.start()
+    return thread
+
+
+def _look(api: Getter, follow: Callable[[KindSpec], object], stopped: Event, pause: float) -> None:
+    wanted = [DEVICES, *((spec,) for spec in APART)]
+    while wanted and not stopped.is_set():
+        for together in tuple(wanted):
+            try:
+                if _served(api, together):
+                    wanted.remove(together)
+                    for spec in together:
+                        follow(spec)
+            except Exception:
+                LOGGER.exception("a fault of ours while looking for %s", together[0].name)
+        if wanted:
+            stopped.wait(pause)
+
+
+def _served(api: Getter, together: Sequence[KindSpec]) -> bool:
+    try:
+        found = api.get(f"/apis/{together[0].api_version}").get("resources")
+    except ApiError:
+        return False
+    plurals = {mapping(resource).get("name") for resource in found} if isinstance(found, list) else set()
+    return plurals >= {spec.plural for spec in together}
