@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from policies.class_paths import ITEMS, PRESETS, VALUES, BadPath, parse_path
 from policies.cli import main
 from policies.config import ConfigError
 from policies.config.load import read_config
 from policies.objects.workload import parts_of
+from tests.webhook.builders import cluster, decided, priority_class, review
+from webhook.admission.decision import Hook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,3 +101,59 @@ def test_configuration_replaces_what_is_known_of_a_kind() -> None:
     )
     assert options.pod_template_paths["argoproj.io/Rollout"] == ("spec", "template")
     assert [path.steps for path in options.class_paths["argoproj.io/Rollout"]] == [("spec", "a"), ("spec", "b", "*")]
+
+
+GROUP = """\
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: train, namespace: ml}
+spec: {priorityClassName: NAME, schedulingPolicy: {basic: {}}}
+"""
+TEMPLATES = """\
+apiVersion: scheduling.k8s.io/v1beta1
+kind: Workload
+metadata: {name: train, namespace: ml}
+spec:
+  podGroupTemplates:
+  - {name: first, schedulingPolicy: {basic: {}}}
+  - {name: second, priorityClassName: NAME, schedulingPolicy: {basic: {}}}
+"""
+UNKNOWN = {GROUP: "spec.priorityClassName", TEMPLATES: "spec.podGroupTemplates[1].priorityClassName"}
+
+
+@pytest.mark.parametrize(("text", "path"), UNKNOWN.items(), ids=["PodGroup", "Workload"])
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [
+        ("gold", []),
+        ("glod", ["unknown-priority-class"]),
+        ("system-node-critical", ["group-priority-too-high", "system-class-outside-kube-system"]),
+    ],
+)
+def test_pod_groups_and_workloads_are_linted(
+    name: str, rules: list[str], text: str, path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.yaml").write_text(CLASSES + text.replace("NAME", name))
+    main(["lint", str(tmp_path), "--closed", "-o", "json"])
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert sorted(each["rule"] for each in found) == rules
+    assert {each["field"] for each in found} <= {path}
+
+
+@pytest.mark.parametrize("text", UNKNOWN, ids=["PodGroup", "Workload"])
+def test_the_webhook_validates_them(text: str) -> None:
+    (obj,) = yaml.safe_load_all(text.replace("NAME", "glod"))
+    kind = {"group": "scheduling.k8s.io", "version": "v1beta1", "kind": obj["kind"]}
+    resource = {"group": "scheduling.k8s.io", "version": "v1beta1", "resource": f"{obj['kind'].lower()}s"}
+    given = review({**obj, "kind": "Pod"}, kind=kind, resource=resource)
+    given["request"]["object"] = obj
+    found = decided(Hook.VALIDATE, given)
+    assert "unknown-priority-class" in repr(found)
+
+
+@pytest.mark.parametrize("text", UNKNOWN, ids=["PodGroup", "Workload"])
+def test_a_class_that_they_name_is_in_use(text: str) -> None:
+    (obj,) = yaml.safe_load_all(text.replace("NAME", "gold"))
+    gone = review(None, "DELETE", oldObject=priority_class("gold", 1000))
+    assert f"{obj['kind']} ml/train" in repr(decided(Hook.VALIDATE, gone, state=cluster(obj)))
+    assert f"{obj['kind']} ml/train" not in repr(decided(Hook.VALIDATE, gone, state=cluster()))

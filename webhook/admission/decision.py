@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.disclosure import EXACT, Audience, Shown
 from policies.evaluator import Phase, evaluate, impact_of, may_deny
 from policies.findings import NO_OBJECT, NOWHERE, Action, Finding, Severity, one_line
-from policies.kinds import KINDS, NAMESPACE, PRIORITY_CLASS, plurals
+from policies.kinds import BY_GROUP_KIND, NAMESPACE, PRIORITY_CLASS, plurals
 from policies.metering import TooLarge
 from policies.objects.fields import NOTHING, InvalidObject, at
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION, EXEMPT_UNTIL_ANNOTATION, Namespace
@@ -115,7 +115,7 @@ class DirectionRow(NamedTuple):
     direction: Direction
 
 
-_JUDGED: Final = frozenset(spec.group_kind for spec in KINDS if spec.is_judged)
+_JUDGED: Final = frozenset(spec.group_kind for spec in BY_GROUP_KIND.values() if spec.is_judged)
 
 
 def _changes_a_namespace(request: AdmissionRequest) -> bool:

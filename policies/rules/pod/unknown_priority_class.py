@@ -44,7 +44,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
+from policies.kinds import GROUP_TEMPLATES, POD, POD_GROUP
 from policies.kube_apiserver.priority import Forbidden, establish_priority
+from policies.objects.fields import group_kind
 from policies.rules.support.context import Context, DependsOn, Phase, Target
 from policies.rules.support.recommended import recommended_to
 from policies.rules.support.rule_text import class_name, listed_of
@@ -62,6 +64,9 @@ ACTION: Final = Action.DENY
 DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a moment ago")
 
 
+_CONSEQUENCES: Final = {POD: "", POD_GROUP: "", GROUP_TEMPLATES: ": its PodGroups will be rejected"}
+
+
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """A named class that neither the cluster nor the apply has."""
     template = context.template(subject)
@@ -71,7 +76,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     try:
         establish_priority(name, context.classes)
     except Forbidden as refusal:
-        consequence = ": its pods will be refused" if template.is_template else ""
+        consequence = _CONSEQUENCES.get(group_kind(subject.object), ": its pods will be refused")
         said = f"{refusal}{consequence if context.classes_whole else ' in this input'}"
         meant = recommended_to(subject, context).meant(name) if context.phase is Phase.LINT else ""
         yield Problem(

@@ -44,17 +44,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, plural
+from policies.findings import Action, ObjectRef, Problem, Severity, plural
+from policies.kinds import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
 from policies.objects.fields import InvalidObject, at
 from policies.objects.workload import pod_template_of
 from policies.rules.support.context import Context, DependsOn, Target
 from policies.rules.support.rule_text import class_name, listed_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from policies.disclosure import Audience
-    from policies.findings import ObjectRef
+    from policies.objects.pod_group import GroupTemplates, PodGroup
     from policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "class-still-in-use"
@@ -102,3 +103,19 @@ def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:
             continue
         if template is not None and class_name(template) == name:
             yield workload.ref
+    yield from _groups_naming(name, context)
+
+
+def _groups_naming(name: str, context: Context) -> Iterator[ObjectRef]:
+    """PodGroups, and Workloads whose templates name it."""
+    if context.cluster is None:
+        return
+    tables: dict[str, Mapping[tuple[str, str], PodGroup | GroupTemplates]] = {
+        POD_GROUP: context.cluster.objects.pod_groups,
+        GROUP_TEMPLATES: context.cluster.objects.group_templates,
+    }
+    for kind, table in tables.items():
+        spec = BY_GROUP_KIND[kind]
+        for found in table.values():
+            if name in found.class_names:
+                yield ObjectRef(spec.api_version, spec.kind, found.namespace, found.name)

@@ -1,0 +1,66 @@
+"""A PodGroup, or a template of PodGroups, names a PriorityClass with a value above 1000000000.
+
+Why: a Pod may have the class system-node-critical, a PodGroup may not. kube-apiserver rejects the PodGroup, and
+kube-scheduler never schedules Pods whose PodGroup is missing. It accepts a Workload with such a template.
+
+Bad:
+
+    apiVersion: scheduling.k8s.io/v1beta1
+    kind: PodGroup
+    metadata:
+      name: training
+      namespace: kube-system
+    spec:
+      priorityClassName: system-cluster-critical
+      schedulingPolicy: {gang: {minCount: 4}}
+
+Good:
+
+    apiVersion: scheduling.k8s.io/v1beta1
+    kind: PodGroup
+    metadata:
+      name: training
+      namespace: kube-system
+    spec:
+      schedulingPolicy: {gang: {minCount: 4}}
+
+Fix: name a PriorityClass with a value of at most 1000000000.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.class_paths import GROUPS
+from policies.findings import Action, Problem, Severity
+from policies.objects.fields import group_kind
+from policies.objects.priority_class import HIGHEST_USER_DEFINABLE_PRIORITY, SYSTEM_CLASSES
+from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import class_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.objects.reviewed_object import ReviewedObject
+
+ID: Final = "group-priority-too-high"
+TARGETS: Final = (Target.PART,)
+SEVERITY: Final = Severity.ERROR
+ACTION: Final = Action.WARN
+DEPENDS_ON: Final = NOTHING_STORED
+_TOO_HIGH: Final = {c.name: c for c in SYSTEM_CLASSES if c.value > HIGHEST_USER_DEFINABLE_PRIORITY}
+"""No other PriorityClass can have such a value."""
+
+
+def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
+    """A class above the limit of PodGroups."""
+    template = context.template(subject)
+    if template is None or group_kind(subject.object) not in GROUPS:
+        return
+    found = _TOO_HIGH.get(class_name(template))
+    if found is not None:
+        yield Problem(
+            f"{found.name} has the value {found.value}; a PodGroup may have {HIGHEST_USER_DEFINABLE_PRIORITY} at most",
+            template.at("priorityClassName"),
+            f"name a PriorityClass with a value of at most {HIGHEST_USER_DEFINABLE_PRIORITY}",
+        )
