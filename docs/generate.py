@@ -199,6 +199,11 @@ def schema() -> dict[str, Any]:
                 "description": "custom resources that name a class: example.com/Database: spec.priorityClassName",
                 "additionalProperties": _PATHS,
             },
+            "recreatesPods": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "kinds whose controllers create a deleted Pod again: example.com/Database",
+            },
             "limitedResources": {
                 "type": "array",
                 "items": _LIMITED,

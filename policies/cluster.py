@@ -138,11 +138,14 @@ class ClusterSnapshot:
         return self.workloads.get((kind, namespace, name))
 
     def top_workload_of(self, pod: Pod) -> str:
-        """`namespace/name` of what made a pod in the end: a Deployment, not its ReplicaSet. A bare pod is its own."""
+        """`namespace/name` of what made a pod in the end: a Deployment, not its ReplicaSet. A bare pod is its own, and
+        a static one, which its node owns."""
         owner = pod.owner
         if owner is None:
             return pod.key
         group = owner.api_version.rpartition("/")[0]
+        if f"{group}/{owner.kind}" == NODE:
+            return pod.key
         workload = self.workload(f"{group}/{owner.kind}", pod.namespace, owner.name)
         return f"{pod.namespace}/{workload.controller[1] if workload and any(workload.controller) else owner.name}"
 

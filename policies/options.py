@@ -97,7 +97,8 @@ class Options(NamedTuple):
     `known_classes` exist beside those of the input; `closed`: there are no others. `groups`, `exclude`, `ignored`: of
     the linter's files and findings. `minor`: of Kubernetes 1, None where nobody said which.
     `class_paths`: where the linter finds classes in custom resources. `placeholder_pods`: those that only keep room
-    free; None: of a negative priority, with the pause image alone.
+    free; None: of a negative priority, with the pause image alone. `recreates_pods`: the `group/Kind` of controllers
+    that create their pods again, beside those that are known.
     """
 
     pod_template_paths: Mapping[str, tuple[str, ...]] = POD_TEMPLATE_PATHS
@@ -114,3 +115,4 @@ class Options(NamedTuple):
     exclude: tuple[str, ...] = ()
     minor: int | None = None
     class_paths: Mapping[str, tuple[ClassPath, ...]] = PRESETS
+    recreates_pods: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
+from policies.controllers.recreated import RECREATED
 from policies.findings import one_line
 
 if TYPE_CHECKING:
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 _MOST: Final = 2**31
 
 
-def add_autoscaling_options(add: Callable[..., object]) -> None:
-    """Add them by a parser's `add_argument`."""
+def add_config_option(add: Callable[..., object]) -> None:
+    """Add `--config` by a parser's `add_argument`."""
     add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
+
+
+def add_autoscaling_options(add: Callable[..., object]) -> None:
+    """Add them, and `--config`, likewise."""
+    add_config_option(add)
     add(
         "--expendable-pods-priority-cutoff",
         type=_cutoff,
@@ -67,9 +73,15 @@ def _groups(path: str | None) -> Sequence[NodeGroup]:
     return load_node_groups(path)
 
 
+def recreated_by(options: argparse.Namespace) -> frozenset[str]:
+    """The `group/Kind` of controllers that create their pods again, those of the configuration too. Raises
+    ConfigError."""
+    return frozenset((*RECREATED, *_config(options).options.recreates_pods))
+
+
 def _config(options: argparse.Namespace) -> Config:
-    """Raises ConfigError."""
-    found = options.config or find_config(os.curdir)
+    """That of --config, where a command has it, else the one that is found. Raises ConfigError."""
+    found = getattr(options, "config", None) or find_config(os.curdir)
     if not found:
         return Config()
     from policies.config.load import load_config

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import refuse_node_templates
+from policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
@@ -38,9 +38,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _answer(options: argparse.Namespace, release: Release) -> int:
     from policies.risk import as_dict, risks
-    from policies.simulation.dump import DumpCache
+    from policies.simulation.dump import DumpCache, unknown_owners
 
     cache = DumpCache()
+    cache.recreated = recreated_by(options)
     load_cluster(*options.cluster, into=cache)
     settle(cache, release)
     cluster = cache.snapshot()
@@ -48,6 +49,7 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     if not any(_is_chosen(pod.namespace, pod.priority_class_name, options) for pod in running):
         _refuse(options)
     found = risks(cluster, world_with(cache, [], options.until), options.most, _watched)
+    found = found._replace(assumes=(*found.assumes, *unknown_owners(cache)))
     wanted = [risk for risk in found.risks if _is_chosen(risk.namespace, risk.priority_class, options)]
     if not wanted:
         _refuse(options)
@@ -112,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add_cluster_option(add)
+    add_config_option(add)
     add_release_options(add)
     refuse_node_templates(add, "a risk is what is lost before nodes come: ask `forewarn whatif every-node`")
     add("-n", "--namespace", help="only workloads of this namespace")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
+from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of, recreated_by
 from policies.commands.batch import run_batch
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, need_cluster
 from policies.commands.parser import Parser
@@ -97,12 +97,13 @@ def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autosc
     from policies.whatif.autoscalers import after_simulation
 
     cache = DumpCache()
+    cache.recreated = recreated_by(options)
     settle(load_cluster(*options.cluster, into=cache), release)
     if cache.semantics.unknown:
         raise SourceError("--kubernetes-version", cache.semantics.unknown)
     arrivals = [*applied(options.filename, options.namespace, places), *_events(options.events)]
     world = world_with(cache, arrivals, options.until)
-    left_out = [*not_simulated(cache.snapshot()), *passed_over(arrivals), *nowhere(cache.snapshot(), arrivals)]
+    left_out = [*not_simulated(cache), *passed_over(arrivals), *nowhere(cache.snapshot(), arrivals)]
     if options.output == "html":
         return _page(options, world, left_out, autoscaling)
     with watched() as show:

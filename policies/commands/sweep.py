@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import add_autoscaling_options
+from policies.commands.autoscaling import add_autoscaling_options, recreated_by
 from policies.commands.cluster_command import add_cluster_option, add_color_option
 from policies.commands.release import add_release_options, settle
 from policies.commands.shards import add_output_option, add_shard_option, asked_of, digest_of, marked
@@ -60,6 +60,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     from policies.whatif.sweep import as_dict
 
     cache = DigestedCache() if shard else DumpCache()
+    cache.recreated = recreated_by(options)
     load_cluster(*options.cluster, into=cache)
     settle(cache, release)
     names = names_of(options.what, cache)
@@ -69,7 +70,7 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     sweep = swept(options.what, cache, part, options.until, autoscaling)
     there, victims = cache.snapshot(), any(row.pushed_out or row.budgets for row in sweep.rows)
     running = (pod for pod in there.pods.values() if pod.node_name)
-    sweep = sweep._replace(notes=[*not_simulated(there), *assumptions(there.objects, running, victims=victims)])
+    sweep = sweep._replace(notes=[*not_simulated(cache), *assumptions(there.objects, running, victims=victims)])
     if isinstance(cache, DigestedCache) and shard is not None:
         asked = asked_of(options.what, options, cache) | _asked_of_groups(options, autoscaling)
         told = marked(as_dict(sweep), shard, len(names), cache.digest, asked)

@@ -8,7 +8,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import refuse_node_templates
+from policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.parser import Parser
 from policies.commands.places import Places
@@ -147,6 +147,7 @@ class _Cluster:
 
         if self._cache is None:
             self._cache, self._world = DigestedCache() if self._digested else DumpCache(), None
+            self._cache.recreated = recreated_by(self._options)
             load_cluster(*self._options.cluster, into=self._cache)
             settle(self._cache, self._release)
         return self._cache
@@ -216,6 +217,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("paths", nargs="+", metavar="EXPECTATIONS", help="files or directories")
     add_cluster_option(add)
+    add_config_option(add)
     add_release_options(add)
     refuse_node_templates(add, "expectations are held to the nodes that are there: ask `forewarn whatif`")
     add("--until", type=simulated_until, default=DEFAULT_UNTIL, metavar="DURATION", help="when to stop (default 1h)")

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
+from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of, recreated_by
 from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
 from policies.commands.parser import Parser
 from policies.commands.places import Places
@@ -63,6 +63,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     from policies.whatif.occupancy import Occupancy
 
     cache = DumpCache()
+    cache.recreated = recreated_by(options)
     load_cluster(*options.cluster, into=cache)
     settle(cache, release)
     question, change = _question(options, cache, places)
@@ -72,7 +73,7 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
     with watched() as show:
         answer = ask(question, world, show, watch, autoscaling)
     settled = [SETTLED] if options.what == "apply" else []
-    notes = [*not_simulated(cache.snapshot()), *answer.summary.assumes, *settled]
+    notes = [*not_simulated(cache), *answer.summary.assumes, *settled]
     if options.output in DRAWN:
         sys.stdout.write(_drawn(options.output, answer, change, notes))
     else:

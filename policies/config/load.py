@@ -100,6 +100,10 @@ def _kind(kind: str, value: ConfigNode) -> str:
     return kind
 
 
+def _kinds(entry: ConfigNode) -> tuple[str, ...]:
+    return tuple(_kind(each.text(), each) for each in entry.elements())
+
+
 def _class_paths(kind: str, value: ConfigNode, *, is_name: bool) -> tuple[ClassPath, ...]:
     """One path, or a list of them."""
     entries = list(value.elements()) if value.is_list else [value]
@@ -313,6 +317,7 @@ _READERS: Final[Mapping[str, Callable[[Config, ConfigNode], Config]]] = {
     "placeholderPods": _option("placeholder_pods", _selector),
     "podTemplatePaths": _template_paths,
     "priorityClassPaths": _name_paths,
+    "recreatesPods": _option("recreates_pods", _kinds),
     "limitedResources": _option("limited_resources", _limited),
     "allowedClasses": _option("allowed_classes", _allowed),
     "promises": _option("promises", _promises),

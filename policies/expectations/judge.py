@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.controllers.recreated import sentence
 from policies.expectations.document import ANY
 from policies.findings import cut, listed, plural
 from policies.headroom import headroom
@@ -185,7 +186,7 @@ def _is_meant(selector: PodPattern, pod: Standing | Bound | Push, answer: Answer
 def _not_running(selector: PodPattern, within: float | None, answer: Answer) -> Iterator[str]:
     for standing in answer.standings:
         if standing.missed and _is_meant(selector, standing, answer):
-            reason = standing.message or standing.failure
+            reason = standing.message or standing.failure or sentence(standing.again, standing.kind)
             why = f": {reason}" if reason else ""
             yield f"{standing.workload}: {standing.before} pods ran before, {standing.after} in the end{why}"
     if not answer.summary.settled:

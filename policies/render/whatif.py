@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from policies.controllers.recreated import sentence
 from policies.findings import cut, listed, one_line, plural
 from policies.render import autoscalers
 from policies.render.markdown import label_of, text_of
@@ -148,9 +149,8 @@ def _short(standing: Standing) -> str:
     who = f"{_who(standing)}: {standing.before} → {standing.after}"
     if standing.pending:
         return f"{who}, {_waiting(standing)}"
-    if standing.failure:
-        return f"{who}: {standing.failure}"
-    return who if standing.replaced else f"{who} (nothing makes it again)"
+    why = standing.failure or sentence(standing.again, standing.kind)
+    return f"{who}: {why}" if standing.failure else f"{who} ({why})" if why else who
 
 
 def _waits(standing: Standing) -> str:

@@ -10,13 +10,14 @@ from itertools import count
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.controllers.recreated import Again, again
 from policies.controllers.view import PodCounts, PodState, Tally, WorkloadState
 from policies.copies import replace
 from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.simulation.timeline import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from policies.controllers.view import Key
     from policies.objects.fields import ApiObject
@@ -60,6 +61,8 @@ class ApiServer:
 
     def __init__(self, clock: Clock, timeline: Timeline, epoch: float = EPOCH) -> None:
         self.clock, self.timeline, self.epoch = clock, timeline, epoch
+        self.recreated: Collection[str] = ()
+        """The `group/Kind` of controllers that are not simulated, and create their pods again."""
         self.pods: dict[PodKey, PodState] = {}
         self.stored: dict[str, Stored] = {}
         self._places: dict[PodKey, int] = {}
@@ -252,8 +255,11 @@ class ApiServer:
             kind, *names = state.controller if state and state.controller else owner
             name = "/".join(names)
         priority, grace = pod.effective_priority, pod.spec.termination_grace_period
+        found = again(owner[0] if owner else "", self.recreated, is_there=state is not None)
+        if found is Again.KUBELET:
+            name = pod.key  # the owner is its node
         self.timeline.origins[pod.key] = Origin(
-            name, pod.namespace, priority, pod.priority_class_name, state is not None, before, grace, kind
+            name, pod.namespace, priority, pod.priority_class_name, found, before, grace, kind
         )
 
     def _keep(self, uid: str, **changed: Any) -> None:

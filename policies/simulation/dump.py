@@ -6,9 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache, admitted, key_of
+from policies.controllers.recreated import RECREATED, Again, again
 from policies.controllers.replica_set import deletion_cost
 from policies.controllers.view import PodState
-from policies.findings import plural
+from policies.findings import listed, plural
 from policies.kinds import POD_TEMPLATE_PATHS
 from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from policies.objects.fields import at, group_kind, int32, text, timestamp
@@ -32,6 +33,8 @@ MINUTE: Final = 60.0
 QUIET: Final = 660.0
 """Seconds in which nothing happens, after which all has settled: longer than the queue's flush and a Job's back-off."""
 LATEST: Final = 7_030 * 365.25 * 86_400
+_NAMED: Final = 5
+"""Kinds in a sentence."""
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -43,6 +46,8 @@ class DumpCache(Cache):
         self.budgets: dict[Key, ApiObject] = {}
         self.times: dict[Key, dict[str, Any]] = {}
         """Pod -> the fields of its PodState that are not in its view, where they are not as usual."""
+        self.recreated = frozenset(RECREATED)
+        """The `group/Kind` of controllers that are not simulated, and create their pods again."""
 
     def add(self, obj: ApiObject) -> bool:
         """See Cache."""
@@ -98,6 +103,7 @@ def world_of(cache: DumpCache, arrivals: Sequence[Arrival], *, until: float, qui
         ),
         order_known=False,
         pods_take_time_to_start=True,
+        recreated=cache.recreated,
     )
 
 
@@ -119,16 +125,37 @@ def _pods(cluster: ClusterSnapshot, cache: DumpCache) -> Iterator[PodState]:
         )
 
 
-def not_simulated(cluster: ClusterSnapshot) -> Iterable[str]:
+def not_simulated(cache: DumpCache) -> Iterable[str]:
     """What is in a dump and plays no part, each said in a sentence."""
+    cluster = cache.snapshot()
     lost = Counter(key for pod in cluster.pods.values() if (key := _lost(pod, cluster)))
     if lost:
         pods, workloads = plural(sum(lost.values()), "pod"), plural(len(lost), "workload")
         yield f"{pods} would not be replaced: {workloads} that they belong to are not in the dump"
+    yield from unknown_owners(cache)
     waiting = [pod for pod in cluster.pods.values() if not pod.node_name and not pod.terminal]
     elsewhere = sum(not is_responsible_for(pod, cluster.objects.semantics.scheduler_names) for pod in waiting)
     if elsewhere:
         yield f"{plural(elsewhere, 'waiting pod')} left alone: of another scheduler, or with device claims"
+
+
+def unknown_owners(cache: DumpCache) -> Iterator[str]:
+    """A sentence on the pods of controllers of which nobody knows what they do; nothing where there are none."""
+    unknown = Counter(kind for pod in cache.snapshot().pods.values() if (kind := _unknown(pod, cache.recreated)))
+    if unknown:
+        pods = plural(sum(unknown.values()), "Pod is", "Pods are")
+        kinds = listed(sorted(kind.removeprefix("/") for kind in unknown), _NAMED)
+        yield (
+            f"{pods} assumed not to be created again: owned by {kinds}, unknown to forewarn; "
+            "Fix: name the kinds that create their Pods again in the configuration (recreatesPods)"
+        )
+
+
+def _unknown(pod: Pod, recreated: frozenset[str]) -> str:
+    """The `group/Kind` of the controller of a pod that has not ended, where nobody knows what it does."""
+    key = controller_of(pod)
+    kind = key[0] if key and not pod.terminal else ""
+    return kind if again(kind, recreated, is_there=False) is Again.UNKNOWN else ""
 
 
 def _lost(pod: Pod, cluster: ClusterSnapshot) -> WorkloadKey | None:

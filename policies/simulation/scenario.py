@@ -54,6 +54,7 @@ class World(NamedTuple):
     where there are none; `defaulted`: a new pod's object with its LimitRanges' defaults, which quotas go by.
     `order_known`: the scheduler heard of pods in the order in which they are here; else runs with dice draw one (see
     Simulation). `pods_take_time_to_start`: a bound pod is ready a moment later, as in a cluster, and not at once.
+    `recreated`: the `group/Kind` of controllers that are not simulated, and create their pods again.
     """
 
     nodes: Sequence[Node]
@@ -71,6 +72,7 @@ class World(NamedTuple):
     defaulted: Callable[[ApiObject], ApiObject] = dict
     order_known: bool = True
     pods_take_time_to_start: bool = False
+    recreated: frozenset[str] = frozenset()
 
 
 def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:

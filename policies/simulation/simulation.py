@@ -18,6 +18,7 @@ from policies.simulation.controller_view import ControllerView
 from policies.simulation.controller_workers import ControllerWorkers
 from policies.simulation.latencies import Latencies
 from policies.simulation.quotas import Quotas
+from policies.simulation.recreation import Recreation
 from policies.simulation.scheduler import QUEUE_STARTS, Scheduler
 from policies.simulation.scheduler_cache import SchedulerCache
 from policies.simulation.taint_evictions import TaintEvictions
@@ -68,6 +69,7 @@ class Simulation:
         self.clock = clock or Clock(QUEUE_STARTS)
         self.timeline = Timeline(self.clock)
         self.api = ApiServer(self.clock, self.timeline, world.epoch)
+        self.api.recreated = world.recreated
         self._latencies = latencies = Latencies(random, asks_webhooks=world.asks_webhooks)
         if world.pods_take_time_to_start:
             self.api.seconds_to_start = latencies.start
@@ -95,6 +97,8 @@ class Simulation:
         self.clock.at(0.0, self.controllers.start)
         if not world.grows_only:
             self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
+        if world.recreated:
+            Recreation(self.clock, self.api, latencies, world.recreated).start()
         self._place = self.clock.reserve()
         """That of the arrivals among all that happens."""
         self._steps = 0

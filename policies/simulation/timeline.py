@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.controllers.recreated import Again
+
 if TYPE_CHECKING:
     from policies.simulation.clock import Clock
 
 
 class Origin(NamedTuple):
     """Whose a pod is, by whatever is told of it after it is gone. `group`: its top workload, or itself, as
-    `namespace/name`; `controlled`: it is replaced; `before`: it was there at time 0; `grace`: seconds. `kind`: that
+    `namespace/name`; `again`: what creates it again; `before`: it was there at time 0; `grace`: seconds. `kind`: that
     workload's, empty of a pod that stands alone: workloads of several kinds may have one name."""
 
     group: str
     namespace: str
     priority: int
     priority_class: str
-    controlled: bool
+    again: Again
     before: bool
     grace: int
     kind: str = ""
+
+    @property
+    def controlled(self) -> bool:
+        """Whether its controller creates it again."""
+        return self.again is Again.CONTROLLER
 
     @property
     def workload(self) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.controllers.disruption import BudgetStatus
 from policies.controllers.job import JobStatus, backoff_limit
+from policies.controllers.recreated import Again
 from policies.kinds import DAEMON_SET
 from policies.simulation.api_server import BUDGET, controller_of
 from policies.simulation.controller_manager import JOB
@@ -45,8 +46,10 @@ class Standing(NamedTuple):
     pending_before: int
     pending: int
     message: str = ""
-    replaced: bool = True
-    """Whether something makes its pods again."""
+    again: Again = Again.CONTROLLER
+    """What creates its pods again."""
+    kind: str = ""
+    """`group/Kind` of what controls them; of a workload that is simulated, of the top one."""
     with_node: int = 0
     """Of a DaemonSet: pods that were on nodes which are gone in the end, and are not missed."""
     failure: str = ""
@@ -288,7 +291,7 @@ def _compared(
             message = messages.get(name, "") if counts[3] else ""
             with_node = sum(pods for node, pods in one.daemons.items() if node not in nodes)
             failure = failures.get(workload, "")
-            found.append(Standing(*about, *counts, message, origin.controlled, with_node, failure))
+            found.append(Standing(*about, *counts, message, origin.again, origin.kind, with_node, failure))
     return sorted(found, key=lambda s: (-s.lost, -s.pending, s.workload))
 
 
@@ -420,6 +423,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
                 "pending": {"before": s.pending_before, "after": s.pending},
                 "message": s.message,
                 **({"failure": s.failure} if s.failure else {}),
+                "createdAgainBy": str(s.again),
             }
             for s in answer.standings
         ],

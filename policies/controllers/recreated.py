@@ -1,0 +1,63 @@
+"""Which kinds outside Kubernetes create their Pods again, and what is known of the controller of a Pod.
+
+The kinds were read in the documentation of their projects: each replaces a Pod that is deleted or evicted, whatever
+the Pod did before. Kinds of which that depends on a restart policy (SparkApplication, Volcano's Job) are not here.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from policies.kinds import NODE, POD_TEMPLATE_PATHS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+RECREATED: Final = (
+    "postgresql.cnpg.io/Cluster",
+    "ray.io/RayCluster",
+    "core.strimzi.io/StrimziPodSet",
+    "apps.kruise.io/CloneSet",
+)
+"""`group/Kind`. The configuration adds more: `recreatesPods`."""
+
+
+class Again(StrEnum):
+    """What creates a Pod again after it is deleted."""
+
+    CONTROLLER = "controller"
+    """Its controller."""
+    NOTHING = "nothing"
+    """It has no controller."""
+    KUBELET = "kubelet"
+    """The kubelet of its node: it is a static Pod."""
+    NOT_LISTED = "controller is not in the cluster state"
+    """A controller that is modelled and not in the state of the cluster."""
+    UNKNOWN = "unknown"
+    """A controller of a kind that forewarn does not know."""
+
+
+def again(kind: str, recreated: Collection[str], *, is_there: bool) -> Again:
+    """What creates the Pods of a controller again. `kind`: its `group/Kind`, empty of a Pod without one; `is_there`:
+    whether it is among the workloads that are simulated."""
+    if is_there or kind in recreated:
+        return Again.CONTROLLER
+    if not kind:
+        return Again.NOTHING
+    if kind == NODE:
+        return Again.KUBELET
+    return Again.NOT_LISTED if kind in POD_TEMPLATE_PATHS else Again.UNKNOWN
+
+
+def sentence(what: Again, kind: str) -> str:
+    """What is said of a Pod that is gone, of a `group/Kind`; empty where its controller creates it again."""
+    name = kind.removeprefix("/")
+    told = {
+        Again.CONTROLLER: "",
+        Again.NOTHING: "nothing makes it again",
+        Again.KUBELET: "a static Pod: the kubelet of its node starts it",
+        Again.NOT_LISTED: f"its {name.rpartition('/')[2]} is not in the cluster state: assumed not to be created again",
+        Again.UNKNOWN: f"owned by {name}, a kind unknown to forewarn: assumed not to be created again",
+    }
+    return told[what]

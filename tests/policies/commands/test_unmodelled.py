@@ -1,0 +1,345 @@
+"""What is not modelled, and what an answer assumes: each entry point says so, and only where it matters."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cli import main
+from policies.config import Annotate, Config
+from policies.releases import semantics_of
+from policies.sources import load_cluster
+from tests.builders import Made, make_claim, make_node, make_pod
+from tests.webhook.builders import decided, review
+from webhook.admission.decision import Hook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tests.builders import MadePod
+
+KINDS = ("PodDisruptionBudget", "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode")
+VERSIONS = {"PodDisruptionBudget": "policy/v1", "StorageClass": "storage.k8s.io/v1", "CSINode": "storage.k8s.io/v1"}
+EXPECTED = """\
+name: the shop outlives node-1
+when: {lost: {node: node-1}}
+expect: {run: {namespace: shop}}
+"""
+FITS = """\
+name: one more fits
+expect: {fit: {file: new.json, replicas: 1, preempting: true}}
+"""
+
+
+def group(priority: int = 100, **spec: Any) -> Made:
+    made = Made("scheduling.k8s.io/v1beta1", "PodGroup", "train", "ml")
+    return made.spec(schedulingPolicy={"gang": {"minCount": 2}}, priority=priority, **spec)
+
+
+def grouped(name: str, cpu: str) -> MadePod:
+    pod = make_pod(name, "ml").request(cpu=cpu).priority(100)
+    return pod.spec(schedulingGroup={"podGroupName": "train"})
+
+
+def deployment(cpu: str) -> list[Made]:
+    """web in namespace shop, with one Pod on node-1."""
+    labels = {"app": "web"}
+    container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": labels}, "spec": {"priorityClassName": "gold", "containers": [container]}}
+    spec: dict[str, Any] = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    owner = {"apiVersion": "apps/v1", "controller": True, "uid": "1"}
+    web = Made("apps/v1", "Deployment", "web", "shop").spec(**spec)
+    replicas = Made("apps/v1", "ReplicaSet", "web-1", "shop").spec(**spec)
+    replicas.metadata(ownerReferences=[{**owner, "kind": "Deployment", "name": "web"}])
+    pod = make_pod("web-1-a", "shop").request(cpu=cpu).priority(1000).labels(**labels).on("node-1")
+    pod.metadata(ownerReferences=[{**owner, "kind": "ReplicaSet", "name": "web-1"}])
+    return [web, replicas, pod.spec(priorityClassName="gold")]
+
+
+def gold() -> Made:
+    made = Made("scheduling.k8s.io/v1", "PriorityClass", "gold")
+    made.obj["value"] = 1000
+    return made
+
+
+def base() -> list[Made]:
+    return [gold(), *(make_node(f"node-{n}").zone("ab"[n - 1]) for n in (1, 2)), *deployment("2")]
+
+
+def new_pod(name: str = "new") -> MadePod:
+    pod = (
+        make_pod(name, "shop").request(cpu="3").spec(priorityClassName="gold", preemptionPolicy="PreemptLowerPriority")
+    )
+    del pod.obj["spec"]["priority"]
+    return pod
+
+
+class Asked:
+    """A dump, a Pod that comes to it, and every way to ask about them."""
+
+    def __init__(self, directory: Path, cluster: Iterable[Made], new: Made, *more: str) -> None:
+        self.directory, self.more = directory, more
+        objects = [made.obj for made in cluster]
+        waiting = json.loads(json.dumps(new.obj))
+        waiting["metadata"] |= {"name": "waiting", "uid": "w"}
+        waiting["spec"] |= {"priority": 1000}
+        self.objects = [*objects]
+        (directory / "cluster.json").write_text(json.dumps({"kind": "List", "items": objects}))
+        (directory / "waits.json").write_text(json.dumps({"kind": "List", "items": [*objects, waiting]}))
+        (directory / "new.json").write_text(json.dumps(new.obj))
+        (directory / "expected.yaml").write_text(EXPECTED)
+        (directory / "fits.yaml").write_text(FITS)
+        self.waiting = f"{waiting['metadata']['namespace']}/waiting"
+        self.new = new.obj
+
+    def told(self, entry: str, capsys: pytest.CaptureFixture[str]) -> str:
+        """All that one entry point says."""
+        if entry.startswith("webhook"):
+            return self._admitted(entry)
+        command, *arguments = self._arguments()[entry]
+        main([command, *arguments, *self.more])
+        read = capsys.readouterr()
+        return read.out + read.err
+
+    def _arguments(self) -> dict[str, list[str]]:
+        cluster, waits = ["--cluster", self._path("cluster.json")], ["--cluster", self._path("waits.json")]
+        new = ["-f", self._path("new.json")]
+        return {
+            "lint": ["lint", self._path("new.json"), *cluster],
+            "preempt": ["preempt", *new, *cluster],
+            "preempt json": ["preempt", *new, *cluster, "-o", "json"],
+            "preempt --aftermath": ["preempt", *new, *cluster, "--aftermath"],
+            "preempt --pod": ["preempt", "--pod", self.waiting, *waits],
+            "why": ["why", self.waiting, *waits],
+            "headroom": ["headroom", *new, *cluster],
+            "simulate": ["simulate", *new, *cluster],
+            "simulate json": ["simulate", *new, *cluster, "-o", "json"],
+            "whatif apply": ["whatif", "apply", *new, *cluster],
+            "whatif node": ["whatif", "node", "node-1", *cluster],
+            "whatif node json": ["whatif", "node", "node-1", *cluster, "-o", "json"],
+            "whatif every-node": ["whatif", "every-node", *cluster],
+            "whatif drain": ["whatif", "drain", "node-1", *cluster],
+            "risk": ["risk", *cluster],
+            "test": ["test", self._path("expected.yaml"), *cluster],
+            "test fit": ["test", self._path("fits.yaml"), *cluster],
+            "audit": ["audit", *cluster],
+        }
+
+    def _path(self, name: str) -> str:
+        return str(self.directory / name)
+
+    def _admitted(self, entry: str) -> str:
+        cache = load_cluster(str(self.directory / "cluster.json"))
+        cache.semantics = semantics_of(37, {})
+        state = cache.snapshot()
+        hook = Hook.MUTATE if entry == "webhook annotation" else Hook.VALIDATE
+        given = {**self.new, "spec": {**self.new["spec"]}}
+        if hook is Hook.VALIDATE:
+            given["spec"] |= {"priority": 1000}
+        found = decided(hook, review(given), state=state, config=Config(annotate=Annotate.ALL))
+        return repr(found)
+
+
+OF_A_PREEMPTOR = (
+    "lint", "preempt", "preempt json", "preempt --pod", "why", "headroom", "simulate", "whatif apply", "test fit",
+    "webhook warning", "webhook annotation",
+)  # fmt: skip
+OF_VICTIMS = (
+    *OF_A_PREEMPTOR, "simulate json", "whatif node", "whatif every-node", "whatif drain", "risk", "test", "audit",
+)  # fmt: skip
+
+
+def with_victims() -> list[Made]:
+    """Each node is full with a Pod of a group."""
+    pods = grouped("train-0", "2").on("node-1"), grouped("train-1", "3").on("node-2")
+    return [*base(), group(disruptionMode={"all": {}}), *pods]
+
+
+@pytest.mark.parametrize("entry", OF_VICTIMS)
+def test_pods_of_a_group_that_could_be_victims(entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = Asked(tmp_path, with_victims(), new_pod()).told(entry, capsys)
+    assert "not predicted" in told or "not-predicted" in told or "notPredicted" in told
+    assert "preemption could take Pods of a PodGroup" in told
+
+
+@pytest.mark.parametrize(
+    "entry", [each for each in OF_VICTIMS if "webhook" not in each and each not in ("lint", "audit")]
+)
+@pytest.mark.parametrize(
+    "more", [("--feature-gates", "GenericWorkload=false"), ("--kubernetes-version", "1.36")], ids=lambda more: more[1]
+)
+def test_a_scheduler_that_ignores_groups_is_predicted(
+    entry: str, more: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = Asked(tmp_path, with_victims(), new_pod(), *more).told(entry, capsys)
+    assert "PodGroup;" not in told
+
+
+@pytest.mark.parametrize("entry", OF_A_PREEMPTOR)
+@pytest.mark.parametrize("evidence", ["PodGroup", "stored Pod"])
+def test_a_pod_of_a_group(evidence: str, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new = new_pod().spec(schedulingGroup={"podGroupName": "train"})
+    there = group() if evidence == "PodGroup" else grouped("train-0", "1").on("node-2")
+    told = Asked(tmp_path, [*base(), there], new).told(entry, capsys)
+    assert "belongs to PodGroup train" in told
+
+
+@pytest.mark.parametrize("entry", [each for each in OF_A_PREEMPTOR if "webhook" not in each and "pod" not in each])
+@pytest.mark.parametrize("gate", ["", "true"])
+def test_without_evidence_the_field_counts_only_where_the_gate_is_given(
+    gate: str, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if entry in ("lint", "why"):
+        pytest.skip("takes no gates, or asks about a stored Pod")
+    new = new_pod().spec(schedulingGroup={"podGroupName": "train"})
+    more = ("--feature-gates", f"GenericWorkload={gate}") if gate else ()
+    told = Asked(tmp_path, base(), new, *more).told(entry, capsys)
+    assert ("belongs to PodGroup train" in told) == bool(gate)
+
+
+def listed(*kinds: str) -> list[Made]:
+    """Empty lists."""
+    found = []
+    for kind in kinds:
+        made = Made(VERSIONS.get(kind, "v1"), f"{kind}List", "")
+        made.obj.clear()
+        made.obj |= {"apiVersion": VERSIONS.get(kind, "v1"), "kind": f"{kind}List", "items": []}
+        found.append(made)
+    return found
+
+
+def with_low_pods() -> list[Made]:
+    owner = {"apiVersion": "v1", "kind": "ReplicationController", "name": "low", "controller": True}
+    pods = (
+        make_pod("low-0", "low").request(cpu="2").on("node-1"),
+        make_pod("low-1", "low").request(cpu="3").on("node-2"),
+    )
+    for pod in pods:
+        pod.metadata(ownerReferences=[owner])
+    return [*base(), *pods]
+
+
+TELLS_OF_BUDGETS = tuple(entry for entry in OF_VICTIMS if entry != "audit")
+
+
+@pytest.mark.parametrize("entry", [*TELLS_OF_BUDGETS, "audit", "preempt --aftermath", "whatif node json"])
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_an_answer_with_victims_says_that_no_budgets_were_listed(
+    is_listed: bool, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists = listed("PodDisruptionBudget") if is_listed else []
+    told = Asked(tmp_path, [*with_low_pods(), *lists], new_pod()).told(entry, capsys)
+    assert ("no list of PodDisruptionBudgets" in told) == (not is_listed)
+
+
+@pytest.mark.parametrize(
+    "entry", ["preempt", "preempt json", "preempt --pod", "why", "headroom", "simulate", "whatif apply"]
+)
+def test_an_answer_without_victims_and_claims_says_nothing_of_lists(
+    entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = Asked(tmp_path, base(), new_pod()).told(entry, capsys)
+    assert "no list of" not in told
+
+
+@pytest.mark.parametrize("entry", ["preempt", "preempt json", "preempt --pod", "why", "simulate", "whatif apply"])
+@pytest.mark.parametrize("missing", [KINDS[1:], KINDS[2:], ()], ids=lambda kinds: kinds[0] if kinds else "none")
+def test_an_answer_for_a_pod_with_claims_names_the_lists_that_are_missing(
+    missing: tuple[str, ...], entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = new_pod().claim("data")
+    there = [make_claim("data", "volume-1", "shop")] if "PersistentVolumeClaim" not in missing else []
+    lists = listed(*(kind for kind in KINDS[2:] if kind not in missing))
+    told = Asked(tmp_path, [*base(), *there, *lists], new).told(entry, capsys)
+    names = ", ".join("StorageClasses" if kind == "StorageClass" else f"{kind}s" for kind in missing)
+    assert (f"no list of {names}" in told) if missing else ("no list of" not in told)
+
+
+def owned(api_version: str, kind: str) -> list[Made]:
+    """A Pod on node-1 that a custom resource owns."""
+    owner = {"apiVersion": api_version, "kind": kind, "name": "db", "controller": True, "uid": "2"}
+    pod = make_pod("db-1", "data").request(cpu="1").on("node-1").metadata(ownerReferences=[owner])
+    return [*base(), *listed("PodDisruptionBudget"), pod]
+
+
+UNKNOWN = ("whatif node", "whatif every-node", "risk", "simulate")
+
+
+@pytest.mark.parametrize("entry", [*UNKNOWN, "test"])
+def test_an_owner_of_an_unknown_kind_is_named(
+    entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = Asked(tmp_path, owned("example.com/v1", "Database"), new_pod())
+    (tmp_path / "expected.yaml").write_text(EXPECTED.replace("shop}", "data}"))
+    told = asked.told(entry, capsys)
+    assert "example.com/Database" in told
+    assert "unknown to forewarn" in told
+    assert "nothing makes it again" not in told
+
+
+@pytest.mark.parametrize("entry", [*UNKNOWN, "test"])
+@pytest.mark.parametrize("how", ["by default", "by the configuration"])
+def test_an_owner_of_a_known_kind_creates_its_pods_again(
+    how: str, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    by_default = how == "by default"
+    kind = ("postgresql.cnpg.io/v1", "Cluster") if by_default else ("example.com/v1", "Database")
+    if not by_default:
+        (tmp_path / ".forewarn.yaml").write_text("recreatesPods: [example.com/Database]\n")
+    asked = Asked(tmp_path, owned(*kind), new_pod())
+    (tmp_path / "expected.yaml").write_text(EXPECTED.replace("shop}", "data}"))
+    told = asked.told(entry, capsys)
+    assert "unknown to forewarn" not in told
+    assert "nothing makes it again" not in told
+    if entry == "test":
+        assert "all hold" in told
+
+
+def test_a_static_pod_is_matched_by_its_own_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "node-1", "controller": True, "uid": "3"}
+    annotations = {"kubernetes.io/config.mirror": "x"}
+    pod = make_pod("etcd-node-1", "kube-system").on("node-1").metadata(ownerReferences=[owner], annotations=annotations)
+    asked = Asked(tmp_path, [*base(), *listed("PodDisruptionBudget"), pod], new_pod())
+    told = asked.told("whatif node", capsys)
+    assert "kube-system/etcd-node-1" in told
+    assert "kube-system/node-1" not in told
+    assert "nothing makes it again" not in told
+    (tmp_path / "expected.yaml").write_text(EXPECTED.replace("namespace: shop", "workload: kube-system/etcd-*"))
+    assert "kube-system/etcd-node-1: 1 pods ran before, 0 in the end" in asked.told("test", capsys)
+
+
+def with_a_device(*, rules: bool) -> list[Made]:
+    """node-1 has one device, and a rule taints it or nobody has listed the rules."""
+    resource = "resource.k8s.io/v1"
+    device = {"driver": "gpu.example", "nodeName": "node-1", "devices": [{"name": "gpu"}]}
+    part = Made(resource, "ResourceSlice", "s").spec(**device, pool={"name": "p", "resourceSliceCount": 1})
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    claim = Made(resource, "ResourceClaim", "gpu", "shop").spec(devices={"requests": [request]})
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    rule = Made(resource, "DeviceTaintRule", "r").spec(deviceSelector={}, taint=taint)
+    return [*base(), Made(resource, "DeviceClass", "gpu").spec(), part, claim, *([rule] if rules else [])]
+
+
+@pytest.mark.parametrize(
+    "entry", ["lint", "preempt", "preempt json", "preempt --pod", "why", "headroom", "webhook warning"]
+)
+def test_a_device_that_a_rule_taints_is_not_available(
+    entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = new_pod().request(cpu="1").spec(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
+    told = Asked(tmp_path, with_a_device(rules=True), new).told(entry, capsys)
+    assert "cannot allocate all claims" in told
+
+
+@pytest.mark.parametrize("entry", ["preempt", "preempt json", "preempt --pod", "why", "headroom"])
+def test_an_answer_with_devices_says_that_no_taint_rules_were_listed(
+    entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = new_pod().request(cpu="1").spec(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
+    asked = Asked(tmp_path, with_a_device(rules=False), new)
+    assert "no list of DeviceTaintRules" in asked.told(entry, capsys)
