@@ -34,15 +34,32 @@ def filter_pods_with_pdb_violation(
     """
     violating: list[Pod] = []
     others: list[Pod] = []
+    for pod, violated in violations(pods, budgets, matching, first_ends_the_count=first_ends_the_count):
+        (violating if violated else others).append(pod)
+    return violating, others
+
+
+def violations(
+    pods: Iterable[Pod],
+    budgets: Mapping[str, tuple[PodDisruptionBudget, ...]],
+    matching: Callable[[Pod, Sequence[PodDisruptionBudget]], Iterable[PodDisruptionBudget]] = matching,
+    *,
+    first_ends_the_count: bool = False,
+) -> Iterator[tuple[Pod, Sequence[PodDisruptionBudget]]]:
+    """Each pod with the budgets that its eviction after those before it violates; arguments as above.
+
+    A terminating pod uses up its budgets like any other; one in `status.disruptedPods`, whose eviction the API server
+    has accepted, does not.
+    """
     allowed: dict[tuple[str, str], int] = {}
     for pod in pods:
-        violated = False
+        violated: Sequence[PodDisruptionBudget] = ()
         for budget in matching(pod, budgets.get(pod.namespace, ())):
             if pod.name not in budget.disrupted_pods:
                 key = budget.namespace, budget.name
-                allowed[key] = allowed.get(key, budget.disruptions_allowed) - 1
-                violated = violated or allowed[key] < 0
+                left = allowed[key] = allowed.get(key, budget.disruptions_allowed) - 1
+                if left < 0:
+                    violated = (*violated, budget)
                 if violated and first_ends_the_count:
                     break
-        (violating if violated else others).append(pod)
-    return violating, others
+        yield pod, violated

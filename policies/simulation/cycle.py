@@ -15,6 +15,7 @@ from policies.objects.priority_class import PREEMPT_NEVER
 from policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from policies.scheduling.framework import Status, unresolvable
 from policies.scheduling.large_cycle import Cycle, Found
+from policies.scheduling.pdb_violations import violations
 from policies.scheduling.pod_groups import of_a_group, taken_by
 from policies.scheduling.preemption import NEVER, TERMINATING
 from policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
@@ -203,14 +204,10 @@ class SchedulingAlgorithm:
 
 
 def broken_budgets(snapshot: Snapshot, candidate: Candidate) -> tuple[tuple[str, int], ...]:
-    """The budgets that allow fewer evictions than the candidate has victims of them, and how many fewer."""
-    left: dict[str, int] = {}
-    for victim in candidate.victims:
-        for budget in snapshot.budgets.get(victim.namespace, ()):
-            if not victim.terminating and budget.matches(victim.namespace, victim.labels):
-                key = f"{budget.namespace}/{budget.name}"
-                left[key] = left.get(key, budget.disruptions_allowed) - 1
-    return tuple((name, -count) for name, count in left.items() if count < 0)
+    """The budgets that the eviction of the candidate's victims violates, and how many victims violate each."""
+    first_ends = snapshot.semantics.first_violated_budget_ends_the_count
+    found = violations(candidate.victims, snapshot.budgets, first_ends_the_count=first_ends)
+    return tuple(Counter(f"{budget.namespace}/{budget.name}" for _, violated in found for budget in violated).items())
 
 
 def fit_error(nodes: int, reasons: Mapping[str, int], pre_filter: Status | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,10 @@ from policies.scheduling.evictions import charged_budgets, emptied_nominations, 
 from policies.scheduling.foreign_plugins import guarded
 from policies.scheduling.framework import Plugin, PostFilterResult, PreFilterResult, Status, unresolvable, unschedulable
 from policies.scheduling.pdb_violations import filter_pods_with_pdb_violation
+from policies.scheduling.preemption import Candidate
 from policies.selectors import parse_label_selector
 from policies.semantics import Semantics
+from policies.simulation.cycle import broken_budgets
 from tests.builders import cluster, make_budget, make_node, make_pod
 from tests.policies.scheduling.profiles import cluster as with_profile
 from tests.policies.scheduling.profiles import config, point, semantics
@@ -115,6 +118,29 @@ def test_after_the_first_violated_budget_none_is_charged_from_1_37_on(ends: bool
         assert (found, others) == filter_pods_with_pdb_violation(pods, table)
     assert [p.name for p in found] == violating
     assert len(found) + len(others) == 2
+
+
+@pytest.mark.parametrize(
+    ("victims", "disrupted", "violating"),
+    [
+        ([pod("a"), pod("b")], [], {"default/b": 1}),
+        ([pod("a", terminating=True), pod("b")], [], {"default/b": 1}),
+        ([pod("a"), pod("b", terminating=True)], [], {"default/b": 1}),
+        ([pod("a"), pod("b")], ["a"], {}),
+        ([pod("a"), pod("b"), pod("c")], ["a"], {"default/b": 1}),
+        ([pod("a", labels={"app": "x"}), pod("b")], [], {}),
+    ],
+)
+def test_simulations_count_violations_as_preemption_does(
+    victims: list[Pod], disrupted: list[str], violating: dict[str, int]
+) -> None:
+    """Upstream `filterPodsWithPDBViolation`: terminating victims count, those in `disruptedPods` do not."""
+    one = replace(budget(allowed=1), disrupted_pods=frozenset(disrupted))
+    snapshot = SimpleNamespace(budgets={"default": (one,)}, semantics=Semantics())
+    found = dict(broken_budgets(snapshot, Candidate("n1", tuple(victims))))  # type: ignore[arg-type]
+    assert found == violating
+    counted, _ = filter_pods_with_pdb_violation(victims, {"default": (one,)})
+    assert len(counted) == sum(found.values())
 
 
 def test_plugins_asked_one_by_one_count_the_violations() -> None:
