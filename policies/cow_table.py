@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -164,6 +165,39 @@ class Table(Generic[K, V]):
             self._shards[index] = _Shard(self._shards[index])
             self._shared[index] = 0
         return self._shards[index]
+
+
+class Overlay(Generic[K, V]):
+    """A mapping with changes, over one that stays as it is and may be large."""
+
+    __slots__ = ("_base", "_changed", "_frozen")
+
+    def __init__(self, base: Mapping[K, V]) -> None:
+        self._base, self._changed = base, dict[K, V]()
+        self._frozen: Mapping[K, V] | None = base
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, None where there is none."""
+        found = self._changed.get(key)
+        return self._base.get(key) if found is None else found
+
+    def put(self, key: K, value: V) -> None:
+        """Set a value, replacing what the key had."""
+        self._changed[key] = value
+        self._frozen = None
+
+    def pop(self, key: K) -> None:
+        """Take a key out. Costs a copy where it was there from the beginning."""
+        self._changed.pop(key, None)
+        if key in self._base:
+            self._base = {other: value for other, value in self._base.items() if other != key}
+        self._frozen = None
+
+    def freeze(self) -> Mapping[K, V]:
+        """What there is now, for good."""
+        if self._frozen is None:
+            self._frozen = ChainMap({**self._changed}, cast("MutableMapping[K, V]", self._base))
+        return self._frozen
 
 
 class FrozenGroups(Mapping[G, V], Generic[G, V]):

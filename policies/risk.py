@@ -84,7 +84,7 @@ class Unended(NamedTuple):
 
 class Risks(NamedTuple):
     """Of all workloads, those that lose most first. `tried`: zones and nodes whose loss was looked at, of `there`;
-    `unended`: those of them of which not all is known."""
+    `unended`: those of them of which not all is known; `not_modelled`: what they leave open."""
 
     risks: Sequence[Risk]
     tried: tuple[int, int]
@@ -94,6 +94,7 @@ class Risks(NamedTuple):
     """Workloads whose Pods are not replaced in these simulations because something cannot be read, and why."""
     assumes: Sequence[str] = ()
     """What holds only where lists that the cluster state lacks are empty."""
+    not_modelled: Sequence[str] = ()
 
 
 class Tried:
@@ -115,6 +116,7 @@ class Tried:
             "stopped": simulation.stopped,
             "at": simulation.clock.now,
             "unread": sorted(simulation.controllers.unreadable.values()),
+            "notModelled": simulation.storage.not_modelled,
         }
 
 
@@ -135,13 +137,21 @@ def risks(
     pods = Counter(stay.node for stay in occupancy.stays)
     names = sorted(occupancy.nodes, key=lambda name: (-pods[name], name))
     zones = sorted({zone for node in occupancy.nodes.values() if (zone := zone_of(node))})
-    losses, unended, unread = _losses(cluster, world, zones[:most], names[:most], lose)
+    losses, unknown = _losses(cluster, world, zones[:most], names[:most], lose)
     rooms, lowest, classes = _Rooms(occupancy), _lowest(cluster), _that_preempt(cluster)
     found = [_risk(name, each, classes, rooms, losses.get(name, ()), lowest) for name, each in stays.items()]
     found.sort(key=lambda risk: (-sum(loss.replicas for loss in risk.losses), risk.priority, risk.workload))
     assumed = assumptions(cluster.objects, cluster.pods.values(), victims=True)
     counts = (len(zones[:most]), len(names[:most])), (len(zones), len(names))
-    return Risks(found, *counts, unended, sorted(unread), assumed)
+    return Risks(found, *counts, unknown.unended, sorted(unknown.unread), assumed, list(unknown.not_modelled))
+
+
+class _Unknown(NamedTuple):
+    """Tries that were cut off, what controllers cannot go on with, and what is not modelled."""
+
+    unended: list[Unended]
+    unread: set[str]
+    not_modelled: dict[str, None]
 
 
 def _losses(
@@ -150,22 +160,22 @@ def _losses(
     zones: Sequence[str],
     names: Sequence[str],
     lose: Callable[[World, Sequence[Question]], Iterator[Mapping[str, Any]]],
-) -> tuple[dict[str, list[Loss]], list[Unended], set[str]]:
-    """Workload -> the losses that it does not survive; tries that were cut off; what controllers cannot go on with."""
+) -> tuple[dict[str, list[Loss]], _Unknown]:
+    """Workload -> the losses that it does not survive; and what the simulations leave open."""
     asked = [zone_lost(cluster, zone) for zone in zones] + [nodes_lost(cluster, [name]) for name in names]
     told = [f"zone {zone}" for zone in zones] + [f"node {name}" for name in names]
     found: dict[str, list[Loss]] = {}
-    unended = []
-    unread: set[str] = set()
+    unknown = _Unknown([], set(), {})
     for what, outcome in zip(told, lose(world, asked), strict=True):
         refused: Mapping[str, int] = outcome["refused"]
         for workload, replicas in outcome["lost"].items():
             loss = Loss(what, replicas, min(refused.get(workload, 0), replicas))
             found.setdefault(workload, []).append(loss)
-        unread.update(outcome["unread"])
+        unknown.unread.update(outcome["unread"])
+        unknown.not_modelled.update(dict.fromkeys(outcome["notModelled"]))
         if not outcome["settled"]:
-            unended.append(Unended(what, outcome["stopped"], outcome["at"]))
-    return found, unended, unread
+            unknown.unended.append(Unended(what, outcome["stopped"], outcome["at"]))
+    return found, unknown
 
 
 class _Rooms:
@@ -277,5 +287,6 @@ def as_dict(found: Risks) -> dict[str, Any]:
         "there": {"zones": found.there[0], "nodes": found.there[1]},
         "notPredicted": list(found.unread),
         **({"assumes": list(found.assumes)} if found.assumes else {}),
+        "notModelled": list(found.not_modelled),
         "notToTheEnd": {each.what: {"stopped": each.stopped, "at": round(each.at, 4)} for each in found.unended},
     }

@@ -115,13 +115,15 @@ def _simulate(options: argparse.Namespace, release: Release, autoscaling: Autosc
             {**outcome.to_dict(), "summary": summary.to_dict(), **_autoscaled(outcome.simulation, summary, autoscaling)}
             for outcome, summary in told
         ]
+        left_out += outcomes[0].simulation.storage.not_modelled
         notes = {"notes": left_out} if left_out else {}
         sys.stdout.write(as_json({"runs": options.runs, "distinctFinals": len(finals), "outcomes": entries, **notes}))
     else:
         color = wants_color(options.color, sys.stdout)
         scaled = after_simulation(outcomes[0].simulation, autoscaling, told[0][1].names)
         sys.stdout.writelines(clean(line, color) + "\n" for line in render(told, painter(color), scaled))
-        told_too = [*left_out, *_unread(outcomes[0].simulation), *told[0][1].assumes]
+        first = outcomes[0].simulation
+        told_too = [*left_out, *_unread(first), *told[0][1].assumes, *first.storage.not_modelled]
         sys.stdout.writelines(clean(f"  note: {note}", color) + "\n" for note in told_too)
     happens = {name for _, summary in told for name in _happens(summary)}
     return FOUND if happens & set(options.fail_on) else OK
@@ -178,7 +180,7 @@ def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Pl
     summary = summarize(simulation)
     yield f"aftermath: {settled(summary)}"
     yield from (f"  {line}" for line in ending(summary))
-    yield from (f"  note: {line}" for line in summary.assumes)
+    yield from (f"  note: {line}" for line in (*summary.assumes, *simulation.storage.not_modelled))
 
 
 def _autoscaled(simulation: Simulation, summary: Summary, autoscaling: Autoscaling) -> dict[str, Any]:

@@ -31,6 +31,7 @@ FORMATS: Final = ("text", "json", "markdown", "html")
 HAPPENINGS: Final = ("fewer", "pending", "preemption", "budget")
 _NOTHING: Final = "nothing"
 """The question what happens anyway."""
+_MOST_NOTES: Final = 10
 
 
 def add_sweep_options(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +71,8 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
     sweep = swept(options.what, cache, part, options.until, autoscaling)
     there, victims = cache.snapshot(), any(row.pushed_out or row.budgets for row in sweep.rows)
     running = (pod for pod in there.pods.values() if pod.node_name)
-    sweep = sweep._replace(notes=[*not_simulated(cache), *assumptions(there.objects, running, victims=victims)])
+    assumed = assumptions(there.objects, running, victims=victims)
+    sweep = sweep._replace(notes=[*not_simulated(cache), *assumed, *sweep.notes])
     if isinstance(cache, DigestedCache) and shard is not None:
         asked = asked_of(options.what, options, cache) | _asked_of_groups(options, autoscaling)
         told = marked(as_dict(sweep), shard, len(names), cache.digest, asked)
@@ -119,10 +121,12 @@ def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autos
     anyway = row_of(_NOTHING, next(iter(found)))
     if kind == "every-class":
         found = _of_classes(cache, [asked[name] for name in names], until, autoscaling)
-    rows = [row_of(name, told) for name, told in zip(names, _watched(found, len(names)), strict=True)]
+    counts = list(_watched(found, len(names)))
+    rows = [row_of(name, told) for name, told in zip(names, counts, strict=True)]
+    notes = list(dict.fromkeys(note for told in counts for note in told["not_modelled"]))[:_MOST_NOTES]
     (tally,) = tallies
     nothing_else = at_rest(world) and not (anyway.fewer or anyway.pushed_out or anyway.pending)
-    return Sweep(kind, tally.running, tally.pending, worst_first(rows), None if nothing_else else anyway)
+    return Sweep(kind, tally.running, tally.pending, worst_first(rows), None if nothing_else else anyway, notes)
 
 
 def _asked_of_groups(options: argparse.Namespace, autoscaling: Autoscaling) -> dict[str, Any]:

@@ -5,21 +5,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policies.controllers.view import Key
     from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
+    from policies.objects.pod import Owner, Pod
+    from policies.objects.storage import PersistentVolumeClaim
 
 
 class CreatePod(NamedTuple):
     """A new pod. `generate_name`: its name's beginning, where the API server makes up the rest; `pod` then has none.
 
-    `template`: what it is made of, for its annotations.
+    `template`: what it is made of, for its annotations. `claims`: created before it.
     """
 
     owner: Key
     pod: Pod
     template: ApiObject
     generate_name: str = ""
+    claims: Sequence[PersistentVolumeClaim] = ()
+
+
+class CreateClaim(NamedTuple):
+    """A new PersistentVolumeClaim."""
+
+    claim: PersistentVolumeClaim
+
+
+class SetClaimOwner(NamedTuple):
+    """Another controller for a PersistentVolumeClaim: what deletes it."""
+
+    namespace: str
+    name: str
+    owner: Owner | None
 
 
 class DeletePod(NamedTuple):
@@ -90,6 +108,8 @@ class Report(NamedTuple):
 
 Action = (
     CreatePod
+    | CreateClaim
+    | SetClaimOwner
     | DeletePod
     | CreateWorkload
     | UpdateWorkload

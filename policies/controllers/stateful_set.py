@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.controllers.actions import Action, CreatePod, DeletePod, Requeue, SetStatus
+from policies.controllers.actions import Action, CreateClaim, CreatePod, DeletePod, Requeue, SetClaimOwner, SetStatus
 from policies.controllers.replica_set import min_ready_seconds, replicas_of
 from policies.controllers.templates import (
     CONTROLLER_REVISION,
+    claim_of_template,
     labelled,
     pod_of_template,
     template_hash,
     template_of,
 )
+from policies.metering import charge
 from policies.objects.fields import NOTHING, ApiObject, int32, mapping, text
+from policies.objects.items import items
+from policies.objects.pod import Owner
+from policies.objects.pod_volumes import Volume
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policies.controllers.view import Key, PodState, View, WorkloadState
+    from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolumeClaim
 
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+_PENDING: Final = ("", "Pending")
 _DIGITS: Final = 9
+_RETRY_SECONDS: Final = 10.0
+"""Seconds until a set looks again whether a claim that is being deleted is gone; upstream waits longer each time."""
 
 
 class StatefulSetStatus(NamedTuple):
@@ -48,6 +59,7 @@ class _Set(NamedTuple):
     condemned: list[PodState]
     start: int
     now: float
+    claim_templates: Mapping[str, ApiObject]
 
     @property
     def monotonic(self) -> bool:
@@ -64,6 +76,20 @@ class _Set(NamedTuple):
         partition = int32(strategy, "rollingUpdate", "partition")
         is_defaulted = not text(strategy, "type") or strategy.get("rollingUpdate") is not None
         return 0 if partition is None and is_defaulted else partition
+
+    def is_in_range(self, ordinal: int) -> bool:
+        """Whether a pod of this ordinal is none that scaling down deletes."""
+        return self.start <= ordinal < self.start + replicas_of(self.state)
+
+    def deletes_claims(self, when: str) -> bool:
+        """`when`: whenDeleted or whenScaled."""
+        return text(self.state.object, "spec", "persistentVolumeClaimRetentionPolicy", when) == "Delete"
+
+    def claims_of(self, pod_name: str) -> dict[str, PersistentVolumeClaim | None]:
+        """The claims that a pod mounts, by name; None: not there."""
+        charge(len(self.claim_templates))
+        names = (claim_name(template, pod_name) for template in self.claim_templates)
+        return {name: self.view.claim(self.state.key[1], name) for name in names}
 
     def available(self, pod: PodState) -> bool:
         return pod.available(min_ready_seconds(self.state), self.now)
@@ -140,7 +166,18 @@ def _partitioned(
     by_ordinal = {ordinal_of(pod.pod.name, state.key[2]): pod for pod in pods}
     condemned = [pod for number, pod in by_ordinal.items() if number >= 0 and not start <= number < start + count]
     condemned.sort(key=lambda pod: -ordinal_of(pod.pod.name, state.key[2]))
-    return _Set(view, state, status, _places(by_ordinal, range(start, start + count)), condemned, start, now)
+    places = _places(by_ordinal, range(start, start + count))
+    return _Set(view, state, status, places, condemned, start, now, claim_templates(state.object))
+
+
+def claim_templates(obj: ApiObject) -> dict[str, ApiObject]:
+    """`spec.volumeClaimTemplates` by name, which is that of the volume too. Raises InvalidObject."""
+    return {text(template, "metadata", "name"): template for template in items(obj, "spec", "volumeClaimTemplates")}
+
+
+def claim_name(template: str, pod_name: str) -> str:
+    """The name of a pod's claim. Source: `getPersistentVolumeClaimName`."""
+    return f"{template}-{pod_name}"
 
 
 MOST_AT_ONCE: Final = 500
@@ -172,6 +209,8 @@ def _process(this: _Set) -> list[Action]:
             continue
         if _process_replica(this, ordinal, pod, actions) and this.monotonic:
             return actions
+    for pod in this.condemned if this.claim_templates else ():
+        _keep_to_retention_policy(this, pod.pod.name, pod.pod.uid, actions)
     first_unavailable = _first_unavailable(this)
     for pod in this.condemned:
         if _process_condemned(this, pod, first_unavailable, actions) and this.monotonic:
@@ -184,13 +223,67 @@ def _process(this: _Set) -> list[Action]:
 def _process_replica(this: _Set, ordinal: int, pod: PodState | None, actions: list[Action]) -> bool:
     """Whether a set that goes in order stops here. Source: `processReplica`."""
     if pod is None:
-        actions.append(_new_pod(this, ordinal))
+        _create(this, ordinal, actions)
         return True
     if pod.pod.terminal:
         if not pod.terminating:
             actions.append(DeletePod(pod.pod.namespace, pod.pod.name, this.state.key))
         return True
-    return pod.terminating or pod.ready is None or not this.available(pod)
+    if this.claim_templates and pod.pod.phase in _PENDING:
+        actions += [CreateClaim(claim) for claim in _missing_claims(this, pod.pod.name)]
+    if pod.terminating or pod.ready is None or not this.available(pod):
+        return True
+    _keep_to_retention_policy(this, pod.pod.name, pod.pod.uid, actions)
+    return False
+
+
+def _create(this: _Set, ordinal: int, actions: list[Action]) -> None:
+    """A new pod with its claims, unless a claim is on its way out. Source: `CreateStatefulPod`, `PodClaimIsStale`."""
+    name = f"{this.state.key[2]}-{ordinal}"
+    claims = [claim for claim in this.claims_of(name).values() if claim is not None]
+    if this.deletes_claims("whenScaled") and any(_is_owned_by_pod(claim, name) for claim in claims):
+        return
+    if any(claim.deleting for claim in claims):
+        actions.append(Requeue(this.state.key, this.now + _RETRY_SECONDS))
+        return
+    actions.append(_new_pod(this, ordinal)._replace(claims=_missing_claims(this, name)))
+    _keep_to_retention_policy(this, name, "", actions)
+
+
+def _missing_claims(this: _Set, pod_name: str) -> list[PersistentVolumeClaim]:
+    """Those to create for a pod, owned as the retention policy has it. Source: `createPersistentVolumeClaims`."""
+    view, (_, namespace, _) = this.view, this.state.key
+    owner = _set_reference(this) if this.deletes_claims("whenDeleted") else None
+    missing = (name for name, claim in this.claims_of(pod_name).items() if claim is None)
+    templates = {claim_name(name, pod_name): template for name, template in this.claim_templates.items()}
+    return [claim_of_template(view, namespace, name, templates[name], owner) for name in missing]
+
+
+def _set_reference(this: _Set) -> Owner:
+    return Owner("StatefulSet", this.state.key[2], text(this.state.object, "metadata", "uid"), "apps/v1")
+
+
+def _is_owned_by_pod(claim: PersistentVolumeClaim, name: str) -> bool:
+    return claim.owner is not None and claim.owner[:2] == ("Pod", name)
+
+
+def _keep_to_retention_policy(this: _Set, pod_name: str, uid: str, actions: list[Action]) -> None:
+    """What shall delete the claims of a pod. Source: `isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`."""
+    if not this.claim_templates:
+        return
+    is_scaled_down = not this.is_in_range(ordinal_of(pod_name, this.state.key[2]))
+    wanted: Owner | None = None
+    if is_scaled_down and this.deletes_claims("whenScaled"):
+        wanted = Owner("Pod", pod_name, uid, "v1")
+    elif this.deletes_claims("whenDeleted"):
+        wanted = _set_reference(this)
+    ours = {("StatefulSet", this.state.key[2]), ("Pod", pod_name)}
+    for name, claim in this.claims_of(pod_name).items():
+        if claim is None or (claim.owner is not None and claim.owner[:2] not in ours):
+            continue
+        stale = _is_owned_by_pod(claim, pod_name) and claim.owner_uid != uid
+        if not stale and (claim.owner and claim.owner[:2]) != (wanted and wanted[:2]):
+            actions.append(SetClaimOwner(this.state.key[1], name, wanted))
 
 
 def _new_pod(this: _Set, ordinal: int) -> CreatePod:
@@ -206,7 +299,16 @@ def _new_pod(this: _Set, ordinal: int) -> CreatePod:
         CONTROLLER_REVISION: status.current if is_current else status.update,
     }
     pod = pod_of_template(this.view, key, this.state.object, template)
-    return CreatePod(key, labelled(pod, labels, name), template)
+    return CreatePod(key, with_claims(labelled(pod, labels, name), this.claim_templates), template)
+
+
+def with_claims(pod: Pod, templates: Iterable[str]) -> Pod:
+    """The pod with a volume for each template, in the place of its own of that name. Source: `updateStorage`."""
+    claims = {name: Volume(name, claim_name=claim_name(name, pod.name)) for name in templates}
+    if not claims:
+        return pod
+    volumes = (*claims.values(), *(volume for volume in pod.spec.volumes if volume.name not in claims))
+    return replace(pod, spec=replace(pod.spec, volumes=volumes))
 
 
 def _first_unavailable(this: _Set) -> PodState | None:

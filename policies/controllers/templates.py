@@ -8,13 +8,15 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.metering import charge
 from policies.objects.fields import NOTHING, at, group_kind, mapping, ref_of, string_map
 from policies.objects.pod_spec import shared_labels
+from policies.objects.storage import BETA_STORAGE_CLASS, PersistentVolumeClaim
 
 if TYPE_CHECKING:
     from policies.controllers.view import Key, View
     from policies.objects.fields import ApiObject
-    from policies.objects.pod import Pod
+    from policies.objects.pod import Owner, Pod
 
 TEMPLATE_HASH: Final = "pod-template-hash"
 CONTROLLER_REVISION: Final = "controller-revision-hash"
@@ -66,6 +68,24 @@ def made_of(namespace: str, owner: ApiObject, template: ApiObject) -> dict[str, 
 def labelled(pod: Pod, labels: Mapping[str, str], name: str = "") -> Pod:
     """The pod with more labels, and a name."""
     return replace(pod, name=name or pod.name, labels=shared_labels({**pod.labels, **labels}))
+
+
+def claim_of_template(
+    view: View, namespace: str, name: str, template: ApiObject, owner: Owner | None
+) -> PersistentVolumeClaim:
+    """A claim of a template (`spec.volumeClaimTemplates`, `ephemeral.volumeClaimTemplate`) as admission leaves it.
+
+    Raises InvalidObject. Source of the default class: plugin DefaultStorageClass.
+    """
+    charge()
+    metadata = {**mapping(template, "metadata"), "namespace": namespace, "name": name, "ownerReferences": []}
+    spec = mapping(template, "spec")
+    made = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    claim = PersistentVolumeClaim.from_api(made)
+    annotated = BETA_STORAGE_CLASS in string_map(template, "metadata", "annotations")
+    names_class = annotated or spec.get("storageClassName") is not None
+    storage_class = claim.storage_class if names_class else view.default_storage_class()
+    return replace(claim, owner=owner, storage_class=storage_class)
 
 
 def template_of(obj: ApiObject) -> ApiObject:

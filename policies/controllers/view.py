@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolumeClaim
     from policies.selectors import LabelSelector
 
 Key = tuple[str, str, str]
@@ -113,6 +114,12 @@ class View(Protocol):
     def selected(self, state: WorkloadState, selector: Callable[[], LabelSelector | None], /) -> Iterable[Tally]:
         """The pods of a budget's namespace that its selector, which need not be asked for twice, matches; of nil none.
         Raises what `selector` raises."""
+
+    def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
+        """The PersistentVolumeClaim of this name."""
+
+    def default_storage_class(self) -> str:
+        """The class that admission gives to claims that name none; empty if there is none."""
 
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         """The pods that are bound to a node, which need not exist."""

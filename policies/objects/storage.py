@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from policies.objects.csi_migration import MigratedVolume, migrated_volume, translated_topology
-from policies.objects.fields import ApiObject, at, int32, mapping, string_map, text
+from policies.objects.fields import ApiObject, at, int32, mapping, string_map, text, timestamp
 from policies.objects.items import items, strings, within
 from policies.objects.node_selector import NodeSelector, read_node_selector
 from policies.objects.pod import Owner
@@ -14,11 +14,16 @@ from policies.objects.resources import read_resource_list
 from policies.selectors import InvalidSelector, LabelSelector, parse_label_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+DEFAULT_CLASS: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+"""Annotations of the default StorageClass."""
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
@@ -42,13 +47,14 @@ class PersistentVolumeClaim:
     selector_error: str = ""
     volume_mode: str = "Filesystem"
     attributes_class: str = ""
-    owner_uid: str = ""
+    owner: Owner | None = None
+    """Its controller: the Pod of an ephemeral volume, or what deletes it by a retention policy."""
+    has_data_source: bool = False
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> PersistentVolumeClaim:
         """Read an API object. Raises InvalidObject."""
         annotations = string_map(obj, "metadata", "annotations")
-        owner = Owner.from_api(obj)
         selector, error = _selector(at(obj, "spec", "selector"))
         return cls(
             namespace=text(obj, "metadata", "namespace", default="default"),
@@ -66,8 +72,19 @@ class PersistentVolumeClaim:
             selector_error=error,
             volume_mode=text(obj, "spec", "volumeMode", default="Filesystem"),
             attributes_class=text(obj, "spec", "volumeAttributesClassName"),
-            owner_uid=owner.uid if owner else "",
+            owner=Owner.from_api(obj),
+            has_data_source=any(at(obj, "spec", key) is not None for key in ("dataSource", "dataSourceRef")),
         )
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """(namespace, name)."""
+        return self.namespace, self.name
+
+    @property
+    def owner_uid(self) -> str:
+        """The UID of its controller, empty if it has none."""
+        return "" if self.owner is None else self.owner.uid
 
     @property
     def fully_bound(self) -> bool:
@@ -136,12 +153,17 @@ class PersistentVolume:
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """A class of volumes. `allowed_topologies`: terms of (label, values); empty: everywhere."""
+    """A class of volumes. `allowed_topologies`: terms of (label, values); empty: everywhere.
+
+    `created`: in seconds since 1970.
+    """
 
     name: str
     provisioner: str = ""
     binding_mode: str | None = None
     allowed_topologies: tuple[tuple[tuple[str, frozenset[str]], ...], ...] = ()
+    is_default: bool = False
+    created: int = 0
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> StorageClass:
@@ -151,11 +173,14 @@ class StorageClass:
                 tuple((text(e, "key"), frozenset(strings(e, "values"))) for e in items(term, "matchLabelExpressions"))
                 for term in items(obj, "allowedTopologies")
             )
+        annotations = string_map(obj, "metadata", "annotations")
         return cls(
             name=text(obj, "metadata", "name"),
             provisioner=text(obj, "provisioner"),
             binding_mode=text(obj, "volumeBindingMode", default="Immediate"),
             allowed_topologies=topologies,
+            is_default=any(annotations.get(name) == "true" for name in DEFAULT_CLASS),
+            created=timestamp(obj, "metadata", "creationTimestamp") or 0,
         )
 
     def allows(self, labels: Mapping[str, str]) -> bool:
@@ -167,26 +192,32 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class CSINode:
-    """The drivers on a node; `limits`: what they can attach, driver to number of volumes, where it says."""
+    """The drivers on a node; `limits`: what they can attach, driver to number of volumes, where it says.
+
+    `topology_keys`: driver to the node labels that its volumes depend on.
+    """
 
     name: str
     limits: Mapping[str, int]
     migrated_plugins: frozenset[str] = frozenset()
     drivers: frozenset[str] = frozenset()
+    topology_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_api(cls, obj: ApiObject) -> CSINode:
         """Read an API object. Raises InvalidObject."""
-        limits, drivers = {}, set()
+        limits, drivers, topology_keys = {}, set(), {}
         with within(obj, "spec", "drivers"):
             for driver in items(obj, "spec", "drivers"):
                 drivers.add(text(driver, "name"))
+                if keys := strings(driver, "topologyKeys"):
+                    topology_keys[text(driver, "name")] = keys
                 count = int32(driver, "allocatable", "count")
                 if count is not None:
                     limits[text(driver, "name")] = count
         migrated = string_map(obj, "metadata", "annotations").get(MIGRATED_PLUGINS, "")
         plugins = frozenset(migrated.split(",")) - {""}
-        return cls(text(obj, "metadata", "name"), limits, plugins, frozenset(drivers))
+        return cls(text(obj, "metadata", "name"), limits, plugins, frozenset(drivers), topology_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,3 +295,12 @@ def _csi(obj: ApiObject) -> tuple[str, str] | None:
     if at(obj, "spec", "csi") is None:
         return None
     return text(obj, "spec", "csi", "driver"), text(obj, "spec", "csi", "volumeHandle")
+
+
+def default_storage_class(classes: Iterable[StorageClass]) -> str:
+    """The class of claims that name none: the newest default, empty if there is none.
+
+    Source: kubernetes `pkg/volume/util/storageclass.go`, `GetDefaultClass`.
+    """
+    defaults = sorted((each for each in classes if each.is_default), key=lambda each: (-each.created, each.name))
+    return defaults[0].name if defaults else ""

@@ -102,6 +102,7 @@ def notes(found: Risks) -> Iterator[str]:
     yield from _cut_off(found)
     yield from (f"not predicted: what replaces the lost Pods of {problem}" for problem in found.unread[:MOST_WORKLOADS])
     yield from found.assumes
+    yield from found.not_modelled[:_MOST_LOSSES]
 
 
 def markdown(found: Risks) -> str:

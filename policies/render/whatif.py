@@ -87,6 +87,7 @@ def _left_undone(answer: Answer) -> Iterator[str]:
     for name, (healthy, desired) in sorted(answer.budgets.items())[:MOST_LINES]:
         yield f"disruption budget {name}: {healthy} healthy in the end, {desired} wanted"
     yield from (f"nothing is done for {problem}" for problem in answer.unread[:MOST_LINES])
+    yield from answer.not_modelled[:MOST_LINES]
 
 
 def upgraded(answer: Answer, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:

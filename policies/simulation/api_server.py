@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from policies.controllers.recreated import Again, again
 from policies.controllers.view import PodCounts, PodState, Tally, WorkloadState
 from policies.copies import replace
+from policies.cow_table import Overlay
 from policies.objects.disruption_budget import PodDisruptionBudget
+from policies.scheduling.cluster_objects import ClusterObjects
 from policies.simulation.timeline import Origin
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from policies.simulation.clock import Clock
     from policies.simulation.quotas import Quotas
     from policies.simulation.timeline import Timeline
@@ -37,8 +40,8 @@ _GROUPS: Final = {"v1": "", "apps/v1": "apps", "batch/v1": "batch"}
 
 
 class Change(NamedTuple):
-    """One object has come (`old` None), changed, or gone (`new` None). `kind`: Pod, Node, Workload or Budget. If only
-    the condition PodScheduled of a pod has changed, `new` is `old`."""
+    """One object has come (`old` None), changed, or gone (`new` None). `kind`: Pod, Node, Workload, Status, Claim or
+    Volume. If only the condition PodScheduled of a pod has changed, `new` is `old`."""
 
     kind: str
     old: Any
@@ -54,12 +57,25 @@ class Stored(NamedTuple):
 
 
 _NOTHING_STORED: Final = Stored()
+_NO_BUDGETS: Final = ("Node", "Claim", "Volume")
+"""Kinds that no disruption budget depends on."""
 
 
 class ApiServer:
     """Everything that is stored. `watchers` are told of each change, in the order given, when it is stored."""
 
-    def __init__(self, clock: Clock, timeline: Timeline, epoch: float = EPOCH) -> None:
+    def __init__(
+        self, clock: Clock, timeline: Timeline, epoch: float = EPOCH, base: ClusterObjects | None = None
+    ) -> None:
+        """`base`: the claims and volumes of time 0."""
+        base = base or ClusterObjects()
+        self._claims: Overlay[PodKey, PersistentVolumeClaim] = Overlay(base.claims)
+        self._volumes: Overlay[PodKey, PersistentVolume] = Overlay(base.volumes)
+        self.pods_of_claim: dict[PodKey, dict[PodKey, None]] = {}
+        """The pods that use each claim."""
+        self._claims_made = count(1)
+        self.unlisted_claims: frozenset[PodKey] = frozenset()
+        """Claims that pods on nodes use, and that are not known with their volumes: new pods go without them."""
         self.clock, self.timeline, self.epoch = clock, timeline, epoch
         self.recreated: Collection[str] = ()
         """The `group/Kind` of controllers that are not simulated, and create their pods again."""
@@ -121,6 +137,7 @@ class ApiServer:
             return False
         self._uids += 1
         self.created += 1
+        pod = self._without_unlisted_claims(pod)
         state = PodState(
             pod=replace(pod, uid=f"{self._uids:08d}", ready=False),
             created=floor(self.seconds),
@@ -279,8 +296,21 @@ class ApiServer:
             for table in self._tables_of(old.pod):
                 table.pop((old.pod.namespace, old.pod.name), None)
             self._places.pop((old.pod.namespace, old.pod.name), None)
+        if new is None or old is None:
+            self._count_claims(old or new)
         self._count(new, 1)
         self._tell("Pod", old, new)
+
+    def _count_claims(self, state: PodState | None) -> None:
+        """A pod has come or gone that may use claims."""
+        if state is None:
+            return
+        for claim in claims_of(state.pod):
+            key, users = (state.pod.namespace, state.pod.name), self.pods_of_claim.setdefault(claim, {})
+            if key in self.pods:
+                users[key] = None
+            else:
+                users.pop(key, None)
 
     def _count(self, state: PodState | None, sign: int) -> None:
         if state is None:
@@ -316,6 +346,74 @@ class ApiServer:
         lost = (self.by_node[node].keys() for node in self._missing_nodes)
         keys = {key for key in self._never_bound if key in self.pods}.union(*lost)
         return [self.pods[key] for key in sorted(keys, key=self._places.__getitem__)]
+
+    # Claims and volumes
+
+    def claim(self, key: PodKey) -> PersistentVolumeClaim | None:
+        """The claim of this (namespace, name)."""
+        return self._claims.get(key)
+
+    def claims(self) -> Mapping[PodKey, PersistentVolumeClaim]:
+        """All claims, as they are now."""
+        return self._claims.freeze()
+
+    def note_unlisted_claims(self) -> None:
+        """Pods that run have their claims, and these their volumes: what is missing now is not in the snapshot."""
+        used = (
+            key
+            for key, pods in self.pods_of_claim.items()
+            if any(self.pods[pod].pod.node_name and self.pods[pod].active for pod in pods)
+        )
+        self.unlisted_claims = frozenset(key for key in used if not self._is_listed(key))
+
+    def _is_listed(self, key: PodKey) -> bool:
+        claim = self.claim(key)
+        return claim is not None and (not claim.fully_bound or self.volume(claim.volume_name) is not None)
+
+    def _without_unlisted_claims(self, pod: Pod) -> Pod:
+        unlisted = self.unlisted_claims.intersection(claims_of(pod)) if self.unlisted_claims else ()
+        if not unlisted:
+            return pod
+        names = {name for _, name in unlisted}
+        volumes = tuple(volume for volume in pod.spec.volumes if volume.claim_of(pod.name) not in names)
+        return replace(pod, spec=replace(pod.spec, volumes=volumes))
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """The volume of this name."""
+        return self._volumes.get(("", name))
+
+    def volumes(self) -> Mapping[PodKey, PersistentVolume]:
+        """All volumes, as they are now."""
+        return self._volumes.freeze()
+
+    def put_claim(self, claim: PersistentVolumeClaim) -> None:
+        """A claim comes or changes."""
+        old = self._claims.get(claim.key)
+        new = claim if claim.uid else replace(claim, uid=f"claim-{next(self._claims_made)}")
+        self._claims.put(claim.key, new)
+        self._tell("Claim", old, new)
+
+    def delete_claim(self, key: PodKey) -> None:
+        """DELETE a claim. One that a pod on a node uses stays until that pod is gone.
+
+        Source: plugin StorageObjectInUseProtection, kubernetes `pkg/controller/volume/pvcprotection`.
+        """
+        old = self._claims.get(key)
+        if old is None:
+            return
+        users = (self.pods.get(pod) for pod in self.pods_of_claim.get(key, ()))
+        if any(state is not None and state.pod.node_name and not state.pod.terminal for state in users):
+            if not old.deleting:
+                self.put_claim(replace(old, deleting=True))
+            return
+        self._claims.pop(key)
+        self._tell("Claim", old, None)
+
+    def put_volume(self, volume: PersistentVolume) -> None:
+        """A volume comes or changes."""
+        old = self._volumes.get(("", volume.name))
+        self._volumes.put(("", volume.name), volume)
+        self._tell("Volume", old, volume)
 
     # Nodes, workloads and budgets
 
@@ -395,10 +493,16 @@ class ApiServer:
             self._tell("Workload", old, None)
 
     def _tell(self, kind: str, old: Any, new: Any) -> None:
-        self.revision += kind != "Node"
+        self.revision += kind not in _NO_BUDGETS
         change = Change(kind, old, new)
         for watcher in self.watchers:
             watcher(change)
+
+
+def claims_of(pod: Pod) -> list[PodKey]:
+    """The claims that a pod uses, there or not."""
+    names = (volume.claim_of(pod.name) for volume in pod.spec.volumes)
+    return [(pod.namespace, name) for name in names if name]
 
 
 def controller_of(pod: Pod) -> Key | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.controllers import SYNC_DELAY, reconcile
 from policies.controllers.actions import (
+    CreateClaim,
     CreatePod,
     CreateWorkload,
     DeletePod,
@@ -23,6 +24,7 @@ from policies.controllers.actions import (
     ReleasePod,
     Report,
     Requeue,
+    SetClaimOwner,
     SetStatus,
     UpdateConflict,
     UpdateWorkload,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from policies.controllers.view import Key, PodState
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolumeClaim
     from policies.simulation.api_server import ApiServer
     from policies.simulation.clock import Clock
     from policies.simulation.controller_view import ControllerView
@@ -98,6 +101,8 @@ class Quiet(NamedTuple):
 
 
 Due = Change | Sync | Collect | Gone | Arrive
+_NOT_WATCHED: Final = ("Status", "Claim", "Volume")
+"""Changes that no controller here waits for."""
 _MANY: Final = 500
 _LOOK: Final = 25e-6
 """Seconds that it takes to look at a pod, where a workload has very many."""
@@ -187,7 +192,7 @@ class ControllerManager:
         return str(InvalidObject(error.problem, error.path, ref))
 
     def _heard(self, change: Change) -> None:
-        if change.kind == "Status":
+        if change.kind in _NOT_WATCHED:
             return
         if change.kind != "Pod":
             self._idle.clear()
@@ -474,6 +479,13 @@ class ControllerManager:
             yield from self._create(action)
         elif isinstance(action, DeletePod):
             yield from self._delete(action.namespace, action.name, force=action.force, message=_who(action.owner))
+        elif isinstance(action, CreateClaim):
+            yield from self._create_claim(action.claim)
+        elif isinstance(action, SetClaimOwner):
+            yield self._latencies.write("update", f"{action.namespace}/{action.name}")
+            claim = self._api.claim((action.namespace, action.name))
+            if claim is not None:
+                self._api.put_claim(replace(claim, owner=action.owner))
         elif isinstance(action, SetStatus):
             if action.key[0] == BUDGET:
                 yield self._latencies.write(*self._named("status", action.key))
@@ -526,7 +538,16 @@ class ControllerManager:
 
     # Pods
 
+    def _create_claim(self, claim: PersistentVolumeClaim) -> Generator[float | None, None, None]:
+        if claim.key in self._api.unlisted_claims:
+            return
+        yield self._latencies.write("create", "/".join(claim.key))
+        if self._api.claim(claim.key) is None:
+            self._api.put_claim(claim)
+
     def _create(self, action: CreatePod) -> Generator[float | None, None, None]:
+        for claim in action.claims:
+            yield from self._create_claim(claim)
         pod = action.pod
         if not pod.name:
             pod = replace(pod, name=self._name(action))

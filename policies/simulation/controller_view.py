@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolumeClaim
     from policies.selectors import LabelSelector
     from policies.simulation.api_server import ApiServer
 
@@ -22,10 +23,15 @@ class ControllerView:
     """A View (policies.controllers.view) of the API server."""
 
     def __init__(
-        self, api: ApiServer, admission: Callable[[ApiObject], Pod], draw: Callable[[], float] | None = None
+        self,
+        api: ApiServer,
+        admission: Callable[[ApiObject], Pod],
+        draw: Callable[[], float] | None = None,
+        default_class: str = "",
     ) -> None:
         """`admission`: an API object as a pod, with what admission fills in. It may raise InvalidObject. `draw`: for
-        what upstream leaves to chance; None: nothing is."""
+        what upstream leaves to chance; None: nothing is. `default_class`: the default StorageClass."""
+        self._default_class = default_class
         self._draw = draw
         self._api, self._admission = api, admission
         self._selected: dict[Key, _Selected] = {}
@@ -81,6 +87,14 @@ class ControllerView:
     def pods_on(self, node: str, /) -> Sequence[PodState]:
         """The pods that are bound to a node."""
         return list(self._api.by_node.get(node, {}).values())
+
+    def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
+        """The PersistentVolumeClaim of this name."""
+        return self._api.claim((namespace, name))
+
+    def default_storage_class(self) -> str:
+        """The class that admission gives to claims that name none."""
+        return self._default_class
 
     def lot(self, _name: str, /) -> float:
         """What decides where upstream goes through a Go map."""

@@ -16,9 +16,11 @@ from policies.scheduling.filtering import MIN_FEASIBLE_NODES
 from policies.scheduling.framework import Status, unresolvable
 from policies.scheduling.large_cycle import Cycle, Found
 from policies.scheduling.pdb_violations import violations
+from policies.scheduling.plugins.volume_binding import VolumeBinding
 from policies.scheduling.pod_groups import of_a_group, taken_by
 from policies.scheduling.preemption import NEVER, TERMINATING
 from policies.scheduling.recurring_cycle import RecurringCycle, RecurringCycles
+from policies.scheduling.responsible import framework_of
 from policies.scheduling.schedule_one import Prediction
 from policies.scheduling.vectorized.problem import NotValid
 from policies.simulation.node_tree import NodeTree, top_of_heap, top_place
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from policies.objects.pod import Pod
+    from policies.scheduling.plugins.storage_score import PodVolumes
     from policies.scheduling.preemption import Candidate
     from policies.scheduling.snapshot import Snapshot
 
@@ -90,7 +93,7 @@ class SchedulingAlgorithm:
     def _schedule_pod(self, snapshot: Snapshot, pod: Pod) -> Fits | Rejected:
         if not snapshot.node_infos:
             return Rejected(NO_NODES, nominated="")
-        if pod.nominated_node_name:
+        if pod.nominated_node_name or any(volume.ephemeral for volume in pod.spec.volumes):
             return self._decide(snapshot, pod)
         if self._known[0] is not snapshot:
             self._known = snapshot, {}
@@ -201,6 +204,17 @@ class SchedulingAlgorithm:
         statuses = [*preemption.statuses.values(), *[_NOT_HELPFUL] * absent]
         why = fit_error(len(snapshot.node_infos), Counter(r for status in statuses for r in status.reasons))
         return Rejected(f"{message} {NO_CLAIMS}, preemption: {why}", plugins, nominated="")
+
+
+def volumes_on(snapshot: Snapshot, pod: Pod, node: str) -> PodVolumes | None:
+    """What has to be bound or provisioned before a pod is bound to its node; None if nothing has."""
+    info = snapshot.get(node)
+    if info is None or not pod.spec.has_storage:
+        return None
+    for plugin in framework_of(snapshot, pod).pre_filters:
+        if isinstance(plugin, VolumeBinding):
+            return plugin.volumes_on(pod, info)
+    return None
 
 
 def broken_budgets(snapshot: Snapshot, candidate: Candidate) -> tuple[tuple[str, int], ...]:

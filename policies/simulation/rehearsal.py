@@ -347,6 +347,9 @@ class _CacheOverSnapshot(SchedulerCache):
             workloads = ChainMap({**self._more}, self._known)  # type: ignore[arg-type]
             self._now = self._now.with_node_infos(replace(self._now.objects, workloads=workloads), {})
             self._has_more = False
+        claims, volumes = self._claims.freeze(), self._volumes.freeze()
+        if claims is not self._now.objects.claims or volumes is not self._now.objects.volumes:
+            self._now = self._now.with_node_infos(replace(self._now.objects, claims=claims, volumes=volumes), {})
         if self._infos or self._nominated or self._charged:
             charge(len(self._now.objects.nominated) // 4)
             nominated = {**self._now.objects.nominated, **self._nominated}

@@ -15,6 +15,7 @@ from policies.objects.fields import InvalidObject, at, group_kind, json_type, te
 from policies.objects.node import Node
 from policies.objects.pod import Owner, Pod
 from policies.objects.resource_quota import ResourceQuota
+from policies.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from policies.scheduling.cluster_objects import ClusterObjects
 from policies.semantics import DEFAULT
 from policies.simulation.api_server import BUDGET, EPOCH
@@ -33,6 +34,10 @@ _KINDS: Final = {
     "pods": ("v1", "Pod"),
     "pdbs": ("policy/v1", "PodDisruptionBudget"),
     "resourceQuotas": ("v1", "ResourceQuota"),
+    "pvcs": ("v1", "PersistentVolumeClaim"),
+    "pvs": ("v1", "PersistentVolume"),
+    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
+    "csiNodes": ("storage.k8s.io/v1", "CSINode"),
 }
 
 
@@ -92,7 +97,7 @@ def read_scenario(case: ApiObject, semantics: Semantics = DEFAULT) -> World:
         arrivals=sorted(_arrivals(case), key=lambda arrival: arrival.at),
         horizon=_seconds(case, "horizonSeconds", 3600.0),
         quiet=_seconds(case, "quietSeconds", 400.0),
-        base=ClusterObjects(semantics=semantics),
+        base=_storage(case, semantics),
         grows_only=not _scales_down(case),
         quotas_of=(lambda namespace: quotas.get(namespace, ())) if quotas else None,
     )
@@ -111,6 +116,20 @@ def _scales_down(case: ApiObject) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"scalingDown must be true or false, not {json_type(value)}")
     return value
+
+
+def _storage(case: ApiObject, semantics: Semantics) -> ClusterObjects:
+    """The claims, volumes, StorageClasses and CSINodes of a case. Raises InvalidObject."""
+    claims = [PersistentVolumeClaim.from_api(obj) for obj in _objects(case, "pvcs")]
+    return ClusterObjects(
+        claims={claim.key: claim for claim in claims},
+        volumes={("", each.name): each for each in map(PersistentVolume.from_api, _objects(case, "pvs"))},
+        storage_classes={
+            ("", each.name): each for each in map(StorageClass.from_api, _objects(case, "storageClasses"))
+        },
+        csi_nodes={("", each.name): each for each in map(CSINode.from_api, _objects(case, "csiNodes"))},
+        semantics=semantics,
+    )
 
 
 def _quotas(case: ApiObject, pods: Sequence[ApiObject]) -> dict[str, list[ResourceQuota]]:

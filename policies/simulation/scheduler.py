@@ -12,8 +12,12 @@ from policies.profiles import DEFAULT_SCHEDULER
 from policies.scheduling.queue.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
+    CLAIM_ADD,
+    CLAIM_UPDATE,
     NODE_ADD,
     NODE_DELETE,
+    VOLUME_ADD,
+    VOLUME_UPDATE,
     node_scheduling_properties_change,
     pod_scheduling_properties_change,
 )
@@ -22,8 +26,9 @@ from policies.scheduling.queue.nominator import Nominator
 from policies.scheduling.queue.priority_queue import FLUSH_PERIOD, PriorityQueue
 from policies.semantics import DEFAULT
 from policies.simulation.api_server import BUDGET, Stored
-from policies.simulation.cycle import Rejected, SchedulingAlgorithm
+from policies.simulation.cycle import Rejected, SchedulingAlgorithm, volumes_on
 from policies.simulation.preemption_executor import PreemptionExecutor
+from policies.simulation.volume_binder import VolumeBinder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
     from policies.controllers.view import PodState
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolumeClaim
+    from policies.scheduling.plugins.storage_score import PodVolumes
     from policies.scheduling.preemption import Candidate
     from policies.scheduling.queue.pod_info import QueuedPodInfo
     from policies.semantics import Semantics
@@ -71,7 +78,8 @@ class Scheduler:
         tie: Callable[[Sequence[str]], str] | None = None,
         semantics: Semantics = DEFAULT,
     ) -> None:
-        self._names = semantics.scheduler_names
+        self._names, self._announces = semantics.scheduler_names, semantics.coming_bindings_are_announced
+        self._binder = VolumeBinder(clock, api, cache, latencies, semantics)
         self._clock, self._api, self._cache, self._latencies = clock, api, cache, latencies
         self._algorithm = SchedulingAlgorithm(cache.node_tree, choose, tie)
         self.nominator = Nominator(api.pod, cache.nominate)
@@ -111,7 +119,8 @@ class Scheduler:
 
     def _schedule_one(self, info: QueuedPodInfo) -> Generator[float | None, None, None]:
         yield self._latencies.cycle(info.pod.key)
-        result = self._algorithm.schedule_pod(self._cache.snapshot(), info.pod)
+        snapshot = self._cache.snapshot()
+        result = self._algorithm.schedule_pod(snapshot, info.pod)
         if isinstance(result, Rejected):
             if result.candidate is not None:
                 for name, count in result.broken:
@@ -121,20 +130,31 @@ class Scheduler:
                 self._executor.prepare_candidate(result.candidate, info.pod)
             yield from self._handle_failure(info, result, in_loop=True)
             return
+        volumes = volumes_on(snapshot, info.pod, result.node)
         self._cache.assume(info.pod, result.node)
+        if volumes is not None:
+            self._binder.assume(volumes, result.node)
         self.nominator.delete(info.pod)
         self.queue.done(info.pod)
-        self._clock.spawn(self._bind(info, result.node))
+        self._clock.spawn(self._bind(info, result.node, volumes))
 
-    def _bind(self, info: QueuedPodInfo, node: str) -> Generator[float | None, None, None]:
+    def _bind(self, info: QueuedPodInfo, node: str, volumes: PodVolumes | None) -> Generator[float | None, None, None]:
         """The binding cycle, beside the loop."""
-        pod = info.pod
-        yield self._latencies.write("bind", pod.key)
-        if self._api.bind(pod, node):
-            return
+        pod, message = info.pod, ""
+        if volumes is not None:
+            if self._announces and pod.nominated_node_name != node:
+                yield self._latencies.write("patch", pod.key)
+                self._api.patch_pod_status((pod.namespace, pod.name), None, node)
+            message = yield from self._binder.bind(pod, node, volumes)
+        if not message:
+            yield self._latencies.write("bind", pod.key)
+            if self._api.bind(pod, node):
+                return
+            message = f"binding rejected: pod {pod.key} is being deleted or gone"
+        if volumes is not None:
+            self._binder.revert(volumes)
         if self._cache.forget(pod):
             self._move(ASSIGNED_POD_DELETE, pod.bound_to(node, {}), None)
-        message = f"binding rejected: pod {pod.key} is being deleted or gone"
         yield from self._handle_failure(info, Rejected(message, nominated="", error=True))
 
     def _handle_failure(
@@ -177,6 +197,11 @@ class Scheduler:
                 self._handle_pod(change.old, change.new)
         elif change.kind == "Node":
             self._handle_node(change.old, change.new)
+        elif change.kind == "Claim":
+            self._handle_claim(change.old, change.new)
+        elif change.kind == "Volume":
+            self._cache.put_volume(change.new)
+            self._move(VOLUME_ADD if change.old is None else VOLUME_UPDATE, change.old, change.new)
         elif change.new is None:
             self._cache.remove_workload(change.old)
         elif change.kind != "Status" or change.new.key[0] == BUDGET:  # of others plugins read no status
@@ -241,6 +266,13 @@ class Scheduler:
         events = [NODE_ADD] if old is None else node_scheduling_properties_change(new, old)
         for event in events:
             self._move(event, old, new)
+
+    def _handle_claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        if new is not None:
+            self._cache.put_claim(new)
+            self._move(CLAIM_ADD if old is None else CLAIM_UPDATE, old, new)
+        elif old is not None:
+            self._cache.remove_claim(old)
 
     def _move(self, event: Any, old: Any, new: Any, check: Callable[[Pod], bool] | None = None) -> None:
         self.queue.move_all_to_active_or_backoff_queue(event, old, new, check)

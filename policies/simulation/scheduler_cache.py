@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from policies.copies import replace
-from policies.cow_table import FrozenTable, GroupedTable, Table
+from policies.cow_table import FrozenTable, GroupedTable, Overlay, Table
 from policies.objects.disruption_budget import PodDisruptionBudget
 from policies.objects.workload import Workload
 from policies.scheduling.cache import PodsByNode
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from policies.objects.fields import ApiObject
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from policies.scheduling.snapshot import Snapshot
 
 _CHANGING: Final = ("nodes", "budgets", "workloads", "pods_by_node", "nominated")
@@ -30,8 +31,10 @@ class SchedulerCache:
     """Pods on nodes, assumed ones too, nominated pods, nodes and what else plugins read."""
 
     def __init__(self, base: ClusterObjects | None = None) -> None:
-        """`base`: objects that do not change: storage, services, namespaces."""
+        """`base`: objects that do not change (services, namespaces), and claims and volumes."""
         self._base = base or ClusterObjects()
+        self._claims: Overlay[tuple[str, str], PersistentVolumeClaim] = Overlay(self._base.claims)
+        self._volumes: Overlay[tuple[str, str], PersistentVolume] = Overlay(self._base.volumes)
         self._nodes: Table[tuple[str, str], Node] = Table()
         self._budgets: Table[tuple[str, str], PodDisruptionBudget] = Table()
         self._workloads: GroupedTable[tuple[str, str, str], Workload] = GroupedTable(place=1)
@@ -58,6 +61,8 @@ class SchedulerCache:
             nodes=self._nodes.freeze(),
             budgets=self._budgets.freeze(),
             workloads=self._workloads.freeze(),
+            claims=self._claims.freeze(),
+            volumes=self._volumes.freeze(),
             pods_by_node=pods_by_node,
             nominated=nominated,
         )
@@ -106,6 +111,21 @@ class SchedulerCache:
             del self._pods[old.uid]
 
     # What else changes
+
+    def put_claim(self, claim: PersistentVolumeClaim) -> None:
+        """A claim comes or changes, or is assumed to."""
+        self._snapshot = None
+        self._claims.put(claim.key, claim)
+
+    def remove_claim(self, claim: PersistentVolumeClaim) -> None:
+        """A claim goes."""
+        self._snapshot = None
+        self._claims.pop(claim.key)
+
+    def put_volume(self, volume: PersistentVolume) -> None:
+        """A volume comes or changes, or is assumed to."""
+        self._snapshot = None
+        self._volumes.put(("", volume.name), volume)
 
     def put_node(self, node: Node) -> None:
         """A node comes or changes."""

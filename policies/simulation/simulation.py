@@ -9,6 +9,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.controllers.templates import pod_of_template, template_of
+from policies.objects.storage import default_storage_class
+from policies.scheduling.cluster_objects import ClusterObjects
 from policies.semantics import DEFAULT
 from policies.simulation.api_server import ApiServer, controller_of
 from policies.simulation.arriving import arrive
@@ -21,6 +23,7 @@ from policies.simulation.quotas import Quotas
 from policies.simulation.recreation import Recreation
 from policies.simulation.scheduler import QUEUE_STARTS, Scheduler
 from policies.simulation.scheduler_cache import SchedulerCache
+from policies.simulation.storage_controllers import StorageControllers
 from policies.simulation.taint_evictions import TaintEvictions
 from policies.simulation.timeline import Timeline
 
@@ -68,12 +71,14 @@ class Simulation:
         self.world, self._progress = world, progress
         self.clock = clock or Clock(QUEUE_STARTS)
         self.timeline = Timeline(self.clock)
-        self.api = ApiServer(self.clock, self.timeline, world.epoch)
+        base = world.base or ClusterObjects()
+        self.api = ApiServer(self.clock, self.timeline, world.epoch, base)
         self.api.recreated = world.recreated
         self._latencies = latencies = Latencies(random, asks_webhooks=world.asks_webhooks)
         if world.pods_take_time_to_start:
             self.api.seconds_to_start = latencies.start
-        view = ControllerView(self.api, world.admission, random.random if random else None)
+        default_class = default_storage_class(base.storage_classes.values())
+        view = ControllerView(self.api, world.admission, random.random if random else None, default_class)
         self.cache = cache or SchedulerCache(world.base)
         self.controllers: ControllerManager = (
             ControllerManager(self.clock, self.api, view, latencies, grows_only=True)
@@ -94,7 +99,10 @@ class Simulation:
         if world.quotas_of is not None:
             self.api.quotas = Quotas(self.clock, latencies, world.quotas_of, world.defaulted, self._template_for)
         self._load(None if world.order_known else random)
+        self.api.note_unlisted_claims()
+        self.storage = StorageControllers(self.clock, self.api, view, latencies, base)
         self.clock.at(0.0, self.controllers.start)
+        self.clock.at(0.0, self.storage.start)
         if not world.grows_only:
             self.clock.at(0.0, TaintEvictions(self.clock, self.api, latencies).start)
         if world.recreated:

@@ -106,7 +106,8 @@ class Answer(NamedTuple):
     `budgets`: disruption budget -> (healthy pods, pods that it wants to be healthy), of those that have too few in the
     end and had enough before. `anyway`: what would happen without it, where anything is under way. `stuck`: node
     that could not be emptied -> the pods left on it; `forbidden`: such a pod -> the budgets that forbid its eviction.
-    `upgrade`: how far one got. `unread`: what its controllers cannot go on with, and why.
+    `upgrade`: how far one got. `unread`: what its controllers cannot go on with, and why. `not_modelled`: what the
+    answer leaves open.
     `autoscalers`: what they would make of the pods that wait in the end.
     """
 
@@ -119,6 +120,7 @@ class Answer(NamedTuple):
     stuck: Mapping[str, Sequence[str]]
     forbidden: Mapping[str, Sequence[str]]
     unread: Sequence[str]
+    not_modelled: Sequence[str]
     bound: Sequence[Bound]
     simulation: Simulation
     summary: Summary
@@ -182,6 +184,7 @@ def ask(
         stuck=stuck,
         forbidden=_forbidden(simulation, stuck),
         unread=sorted(simulation.controllers.unreadable.values()),
+        not_modelled=simulation.storage.not_modelled,
         bound=_bound(simulation, summary.names),
         simulation=simulation,
         summary=summary,
@@ -457,6 +460,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "evictionForbidden": {pod: list(budgets) for pod, budgets in sorted(answer.forbidden.items())},
         "unread": list(answer.unread),
         **({"assumes": list(answer.summary.assumes)} if answer.summary.assumes else {}),
+        "notModelled": list(answer.not_modelled),
     }
     if answer.upgrade is not None:
         told["upgrade"] = answer.upgrade.to_dict()

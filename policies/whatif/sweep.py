@@ -85,6 +85,7 @@ class Tally:
             "budgets": len(short | simulation.scheduler.broken_budgets.keys()),
             "settled_at": max(round(simulation.timeline.last, 4), 0.0),
             "settled": simulation.settled,
+            "not_modelled": simulation.storage.not_modelled,
             **({"needs": _needs(simulation, self._autoscaling)} if self._autoscaling.groups else {}),
         }
 
@@ -102,7 +103,7 @@ def _needs(simulation: Simulation, autoscaling: Autoscaling) -> dict[str, Any]:
 def row_of(asked: str, counts: Mapping[str, Any]) -> Row:
     """The row of what `Tally.of` told, also by way of JSON."""
     needs = counts.get("needs")
-    told = {name: value for name, value in counts.items() if name != "needs"}
+    told = {name: value for name, value in counts.items() if name in Row._fields and name != "needs"}
     return Row(asked, **told, needs=needs and Needs(needs["nodes"], needs["notHelped"], needs["cut"]))
 
 

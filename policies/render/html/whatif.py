@@ -107,7 +107,7 @@ def _odds_and_ends(answer: Answer, notes: Iterable[str]) -> Iterator[Element]:
         f"disruption budget {n}: {h} healthy in the end, {d} wanted" for n, (h, d) in sorted(answer.budgets.items())
     ]
     lines += [*missing(answer.summary), *upgraded(answer), *not_emptied(answer)]
-    lines += [f"nothing is done for {problem}" for problem in answer.unread]
+    lines += [*(f"nothing is done for {problem}" for problem in answer.unread), *answer.not_modelled]
     if answer.anyway is not None:
         lines.append(without_it(answer))
     lines += list(notes)

@@ -10,6 +10,8 @@ from policies.quantity import NANO
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
+
 Shape = tuple[tuple[int, int], ...]
 """(utilization in percent, score), by utilization."""
 DEFAULT_SHAPE: Final[Shape] = ((0, 100), (100, 0))
@@ -29,11 +31,14 @@ class Binding(NamedTuple):
 class PodVolumes:
     """What a pod's claims would come to on a node: volumes that are there, and those to be provided.
 
-    Of `provisions` only those whose driver tells how much storage it has left.
+    Of `provisions` only those whose driver tells how much storage it has left. `matched`: each claim with its volume;
+    `to_provision`: the other claims that are not bound yet.
     """
 
     bindings: list[Binding] = field(default_factory=list)
     provisions: list[Binding] = field(default_factory=list)
+    matched: list[tuple[PersistentVolumeClaim, PersistentVolume]] = field(default_factory=list)
+    to_provision: list[PersistentVolumeClaim] = field(default_factory=list)
 
 
 NO_VOLUMES: Final = PodVolumes()

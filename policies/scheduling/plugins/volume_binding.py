@@ -161,6 +161,18 @@ class VolumeBinding(Plugin):
         claims: _State = state.data.get(self.name) or _State()
         return storage_score(claims.found.get(node_info.name, NO_VOLUMES), self._shape)
 
+    def volumes_on(self, pod: Pod, node_info: NodeInfo) -> PodVolumes | None:
+        """What to bind and to provision for a pod on a node that passed Filter; None if all its claims are bound.
+
+        Source: upstream `Reserve`, `AssumePodVolumes`.
+        """
+        state = CycleState()
+        if self.pre_filter(state, pod, ()).status is not None or not state.data[self.name].delayed:
+            return None
+        self.filter(state, pod, node_info)
+        found: dict[str, PodVolumes] = state.data[self.name].found
+        return found.get(node_info.name)
+
     def in_columns(self, problem: NodeFitProblem) -> None:
         """Not where the claims reject the pod before any node is looked at, or upstream ends in an error."""
         state = CycleState()
@@ -173,7 +185,7 @@ class VolumeBinding(Plugin):
         conflict, missing = unmountable(problem, claims.bound)
         codes = conflict + _MISSING * missing
         if claims.delayed:
-            codes += _DELAYED * unbindable(problem, claims.delayed, Suits(_could_hold, _available))
+            codes += _DELAYED * unbindable(problem, claims.delayed, Suits(could_hold, available_for))
         problem.narrow(self.name, Rejections(np.where(codes > 0, codes, PASSES), _STATUSES))
 
     def rejections_in_columns(self, problem: NodeFitProblem, amounts: Present) -> Iterator[Rejections]:  # noqa: ARG002
@@ -233,7 +245,9 @@ class VolumeBinding(Plugin):
                 to_provision.append(claim)
             else:
                 chosen.add(volume.name)
+                found.matched.append((claim, volume))
                 found.bindings.append(Binding(volume.storage_class, bytes_of(claim.request), bytes_of(volume.capacity)))
+        found.to_provision.extend(to_provision)
         return self._check_provisions(to_provision, node_info, found)
 
     def _check_provisions(self, claims: list[PersistentVolumeClaim], node_info: NodeInfo, found: PodVolumes) -> str:
@@ -294,8 +308,8 @@ class VolumeBinding(Plugin):
         key = claim.namespace, claim.name
         if key not in self._fitting:
             every = each(self.snapshot.volumes_of_class.get(claim.storage_class, ()), 0.5)
-            fitting = [volume for volume in every if _could_hold(volume, claim)]
-            free = [volume for volume in fitting if volume.claim is None and _available(volume, claim)]
+            fitting = [volume for volume in every if could_hold(volume, claim)]
+            free = [volume for volume in fitting if volume.claim is None and available_for(volume, claim)]
             meant = [volume for volume in fitting if volume.claim is not None]
             self._fitting[key] = meant, sorted(free, key=lambda volume: volume.capacity)
         return self._fitting[key]
@@ -313,7 +327,7 @@ def _problem(claim: PersistentVolumeClaim | None, name: str, pod: Pod, *, epheme
     return not_created_for(claim, pod) if ephemeral and claim.owner_uid != pod.uid else ""
 
 
-def _could_hold(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def could_hold(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Whether nothing about the volume itself speaks against the claim."""
     return (
         (volume.claim is None or volume.bound_to(claim))
@@ -324,7 +338,7 @@ def _could_hold(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     )
 
 
-def _available(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def available_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Whether a volume that is nobody's fits the claim's selector and access modes."""
     return (
         volume.phase == "Available"

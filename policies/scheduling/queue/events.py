@@ -32,6 +32,8 @@ POD: Final = "Pod"
 ASSIGNED_POD: Final = "AssignedPod"
 UNSCHEDULABLE_POD: Final = "UnschedulablePod"
 NODE: Final = "Node"
+CLAIM: Final = "PersistentVolumeClaim"
+VOLUME: Final = "PersistentVolume"
 WILD_CARD: Final = "*"
 
 
@@ -63,6 +65,10 @@ UNSCHEDULED_POD_ADD: Final = ClusterEvent(UNSCHEDULABLE_POD, ADD)
 UNSCHEDULED_POD_UPDATE: Final = ClusterEvent(UNSCHEDULABLE_POD, UPDATE)
 NODE_ADD: Final = ClusterEvent(NODE, ADD)
 NODE_DELETE: Final = ClusterEvent(NODE, DELETE)
+CLAIM_ADD: Final = ClusterEvent(CLAIM, ADD)
+CLAIM_UPDATE: Final = ClusterEvent(CLAIM, UPDATE)
+VOLUME_ADD: Final = ClusterEvent(VOLUME, ADD)
+VOLUME_UPDATE: Final = ClusterEvent(VOLUME, UPDATE)
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(WILD_CARD, ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE: Final = ClusterEvent(WILD_CARD, ALL, "ForceActivate")
 ATTEMPT_FAILURE: Final = ClusterEvent("", 0, "ScheduleAttemptFailure")

@@ -1,7 +1,7 @@
 """Which events each plugin registers, and its queueing hints: could this event make this rejected pod schedulable?
 
-Source: `EventsToRegister` and the hint functions of kubernetes `pkg/scheduler/framework/plugins`. Objects of storage
-and of devices do not change here; what waits for them is tried again at any event that its plugin registers for.
+Source: `EventsToRegister` and the hint functions of kubernetes `pkg/scheduler/framework/plugins`. Of storage only
+claims and volumes change here; objects of devices do not.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from policies.scheduling.plugins.pod_topology_spread import do_not_schedule
 from policies.scheduling.queue.events import (
     ADD,
     ALL,
+    CLAIM,
     DELETE,
     NODE,
     POD,
@@ -34,6 +35,7 @@ from policies.scheduling.queue.events import (
     UPDATE_POD_SCALE_DOWN,
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
     UPDATE_POD_TOLERATION,
+    VOLUME,
     WILD_CARD,
     ClusterEvent,
 )
@@ -41,6 +43,7 @@ from policies.scheduling.queue.events import (
 if TYPE_CHECKING:
     from policies.objects.node import Node
     from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
     from policies.objects.topology_spread import TopologySpreadConstraint
     from policies.semantics import Semantics
 
@@ -204,6 +207,21 @@ def volumes_after_pod(_pod: Pod, old: Pod | None, _new: Pod | None) -> bool:
     return old is not None and bool(old.spec.volumes) and _on_a_node(old)
 
 
+def of_its_claim(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
+    """A claim that the pod uses. Source: upstream `isSchedulableAfterPersistentVolumeClaimChange`."""
+    return pod.namespace == new.namespace and any(v.claim_of(pod.name) == new.name for v in pod.spec.volumes)
+
+
+def of_a_claim_by_name(pod: Pod, _old: Any, new: PersistentVolumeClaim) -> bool:
+    """The same, less ephemeral volumes. Source: upstream `isSchedulableAfterPersistentVolumeClaimAdded`."""
+    return pod.namespace == new.namespace and any(v.claim_name == new.name for v in pod.spec.volumes)
+
+
+def new_or_moved_volume(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume) -> bool:
+    """Source: upstream `isSchedulableAfterPersistentVolumeChange` of VolumeZone."""
+    return old is None or old.labels != new.labels
+
+
 class Registration(NamedTuple):
     """An event that a plugin registered for, and its hint."""
 
@@ -232,10 +250,25 @@ EVENTS_TO_REGISTER: Final[Mapping[str, tuple[Registration, ...]]] = {
         Registration(ClusterEvent(POD, DELETE | UPDATE_POD_SCALE_DOWN), resources_after_pod),
         Registration(ClusterEvent(NODE, ADD | UPDATE_NODE_ALLOCATABLE), resources_after_node),
     ),
-    "VolumeRestrictions": (Registration(_POD_GOES, volumes_after_pod), Registration(_NODE_COMES, queue)),
-    "NodeVolumeLimits": (Registration(_POD_GOES, volumes_after_pod),),
-    "VolumeBinding": (Registration(_NODE_OR_LABELS, queue),),
-    "VolumeZone": (Registration(_NODE_OR_LABELS, queue),),
+    "VolumeRestrictions": (
+        Registration(_POD_GOES, volumes_after_pod),
+        Registration(_NODE_COMES, queue),
+        Registration(ClusterEvent(CLAIM, ADD), of_a_claim_by_name),
+    ),
+    "NodeVolumeLimits": (
+        Registration(_POD_GOES, volumes_after_pod),
+        Registration(ClusterEvent(CLAIM, ADD), of_its_claim),
+    ),
+    "VolumeBinding": (
+        Registration(_NODE_OR_LABELS, queue),
+        Registration(ClusterEvent(CLAIM, ADD | UPDATE), of_its_claim),
+        Registration(ClusterEvent(VOLUME, ADD | UPDATE), queue),
+    ),
+    "VolumeZone": (
+        Registration(_NODE_OR_LABELS, queue),
+        Registration(ClusterEvent(CLAIM, ADD | UPDATE), of_its_claim),
+        Registration(ClusterEvent(VOLUME, ADD | UPDATE), new_or_moved_volume),
+    ),
     "PodTopologySpread": (
         Registration(
             ClusterEvent(POD, ADD | UPDATE_POD_LABEL | UPDATE_POD_TOLERATION | DELETE),

@@ -9,11 +9,13 @@ from typing import Any
 from policies.controllers import reconcile
 from policies.controllers.actions import (
     Action,
+    CreateClaim,
     CreatePod,
     CreateWorkload,
     DeletePod,
     DeleteWorkload,
     ReleasePod,
+    SetClaimOwner,
     SetStatus,
     UpdateConflict,
     UpdateWorkload,
@@ -22,6 +24,7 @@ from policies.controllers.view import Key, PodState, Tally, WorkloadState
 from policies.objects.fields import ApiObject, group_kind, ref_of
 from policies.objects.node import Node
 from policies.objects.pod import Owner, Pod
+from policies.objects.storage import PersistentVolumeClaim
 from policies.selectors import LabelSelector
 
 
@@ -33,6 +36,7 @@ class World:
     pods: dict[tuple[str, str], PodState] = field(default_factory=dict)
     gone: list[PodState] = field(default_factory=list)
     objects: dict[Key, WorkloadState] = field(default_factory=dict)
+    claims: dict[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
     node_table: dict[str, Node] = field(default_factory=dict)
     log: list[Action] = field(default_factory=list)
     count: int = 0
@@ -57,6 +61,12 @@ class World:
 
     def counts(self, key: Key, /) -> None:
         """Nobody keeps count."""
+
+    def claim(self, namespace: str, name: str, /) -> PersistentVolumeClaim | None:
+        return self.claims.get((namespace, name))
+
+    def default_storage_class(self) -> str:
+        return "standard"
 
     def lot(self, _name: str, /) -> float:
         return 0.0
@@ -94,6 +104,11 @@ class World:
         match action:
             case CreatePod():
                 self._create(action)
+            case CreateClaim():
+                self.claims[action.claim.key] = action.claim
+            case SetClaimOwner():
+                key = action.namespace, action.name
+                self.claims[key] = replace(self.claims[key], owner=action.owner)
             case DeletePod():
                 pod = self.pods[action.namespace, action.name]
                 self.change(pod.pod.name, pod=replace(pod.pod, terminating=True), deleted=float(int(self.now)))
@@ -110,6 +125,7 @@ class World:
 
     def _create(self, action: CreatePod) -> None:
         self.count += 1
+        self.claims.update({claim.key: claim for claim in action.claims})
         name = action.pod.name or f"{action.generate_name}{self.count}"
         pod = replace(action.pod, name=name, uid=str(self.count), phase="Pending", terminating=False)
         self.pods[pod.namespace, name] = PodState(pod, created=float(int(self.now)), template=action.template)

@@ -1,0 +1,35 @@
+"""Claims of generic ephemeral volumes. Source: pkg/controller/volume/ephemeral/controller.go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.controllers.templates import claim_of_template
+from policies.objects.fields import mapping, text
+from policies.objects.items import items
+from policies.objects.pod import Owner
+
+if TYPE_CHECKING:
+    from policies.controllers.view import PodState, View
+    from policies.objects.storage import PersistentVolumeClaim
+
+
+def missing_claims(view: View, state: PodState) -> list[PersistentVolumeClaim]:
+    """The claims to create for a pod, which owns them. Raises InvalidObject.
+
+    A claim of that name that belongs to another pod is left alone; the pod waits until it is gone.
+    """
+    pod = state.pod
+    if state.terminating or state.template is None:
+        return []
+    ephemeral = {volume.name: volume.claim_of(pod.name) for volume in pod.spec.volumes if volume.ephemeral}
+    templates = {
+        text(volume, "name"): mapping(volume, "ephemeral", "volumeClaimTemplate")
+        for volume in (items(state.template, "spec", "volumes") if ephemeral else ())
+    }
+    owner = Owner("Pod", pod.name, pod.uid, "v1")
+    return [
+        claim_of_template(view, pod.namespace, claim, templates[name], owner)
+        for name, claim in ephemeral.items()
+        if claim and name in templates and view.claim(pod.namespace, claim) is None
+    ]

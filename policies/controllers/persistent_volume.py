@@ -1,0 +1,67 @@
+"""Which volume a claim is bound to. Source: pkg/controller/volume/persistentvolume (pv_controller.go, index.go)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.metering import each
+from policies.objects.storage import NO_PROVISIONER
+from policies.scheduling.plugins.volume_binding import available_for, could_hold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+
+
+class Bind(NamedTuple):
+    """The claim is bound to a volume that is there."""
+
+    volume: PersistentVolume
+
+
+class Provision(NamedTuple):
+    """A provisioner makes a volume for the claim."""
+
+    storage_class: StorageClass
+
+
+def sync_unbound_claim(
+    claim: PersistentVolumeClaim,
+    storage_class: StorageClass | None,
+    volume_of: Callable[[str], PersistentVolume | None],
+    volumes: Sequence[PersistentVolume],
+) -> Bind | Provision | None:
+    """What becomes of a claim that is not bound; None: it waits. `volumes`: those of its class.
+
+    Source: upstream `syncUnboundClaim`.
+    """
+    if claim.volume_name:
+        volume = volume_of(claim.volume_name)
+        if volume is None or (volume.claim is None and not could_hold(volume, claim)):
+            return None
+        return Bind(volume) if volume.claim is None or volume.bound_to(claim) else None
+    waits = storage_class is not None and storage_class.binding_mode == "WaitForFirstConsumer"
+    best = _find_best_match(claim, volumes, waits=waits)
+    if best is not None:
+        return Bind(best)
+    if waits and claim.selected_node is None:
+        return None
+    if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
+        return None
+    return Provision(storage_class)
+
+
+def _find_best_match(
+    claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume], *, waits: bool
+) -> PersistentVolume | None:
+    """A volume that is bound to the claim already, else the smallest that fits, of those with the fewest access modes.
+
+    `waits`: the scheduler chooses among volumes that are nobody's. Source: upstream `findBestMatchForClaim`.
+    """
+    fitting = [volume for volume in each(volumes, 0.5) if could_hold(volume, claim)]
+    meant = next((volume for volume in fitting if volume.bound_to(claim)), None)
+    if meant is not None or waits:
+        return meant
+    free = [volume for volume in fitting if volume.claim is None and available_for(volume, claim)]
+    return min(free, key=lambda volume: (len(volume.access_modes), volume.capacity, volume.name), default=None)

@@ -1,0 +1,265 @@
+"""Claims and volumes in a simulation: who creates, binds, provisions and deletes them.
+
+The controllers of persistent volumes, of ephemeral volumes, of claim protection, the garbage collector as far as claims
+go, and the provisioner of each StorageClass. What a provisioner would do and cannot be known is in `not_modelled`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from policies.controllers.ephemeral_volume import missing_claims
+from policies.controllers.persistent_volume import Bind, sync_unbound_claim
+from policies.copies import replace
+from policies.findings import listed, plural
+from policies.metering import charge
+from policies.objects.csi_migration import driver_of_provisioner
+from policies.objects.fields import InvalidObject
+from policies.objects.node_selector import NodeSelector, NodeSelectorTerm
+from policies.objects.storage import PersistentVolume
+from policies.selectors import Requirement
+from policies.simulation.api_server import claims_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from policies.controllers.view import Key, PodState
+    from policies.objects.node import Node
+    from policies.objects.storage import PersistentVolumeClaim, StorageClass
+    from policies.scheduling.cluster_objects import ClusterObjects
+    from policies.simulation.api_server import ApiServer, Change, PodKey
+    from policies.simulation.clock import Clock
+    from policies.simulation.controller_view import ControllerView
+    from policies.simulation.latencies import Latencies
+
+_MOST_NAMED: Final = 3
+_RELEASED: Final = "Released"
+
+
+class StorageControllers:
+    """One worker that binds claims, and what goes on beside it."""
+
+    def __init__(
+        self, clock: Clock, api: ApiServer, view: ControllerView, latencies: Latencies, base: ClusterObjects
+    ) -> None:
+        """`base`: the StorageClasses and CSINodes."""
+        self._clock, self._api, self._view, self._latencies, self._base = clock, api, view, latencies, base
+        self._due: deque[PodKey] = deque()
+        self._provisioning: set[PodKey] = set()
+        self._missing: dict[str, list[str]] = {}
+        """Why something is not modelled -> the claims."""
+        self._task = clock.spawn(self._run())
+
+    @property
+    def not_modelled(self) -> list[str]:
+        """What cannot be known of claims, in sentences."""
+        found = [*self._missing.items()]
+        if self._api.unlisted_claims:
+            why = "not in the snapshot with their volumes: Pods are simulated without them"
+            found.append((why, ["/".join(key) for key in sorted(self._api.unlisted_claims)]))
+        told = ((plural(len(names), "PersistentVolumeClaim"), listed(names, _MOST_NAMED), why) for why, names in found)
+        return [f"not modelled: {count} ({names}): {why}" for count, names, why in told]
+
+    def start(self) -> None:
+        """Look at every claim that is not bound, and from now on at what changes."""
+        self._api.watchers.append(self.handle)
+        claims = self._api.claims()
+        charge(len(claims) // 4)
+        for claim in claims.values():
+            if not claim.fully_bound:
+                self._enqueue(claim.key)
+        for state in list(self._api.pods.values()):
+            self._look_at_pod(state)
+
+    def handle(self, change: Change) -> None:
+        """Something was stored."""
+        if change.kind == "Claim":
+            if change.new is not None:
+                self._enqueue(change.new.key)
+            else:
+                self._claim_gone(change.old)
+        elif change.kind == "Volume":
+            if change.new.claim is not None:
+                self._enqueue(change.new.claim[:2])
+        elif change.kind == "Pod":
+            if change.new is None:
+                self._pod_gone(change.old)
+            elif change.old is None:
+                self._look_at_pod(change.new)
+        elif change.kind == "Workload" and change.new is None:
+            self._workload_gone(change.old.key)
+
+    # Pods, and workloads that claims are deleted with
+
+    def _look_at_pod(self, state: PodState) -> None:
+        if any(volume.ephemeral for volume in state.pod.spec.volumes):
+            self._clock.spawn(self._create_ephemeral((state.pod.namespace, state.pod.name)))
+
+    def _create_ephemeral(self, pod: PodKey) -> Generator[float | None, None, None]:
+        state = self._api.pods.get(pod)
+        try:
+            claims = [] if state is None else missing_claims(self._view, state)
+        except InvalidObject as error:
+            self._note(error.problem, pod)
+            return
+        for claim in claims:
+            yield self._latencies.write("create", "/".join(claim.key))
+            if self._api.claim(claim.key) is None:
+                self._api.put_claim(claim)
+
+    def _pod_gone(self, state: PodState) -> None:
+        for key in claims_of(state.pod):
+            claim = self._api.claim(key)
+            if claim is not None and (claim.deleting or (claim.owner_uid and claim.owner_uid == state.pod.uid)):
+                self._clock.spawn(self._delete(key))
+
+    def _workload_gone(self, key: Key) -> None:
+        if key[0] != "apps/StatefulSet":
+            return
+        claims = self._api.claims()
+        charge(len(claims))
+        for claim in claims.values():
+            if claim.namespace == key[1] and claim.owner is not None and claim.owner[:2] == ("StatefulSet", key[2]):
+                self._clock.spawn(self._delete(claim.key))
+
+    def _delete(self, key: PodKey) -> Generator[float | None, None, None]:
+        yield self._latencies.write("delete", "/".join(key))
+        self._api.delete_claim(key)
+
+    def _claim_gone(self, claim: PersistentVolumeClaim) -> None:
+        """Its volume is nobody else's; pods whose claim it was may need another one."""
+        volume = self._api.volume(claim.volume_name)
+        if volume is not None:
+            self._api.put_volume(replace(volume, phase=_RELEASED, claim=(*claim.key, claim.uid or _RELEASED)))
+        for pod in self._api.pods_of_claim.get(claim.key, ()):
+            self._look_at_pod(self._api.pods[pod])
+
+    # Binding and provisioning
+
+    def _enqueue(self, key: PodKey) -> None:
+        claim = self._api.claim(key)
+        if claim is not None and not claim.fully_bound and not claim.deleting and key not in self._due:
+            self._due.append(key)
+            self._task.wake()
+
+    def _run(self) -> Generator[float | None, None, None]:
+        while True:
+            if self._due:
+                yield from self._sync(self._due.popleft())
+            else:
+                yield None
+
+    def _sync(self, key: PodKey) -> Generator[float | None, None, None]:
+        claim = self._api.claim(key)
+        if claim is None or claim.fully_bound or claim.deleting:
+            return
+        storage_class = self._base.storage_classes.get(("", claim.storage_class))
+        volumes = self._volumes_of_class(claim.storage_class)
+        found = sync_unbound_claim(claim, storage_class, self._api.volume, volumes)
+        if isinstance(found, Bind):
+            yield from self._bind(claim, found.volume)
+        elif found is not None and key not in self._provisioning and self._can_provision(claim, found.storage_class):
+            self._provisioning.add(key)
+            self._clock.spawn(self._provision(claim, found.storage_class))
+
+    def _volumes_of_class(self, name: str) -> Sequence[PersistentVolume]:
+        volumes = self._api.volumes()
+        charge(len(volumes) // 4)
+        return [volume for volume in volumes.values() if volume.storage_class == name]
+
+    def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Generator[float | None, None, None]:
+        """Source: upstream `bind`."""
+        reference = (*claim.key, claim.uid)
+        if volume.claim != reference:
+            yield self._latencies.write("update", f"/{volume.name}")
+            self._api.put_volume(replace(self._api.volume(volume.name) or volume, claim=reference))
+        yield self._latencies.write("status", f"/{volume.name}")
+        self._api.put_volume(replace(self._api.volume(volume.name) or volume, phase="Bound"))
+        yield self._latencies.write("update", "/".join(claim.key))
+        now = self._api.claim(claim.key)
+        if now is not None and now.uid == claim.uid:
+            self._api.put_claim(replace(now, volume_name=volume.name, bind_completed=True, phase="Bound"))
+
+    def _provision(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass
+    ) -> Generator[float | None, None, None]:
+        """The controller names the provisioner in the claim, and that makes a volume. On a node that is gone it makes
+        none, and lets the scheduler choose another one."""
+        yield self._latencies.write("update", "/".join(claim.key))
+        node = None if claim.selected_node is None else self._api.nodes.get(claim.selected_node)
+        now = self._api.claim(claim.key)
+        if now is not None and claim.selected_node is not None and node is None:
+            yield self._latencies.write("update", "/".join(claim.key))
+            self._provisioning.discard(claim.key)
+            self._api.put_claim(replace(now, selected_node=None))
+            return
+        yield self._latencies.write("create", f"/pvc-{claim.uid}")
+        self._provisioning.discard(claim.key)
+        now = self._api.claim(claim.key)
+        if now is not None and now.uid == claim.uid and not now.fully_bound:
+            self._api.put_volume(self._new_volume(now, storage_class, node))
+
+    def _new_volume(
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node | None
+    ) -> PersistentVolume:
+        driver = driver_of_provisioner(storage_class.provisioner) or storage_class.provisioner
+        name = f"pvc-{claim.uid}"
+        return PersistentVolume(
+            name=name,
+            capacity=claim.request or 0,
+            access_modes=claim.access_modes,
+            claim=(*claim.key, claim.uid),
+            storage_class=storage_class.name,
+            node_affinity=None if node is None else self._affinity(claim, storage_class, node),
+            phase="Pending",
+            volume_mode=claim.volume_mode,
+            attributes_class=claim.attributes_class,
+            csi=(driver, name),
+        )
+
+    def _can_provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
+        """False where it is not known what comes of it; that is noted."""
+        if claim.has_data_source:
+            self._note("volumes made of a snapshot or of another claim", claim.key)
+            return False
+        if claim.selected_node is None and self._topology_keys(storage_class, None) != ():
+            self._note(f"where StorageClass {storage_class.name} (Immediate) creates volumes", claim.key)
+            return False
+        return True
+
+    def _affinity(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node) -> NodeSelector | None:
+        """A volume can be mounted where the labels are those of the node it was made for, as others of its class."""
+        keys = self._topology_keys(storage_class, node)
+        if keys is None or any(key not in node.labels for key in keys):
+            self._note(f"from which nodes new volumes of StorageClass {storage_class.name} can be mounted", claim.key)
+            return None
+        expressions = tuple(Requirement(key, "In", frozenset([node.labels[key]])) for key in keys)
+        return NodeSelector((NodeSelectorTerm(expressions),)) if expressions else None
+
+    def _topology_keys(self, storage_class: StorageClass, node: Node | None) -> tuple[str, ...] | None:
+        """The node labels that volumes of a class depend on: as its CSI driver registered, else as other volumes of the
+        class have it; None: not known."""
+        driver = driver_of_provisioner(storage_class.provisioner) or storage_class.provisioner
+        names = [node.name] if node is not None else [name for _, name in self._base.csi_nodes]
+        for name in names:
+            csi_node = self._base.csi_nodes.get(("", name))
+            if csi_node is not None and driver in csi_node.drivers:
+                return csi_node.topology_keys.get(driver, ())
+        others = [_keys_of(volume) for volume in self._volumes_of_class(storage_class.name)]
+        return others[0] if others and all(keys == others[0] for keys in others) else None
+
+    def _note(self, why: str, claim: PodKey) -> None:
+        names = self._missing.setdefault(why, [])
+        name = "/".join(claim)
+        if name not in names:
+            names.append(name)
+
+
+def _keys_of(volume: PersistentVolume) -> tuple[str, ...] | None:
+    """The node labels that a volume depends on; None where that is not a matter of one value each."""
+    if volume.node_affinity is None:
+        return ()
+    (first, *more) = volume.node_affinity.terms or (NodeSelectorTerm(error="none"),)
+    plain = all(each.operator == "In" and len(each.values) == 1 for each in first.expressions)
+    return None if more or first.error or first.fields or not plain else tuple(sorted(e.key for e in first.expressions))

@@ -1,0 +1,114 @@
+"""The binding of a pod's volumes, beside the scheduling loop.
+
+Source: kubernetes `pkg/scheduler/framework/plugins/volumebinding/binder.go`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.copies import replace
+from policies.scheduling.arguments import VolumeBindingArgs
+from policies.scheduling.configuration import configuration_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from policies.objects.pod import Pod
+    from policies.objects.storage import PersistentVolume, PersistentVolumeClaim
+    from policies.scheduling.plugins.storage_score import PodVolumes
+    from policies.semantics import Semantics
+    from policies.simulation.api_server import ApiServer
+    from policies.simulation.clock import Clock
+    from policies.simulation.latencies import Latencies
+    from policies.simulation.scheduler_cache import SchedulerCache
+
+_LOOK: Final = 1.0
+"""Seconds between two looks at whether all claims are bound."""
+
+
+class VolumeBinder:
+    """Tells the API server which volumes and nodes are chosen, and waits until the claims are bound."""
+
+    def __init__(
+        self, clock: Clock, api: ApiServer, cache: SchedulerCache, latencies: Latencies, semantics: Semantics
+    ) -> None:
+        self._clock, self._api, self._cache, self._latencies = clock, api, cache, latencies
+        self._semantics = semantics
+
+    def assume(self, volumes: PodVolumes, node: str) -> None:
+        """Take volumes and claims for bound until the API server says so. Source: upstream `AssumePodVolumes`."""
+        for claim, volume in volumes.matched:
+            self._cache.put_volume(_bound(volume, claim))
+        for claim in volumes.to_provision:
+            self._cache.put_claim(replace(claim, selected_node=node))
+
+    def revert(self, volumes: PodVolumes) -> None:
+        """Go by what is stored again. Source: upstream `RevertAssumedPodVolumes`."""
+        for _, volume in volumes.matched:
+            stored_volume = self._api.volume(volume.name)
+            if stored_volume is not None:
+                self._cache.put_volume(stored_volume)
+        for claim in volumes.to_provision:
+            stored = self._api.claim(claim.key)
+            if stored is not None:
+                self._cache.put_claim(stored)
+
+    def bind(self, pod: Pod, node: str, volumes: PodVolumes) -> Generator[float | None, None, str]:
+        """Why the volumes are not bound in the end, empty if they are. Source: upstream `BindPodVolumes`."""
+        for claim, volume in volumes.matched:
+            yield self._latencies.write("update", f"/{volume.name}")
+            stored_volume = self._api.volume(volume.name)
+            if stored_volume is None or stored_volume.claim not in (None, _reference(claim)):
+                return f'volume "{volume.name}" has changed'
+            self._api.put_volume(_bound(stored_volume, claim))
+        for claim in volumes.to_provision:
+            yield self._latencies.write("update", "/".join(claim.key))
+            stored = self._api.claim(claim.key)
+            if stored is None or stored.uid != claim.uid:
+                return f'claim "{"/".join(claim.key)}" is gone'
+            self._api.put_claim(replace(stored, selected_node=node))
+        until = self._clock.now + self._timeout(pod)
+        while self._clock.now + _LOOK <= until:
+            yield _LOOK
+            problem = self._problem(pod, node, volumes)
+            if problem is None:
+                return ""
+            if problem:
+                return f"binding volumes: {problem}"
+        return "binding volumes: context deadline exceeded"
+
+    def _timeout(self, pod: Pod) -> float:
+        profile = configuration_of(self._semantics).profile(pod.spec.scheduler_name)
+        args = None if profile is None else profile.args.get("VolumeBinding")
+        return float((args if isinstance(args, VolumeBindingArgs) else VolumeBindingArgs()).bind_timeout_seconds)
+
+    def _problem(self, pod: Pod, node: str, volumes: PodVolumes) -> str | None:
+        """Why they will not be bound, empty while they may be; None: they are. Source: upstream `checkBindings`."""
+        found = self._api.nodes.get(node)
+        if found is None:
+            return f'failed to get node "{node}": node "{node}" not found'
+        if self._api.pod(pod.namespace, pod.name) is None:
+            return "pod does not exist any more"
+        every = True
+        for claim in (*(claim for claim, _ in volumes.matched), *volumes.to_provision):
+            stored = self._api.claim(claim.key)
+            if stored is None:
+                return f'failed to check binding: could not find object "{"/".join(claim.key)}"'
+            every = every and stored.fully_bound
+        for claim in volumes.to_provision:
+            stored = self._api.claim(claim.key)
+            if stored is None or stored.selected_node != node:
+                return f'provisioning failed for PVC "{claim.name}"'
+            volume = self._api.volume(stored.volume_name)
+            if volume is not None and not volume.reachable_from(found.labels):
+                return f'pv "{volume.name}" node affinity doesn\'t match node "{node}"'
+        return None if every else ""
+
+
+def _bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    return replace(volume, claim=_reference(claim))
+
+
+def _reference(claim: PersistentVolumeClaim) -> tuple[str, str, str]:
+    return claim.namespace, claim.name, claim.uid
