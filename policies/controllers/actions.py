@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class CreatePod(NamedTuple):
     """A new pod. `generate_name`: its name's beginning, where the API server makes up the rest; `pod` then has none.
 
-    `template`: what it is made of, for its annotations. `claims`: created before it.
+    `template`: what it is made of, for its annotations. `claims`: created before it;
+    `claim_owners`: written after it.
     """
 
     owner: Key
@@ -24,6 +25,7 @@ class CreatePod(NamedTuple):
     template: ApiObject
     generate_name: str = ""
     claims: Sequence[PersistentVolumeClaim] = ()
+    claim_owners: Sequence[SetClaimOwner] = ()
 
 
 class CreateClaim(NamedTuple):

@@ -210,7 +210,7 @@ def _process(this: _Set) -> list[Action]:
         if _process_replica(this, ordinal, pod, actions) and this.monotonic:
             return actions
     for pod in this.condemned if this.claim_templates else ():
-        _keep_to_retention_policy(this, pod.pod.name, pod.pod.uid, actions)
+        actions += _owners_to_set(this, pod.pod.name, pod.pod.uid)
     first_unavailable = _first_unavailable(this)
     for pod in this.condemned:
         if _process_condemned(this, pod, first_unavailable, actions) and this.monotonic:
@@ -230,10 +230,12 @@ def _process_replica(this: _Set, ordinal: int, pod: PodState | None, actions: li
             actions.append(DeletePod(pod.pod.namespace, pod.pod.name, this.state.key))
         return True
     if this.claim_templates and pod.pod.phase in _PENDING:
-        actions += [CreateClaim(claim) for claim in _missing_claims(this, pod.pod.name)]
+        missing = _missing_claims(this, pod.pod.name)
+        actions += [*map(CreateClaim, missing), *_owners_to_set(this, pod.pod.name, pod.pod.uid, creates=True)]
     if pod.terminating or pod.ready is None or not this.available(pod):
         return True
-    _keep_to_retention_policy(this, pod.pod.name, pod.pod.uid, actions)
+    if this.claim_templates:
+        actions += _owners_to_set(this, pod.pod.name, pod.pod.uid)
     return False
 
 
@@ -246,17 +248,16 @@ def _create(this: _Set, ordinal: int, actions: list[Action]) -> None:
     if any(claim.deleting for claim in claims):
         actions.append(Requeue(this.state.key, this.now + _RETRY_SECONDS))
         return
-    actions.append(_new_pod(this, ordinal)._replace(claims=_missing_claims(this, name)))
-    _keep_to_retention_policy(this, name, "", actions)
+    owners = _owners_to_set(this, name, "", creates=True)
+    actions.append(_new_pod(this, ordinal)._replace(claims=_missing_claims(this, name), claim_owners=owners))
 
 
 def _missing_claims(this: _Set, pod_name: str) -> list[PersistentVolumeClaim]:
-    """Those to create for a pod, owned as the retention policy has it. Source: `createPersistentVolumeClaims`."""
+    """Those to create for a pod. Source: `createPersistentVolumeClaims`."""
     view, (_, namespace, _) = this.view, this.state.key
-    owner = _set_reference(this) if this.deletes_claims("whenDeleted") else None
     missing = (name for name, claim in this.claims_of(pod_name).items() if claim is None)
     templates = {claim_name(name, pod_name): template for name, template in this.claim_templates.items()}
-    return [claim_of_template(view, namespace, name, templates[name], owner) for name in missing]
+    return [claim_of_template(view, namespace, name, templates[name], None) for name in missing]
 
 
 def _set_reference(this: _Set) -> Owner:
@@ -267,10 +268,11 @@ def _is_owned_by_pod(claim: PersistentVolumeClaim, name: str) -> bool:
     return claim.owner is not None and claim.owner[:2] == ("Pod", name)
 
 
-def _keep_to_retention_policy(this: _Set, pod_name: str, uid: str, actions: list[Action]) -> None:
-    """What shall delete the claims of a pod. Source: `isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`."""
-    if not this.claim_templates:
-        return
+def _owners_to_set(this: _Set, pod_name: str, uid: str, *, creates: bool = False) -> list[SetClaimOwner]:
+    """What shall delete the claims of a pod, where that is something else. `creates`: missing claims are created first.
+
+    Source: `isClaimOwnerUpToDate`, `updateClaimOwnerRefForSetAndPod`.
+    """
     is_scaled_down = not this.is_in_range(ordinal_of(pod_name, this.state.key[2]))
     wanted: Owner | None = None
     if is_scaled_down and this.deletes_claims("whenScaled"):
@@ -278,12 +280,16 @@ def _keep_to_retention_policy(this: _Set, pod_name: str, uid: str, actions: list
     elif this.deletes_claims("whenDeleted"):
         wanted = _set_reference(this)
     ours = {("StatefulSet", this.state.key[2]), ("Pod", pod_name)}
+    found = []
     for name, claim in this.claims_of(pod_name).items():
-        if claim is None or (claim.owner is not None and claim.owner[:2] not in ours):
+        if claim is None and not creates:
             continue
-        stale = _is_owned_by_pod(claim, pod_name) and claim.owner_uid != uid
-        if not stale and (claim.owner and claim.owner[:2]) != (wanted and wanted[:2]):
-            actions.append(SetClaimOwner(this.state.key[1], name, wanted))
+        owner = None if claim is None else claim.owner
+        is_stale = claim is not None and _is_owned_by_pod(claim, pod_name) and claim.owner_uid != uid
+        is_strange = owner is not None and owner[:2] not in ours
+        if not is_stale and not is_strange and (owner and owner[:2]) != (wanted and wanted[:2]):
+            found.append(SetClaimOwner(this.state.key[1], name, wanted))
+    return found
 
 
 def _new_pod(this: _Set, ordinal: int) -> CreatePod:

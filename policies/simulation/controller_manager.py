@@ -553,6 +553,8 @@ class ControllerManager:
             pod = replace(pod, name=self._name(action))
         yield self._latencies.write("create", pod.key)
         self._store(pod, action)
+        for owner in action.claim_owners:
+            yield from self._apply(owner)
 
     def _store(self, pod: Pod, action: CreatePod) -> None:
         """The pod is there, where its workload is there still."""

@@ -55,18 +55,19 @@ class VolumeBinder:
                 self._cache.put_claim(stored)
 
     def bind(self, pod: Pod, node: str, volumes: PodVolumes) -> Generator[float | None, None, str]:
-        """Why the volumes are not bound in the end, empty if they are. Source: upstream `BindPodVolumes`."""
+        """Why the volumes are not bound in the end, empty if they are. What has changed since the pod was scheduled is
+        not written: the API server answers with a conflict. Source: upstream `BindPodVolumes`."""
         for claim, volume in volumes.matched:
             yield self._latencies.write("update", f"/{volume.name}")
             stored_volume = self._api.volume(volume.name)
-            if stored_volume is None or stored_volume.claim not in (None, _reference(claim)):
+            if stored_volume is not volume:
                 return f'volume "{volume.name}" has changed'
             self._api.put_volume(_bound(stored_volume, claim))
         for claim in volumes.to_provision:
             yield self._latencies.write("update", "/".join(claim.key))
             stored = self._api.claim(claim.key)
-            if stored is None or stored.uid != claim.uid:
-                return f'claim "{"/".join(claim.key)}" is gone'
+            if stored is not claim:
+                return f'claim "{"/".join(claim.key)}" has changed'
             self._api.put_claim(replace(stored, selected_node=node))
         until = self._clock.now + self._timeout(pod)
         while self._clock.now + _LOOK <= until:

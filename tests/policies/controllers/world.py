@@ -126,6 +126,8 @@ class World:
     def _create(self, action: CreatePod) -> None:
         self.count += 1
         self.claims.update({claim.key: claim for claim in action.claims})
+        for owner in action.claim_owners:
+            self.apply(owner)
         name = action.pod.name or f"{action.generate_name}{self.count}"
         pod = replace(action.pod, name=name, uid=str(self.count), phase="Pending", terminating=False)
         self.pods[pod.namespace, name] = PodState(pod, created=float(int(self.now)), template=action.template)
