@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.oracle.generator import scenarios
+from tests.oracle.generator.claims import EVERY_KIND, make_scenario_of_every_kind
 from tests.oracle.generator.kinds import KINDS, make_case
-from tests.oracle.generator.wider import ALL_KINDS, make_any_scenario
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -27,7 +27,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--configured", action="store_true", help="give each case a scheduler configuration of its own")
     parser.add_argument("--list-kinds", action="store_true", help="print the kinds and stop")
     options = parser.parse_args(arguments)
-    usual, known = (scenarios.KINDS, ALL_KINDS) if options.scenarios else (KINDS, KINDS)
+    usual, known = (scenarios.KINDS, EVERY_KIND) if options.scenarios else (KINDS, KINDS)
     if options.kinds:
         options.kinds = options.kinds.split(",")
     else:
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     for number in range(options.first, options.first + options.count):
         kind = options.kinds[number % len(options.kinds)]
         if options.scenarios:
-            case = make_any_scenario(options.seed, number, kind)
+            case = make_scenario_of_every_kind(options.seed, number, kind)
         else:
             case = make_case(options.seed, number, kind, configured=options.configured)
         print(json.dumps(case, separators=(",", ":")))

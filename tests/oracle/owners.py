@@ -34,6 +34,7 @@ from policies.whatif.class_change import Change, apply_change, restarts
 from policies.whatif.comparison import ask
 from policies.whatif.questions import Question
 from tests.oracle.compare_scenarios import SEVERAL, differences, with_plain_names
+from tests.oracle.generator.claims import CLAIMS, ClaimScenario
 from tests.oracle.generator.dice import Dice, Obj
 from tests.oracle.generator.scenarios import KINDS, Scenario, ScenarioKind, name_of
 from tests.policies.simulation.comparing import judge
@@ -77,6 +78,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=500, help="clusters for each event (default 500)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first cluster (default 0)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--claims", action="store_true", help="clusters with claims and volumes (generator/claims.py)")
     parser.add_argument("--oracle", type=Path, default=TOP / ".cache" / "oracle")
     parser.add_argument("--show", type=int, default=10, help="disagreements of an event to tell of (default 10)")
     options = parser.parse_args(arguments)
@@ -93,7 +95,8 @@ def main(arguments: list[str]) -> int:
 def compare(event: str, options: argparse.Namespace) -> Counter[str]:
     """How many clusters came to what."""
     tally, shown = Counter[str](), 0
-    cases = [make_case(options.seed, number, event) for number in range(options.first, options.first + options.count)]
+    numbers = range(options.first, options.first + options.count)
+    cases = [make_case(options.seed, number, event, claims=options.claims) for number in numbers]
     for case, answer in zip(cases, ask_oracle(options.oracle, [case.scenario for case in cases], 1), strict=True):
         if "error" in answer:
             tally["not answered by the oracle"] += 1
@@ -175,12 +178,14 @@ def ask_oracle(oracle: Path, scenarios: list[Obj], runs: int) -> Iterator[Obj]:
 # Cases
 
 
-def make_case(seed: int, number: int, event: str) -> Asked:
+def make_case(seed: int, number: int, event: str, *, claims: bool = False) -> Asked:
     """One case; the same seed, number and event always give the same one."""
-    shape = SHAPES[number % len(SHAPES)]
+    kinds = CLAIMS if claims else {shape: KINDS[shape] for shape in SHAPES}
+    shape = list(kinds)[number % len(kinds)]
     dice = Dice(f"{seed}/{number}/{event}")
     while True:
-        made = Scenario(dice, with_rollouts(KINDS[shape]) if event in ("class", "scale") else KINDS[shape])
+        kind = with_rollouts(kinds[shape]) if event in ("class", "scale") else kinds[shape]
+        made = ClaimScenario(dice, kind) if claims else Scenario(dice, kind)
         made.fill()
         if made.pods and (event not in ("class", "scale") or sized(made)):
             break
@@ -188,7 +193,9 @@ def make_case(seed: int, number: int, event: str) -> Asked:
     for obj in (*made.workloads, *made.pods):
         classes.give(obj)
     cache = DumpCache()
-    for obj in (*made.nodes, *classes.objects, *made.workloads, *map(running, made.pods), *made.pdbs):
+    case = made.to_case(f"{event}-{seed}-{number}", shape)
+    storage = (stored(obj, key) for key in STORAGE for obj in case.get(key, ()))
+    for obj in (*made.nodes, *classes.objects, *made.workloads, *map(running, made.pods), *made.pdbs, *storage):
         cache.add(obj)
     question, arrivals = ASKED[event](cache, made, classes, dice)
     world = world_of(cache, question.arrivals, until=HORIZON)._replace(epoch=EPOCH)
@@ -197,12 +204,11 @@ def make_case(seed: int, number: int, event: str) -> Asked:
     objects = {name_of(pod): pod for pod in made.pods}
     # Its annotations say how long a pod takes to end.
     world = world._replace(pods=[replace(state, template=objects[state.pod.name]) for state in world.pods])
-    case = made.to_case(f"{event}-{seed}-{number}", shape)
     order = {state.key: place for place, state in enumerate(world.workloads)}
     case["workloads"].sort(key=lambda obj: order[group_kind(obj), "default", name_of(obj)])
     case["pods"].sort(key=lambda obj: (obj["status"]["startTime"], name_of(obj)))
-    stored = sorted(cache.snapshot().priority_classes.values(), key=lambda each: each.name)
-    case["priorityClasses"] = [each.to_api() for each in stored]
+    known = sorted(cache.snapshot().priority_classes.values(), key=lambda each: each.name)
+    case["priorityClasses"] = [each.to_api() for each in known]
     case |= {"arrivals": arrivals, "horizonSeconds": int(HORIZON), "quietSeconds": int(QUIET)}
     return Asked(case, question, world)
 
@@ -225,6 +231,21 @@ def with_rollouts(kind: ScenarioKind) -> ScenarioKind:
 def sized(made: Scenario) -> list[Obj]:
     """What can be scaled and restarted."""
     return [w for w in made.workloads if w["kind"] in ("Deployment", "StatefulSet") and w["spec"]["replicas"]]
+
+
+STORAGE: Final = {
+    "pvcs": ("v1", "PersistentVolumeClaim"),
+    "pvs": ("v1", "PersistentVolume"),
+    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
+    "csiNodes": ("storage.k8s.io/v1", "CSINode"),
+}
+"""Lists of a scenario -> apiVersion and kind of what is in them."""
+
+
+def stored(obj: Obj, key: str) -> Obj:
+    """An object of one of these lists as a dump has it."""
+    version, kind = STORAGE[key]
+    return {**obj, "apiVersion": version, "kind": kind}
 
 
 def running(pod: Obj) -> Obj:

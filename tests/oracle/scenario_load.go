@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/batch/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
+	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -32,6 +34,10 @@ type scenario struct {
 	Namespaces      []*v1.Namespace                 `json:"namespaces"`
 	PriorityClasses []*schedulingv1.PriorityClass   `json:"priorityClasses"`
 	PDBs            []*policyv1.PodDisruptionBudget `json:"pdbs"`
+	PVCs            []*v1.PersistentVolumeClaim     `json:"pvcs"`
+	PVs             []*v1.PersistentVolume          `json:"pvs"`
+	StorageClasses  []*storagev1.StorageClass       `json:"storageClasses"`
+	CSINodes        []*storagev1.CSINode            `json:"csiNodes"`
 	Workloads       []json.RawMessage               `json:"workloads"`
 	Arrivals        []arrival                       `json:"arrivals"`
 	HorizonSeconds  float64                         `json:"horizonSeconds"`
@@ -63,6 +69,9 @@ func parseScenario(line []byte) (*scenario, error) {
 	strict, err := kjson.UnmarshalStrict(line, s)
 	if err = errors.Join(append(strict, err)...); err != nil {
 		return s, fmt.Errorf("not a scenario: %w", err)
+	}
+	if err := s.checkStorage(); err != nil {
+		return s, err
 	}
 	for _, raw := range s.Workloads {
 		object, err := decode(raw)
@@ -113,6 +122,14 @@ func gvrOf(object apiObject) (schema.GroupVersionResource, bool) {
 		return nodesGVR, true
 	case *v1.Namespace:
 		return v1.SchemeGroupVersion.WithResource("namespaces"), true
+	case *v1.PersistentVolumeClaim:
+		return claimsGVR, true
+	case *v1.PersistentVolume:
+		return volumesGVR, true
+	case *storagev1.StorageClass:
+		return storagev1.SchemeGroupVersion.WithResource("storageclasses"), true
+	case *storagev1.CSINode:
+		return storagev1.SchemeGroupVersion.WithResource("csinodes"), true
 	case *policyv1.PodDisruptionBudget:
 		return policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), true
 	case *appsv1.ReplicaSet:

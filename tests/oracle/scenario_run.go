@@ -96,6 +96,7 @@ func play(t *testing.T, s *scenario, dice *rand.Rand) (came *outcome, err error)
 		takes := &latencies{dice: dice}
 		stored := newStore(told, takes)
 		w := &world{scenario: s, store: stored, set: newClientset(stored), takes: takes}
+		stored.podGone = func(pod *v1.Pod) { w.goes(func() { w.collectClaims(pod.UID) }) }
 		came, err = w.run()
 	})
 	return came, err
@@ -217,6 +218,7 @@ func (w *world) load() {
 		}
 	}
 	w.store.own(w.scenario.workloads)
+	w.store.loadStorage(w.scenario)
 	w.store.loadPods(w.scenario.Pods)
 	for _, budget := range w.scenario.PDBs {
 		if budget.Namespace == "" {
@@ -275,6 +277,10 @@ func (w *world) newControllers(ctx context.Context) (start func(), err error) {
 	budgets := disruption.NewDisruptionController(ctx, core.Pods(), factory.Policy().V1().PodDisruptionBudgets(),
 		core.ReplicationControllers(), apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(), w.client("disruption"),
 		mapper(), noScales(), w.discovery())
+	startVolumes, err := w.newVolumeControllers(ctx, factory)
+	if err != nil {
+		return nil, err
+	}
 	collector := podgc.NewPodGCInternal(ctx, w.client("pod garbage collector"), core.Pods(), core.Nodes(), 0, collectorPeriod, quarantine)
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
@@ -287,6 +293,7 @@ func (w *world) newControllers(ctx context.Context) (start func(), err error) {
 		w.goes(func() { jobs.Run(ctx, 5) })
 		w.goes(func() { cronJobs.Run(ctx, 5) })
 		w.goes(func() { taints.Run(ctx) })
+		startVolumes()
 		w.goes(func() {
 			sleepUntil(collectorStarts)
 			collector.Run(ctx)
@@ -358,6 +365,7 @@ func (w *world) collect(owner apiObject) {
 			w.collect(owned)
 		}
 	}
+	w.collectClaims(owner.GetUID())
 	for _, pod := range w.store.ownedBy(podsGVR, owner.GetUID()) {
 		_ = c.CoreV1().Pods(pod.GetNamespace()).Delete(context.Background(), pod.GetName(), metav1.DeleteOptions{})
 	}

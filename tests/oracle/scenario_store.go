@@ -55,6 +55,7 @@ type store struct {
 	ending   int
 	names    map[string]int
 	classes  map[string]*schedulingv1.PriorityClass // the default one is that of pods without a name, too
+	podGone  func(pod *v1.Pod)                      // called with the lock held
 }
 
 // watcher is who watches; `unfinished`: pods that have ended are none to it.
@@ -102,6 +103,9 @@ func (s *store) remove(gvr schema.GroupVersionResource, object apiObject) {
 	gone := object.DeepCopyObject().(apiObject)
 	gone.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	s.tell(gvr, watch.Deleted, old, gone)
+	if pod, ok := gone.(*v1.Pod); ok && s.podGone != nil {
+		s.podGone(pod)
+	}
 }
 
 // tell has who watches hear of a change. Who asked for unfinished pods hears that a pod is gone when it has finished, and no
@@ -188,6 +192,11 @@ func (s *store) Create(gvr schema.GroupVersionResource, given runtime.Object, ns
 		}
 		created.Status = v1.PodStatus{Phase: v1.PodPending}
 		s.timeline.add(happening{Event: "created", Pod: keyOf(created).String()})
+	case *v1.PersistentVolumeClaim:
+		created.Finalizers = append(created.Finalizers, protection)
+		created.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}
+	case *v1.PersistentVolume:
+		created.Status = v1.PersistentVolumeStatus{Phase: v1.VolumePending}
 	case *batchv1.Job: // of a CronJob
 		legacyscheme.Scheme.Default(created)
 		selects(created)
@@ -269,6 +278,12 @@ func (s *store) changed(gvr schema.GroupVersionResource, old, object apiObject) 
 		}
 		s.put(gvr, to)
 		if s.ended[to.UID] && len(to.Finalizers) == 0 {
+			s.remove(gvr, to)
+		}
+		return
+	case *v1.PersistentVolumeClaim:
+		s.put(gvr, to)
+		if to.DeletionTimestamp != nil && len(to.Finalizers) == 0 {
 			s.remove(gvr, to)
 		}
 		return

@@ -25,8 +25,9 @@ from policies.commands.simulate import answer_case
 from policies.simulation.scenario import read_scenario
 from policies.simulation.simulation import Simulation
 from tests.oracle.compare_scenarios import Outcome, with_plain_names
+from tests.oracle.generator.claims import CLAIMS, make_scenario_of_every_kind
 from tests.oracle.generator.scenarios import KINDS
-from tests.oracle.generator.wider import WIDER, make_any_scenario
+from tests.oracle.generator.wider import WIDER
 from tests.oracle.owners import ask_oracle, victims_of
 from tests.policies.simulation.comparing import by_pod, final, order
 
@@ -37,18 +38,20 @@ AGREED = ("agree", "with the same ties", "one of several")
 VERDICTS = (*AGREED, "the end alone", "by workload", "do not", "not answered by the oracle")
 DECIDED = (5e-4, 1.6e-3)
 """Seconds from when a node is chosen until the nomination is stored: a write takes 1 to 1.1 ms."""
+FAMILIES = {"first": KINDS, "further": WIDER, "claims": CLAIMS}
+"""Kinds that a campaign takes in turn."""
 Events = tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]
 
 
 class Chunk(NamedTuple):
     """A line of the journal: which scenarios, how many came to which verdict, and (number, verdict) of all that are
-    not in AGREED. `wider`: of the further kinds."""
+    not in AGREED. `family`: of FAMILIES."""
 
     seed: int
     first: int
     verdicts: dict[str, int]
     others: list[list[Any]]
-    wider: bool = False
+    family: str = "first"
 
 
 class End(NamedTuple):
@@ -80,17 +83,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=6001)
     parser.add_argument("--count", type=int, default=10_000, help="scenarios, of all kinds in turn (default 10000)")
     parser.add_argument("--chunk", type=int, help="scenarios a chunk (default: ten of each kind)")
-    parser.add_argument("--wider", action="store_true", help="of the further kinds (generator/wider.py)")
+    for option, family, text in (
+        ("--wider", "further", "of the further kinds (generator/wider.py)"),
+        ("--claims", "claims", "of the kinds with claims and volumes (generator/claims.py)"),
+    ):
+        parser.add_argument(option, action="store_const", dest="family", const=family, default="first", help=text)
     parser.add_argument("--oracle", type=Path, default=TOP / ".cache" / "oracle")
     parser.add_argument("--journal", type=Path, default=TOP / ".cache" / "scenarios-campaign.jsonl")
     parser.add_argument("--report", action="store_true", help="print what the journal holds, and stop")
     options = parser.parse_args(arguments)
     if not options.report:
         options.journal.parent.mkdir(parents=True, exist_ok=True)
-        same = [each for each in journal(options.journal) if (each.seed, each.wider) == (options.seed, options.wider)]
-        done, size = sum(sum(each.verdicts.values()) for each in same), options.chunk or 10 * len(kinds(options.wider))
+        same = [each for each in journal(options.journal) if (each.seed, each.family) == (options.seed, options.family)]
+        done, size = (
+            sum(sum(each.verdicts.values()) for each in same),
+            options.chunk or 10 * len(FAMILIES[options.family]),
+        )
         for first in range(done, options.count, size):
-            chunk = run(options.oracle, options.seed, first, min(size, options.count - first), options.wider)
+            chunk = run(options.oracle, options.seed, first, min(size, options.count - first), options.family)
             with options.journal.open("a") as out:
                 out.write(json.dumps(chunk._asdict()) + "\n")
             print(f"seed {chunk.seed} from {chunk.first}: {told(chunk.verdicts)}", flush=True)
@@ -103,26 +113,23 @@ def journal(path: Path) -> Iterator[Chunk]:
         yield Chunk(**json.loads(line))
 
 
-def run(oracle: Path, seed: int, first: int, count: int, wider: bool) -> Chunk:
+def run(oracle: Path, seed: int, first: int, count: int, family: str) -> Chunk:
     """Some scenarios, one after the other."""
     numbers = range(first, first + count)
-    scenarios = [make_any_scenario(seed, number, kind_of(number, wider)) for number in numbers]
+    scenarios = [make_scenario_of_every_kind(seed, number, kind_of(number, family)) for number in numbers]
     verdicts, others = Counter[str](), []
     for number, scenario, answer in zip(numbers, scenarios, ask_oracle(oracle, scenarios, 1), strict=True):
         verdict = "not answered by the oracle" if "error" in answer else verdict_on(oracle, scenario, answer)
         verdicts[verdict] += 1
         if verdict not in AGREED:
             others.append([number, verdict])
-    return Chunk(seed, first, dict(verdicts), others, wider)
+    return Chunk(seed, first, dict(verdicts), others, family)
 
 
-def kinds(wider: bool) -> list[str]:
-    return list(WIDER if wider else KINDS)
-
-
-def kind_of(number: int, wider: bool) -> str:
+def kind_of(number: int, family: str) -> str:
     """The kind of scenario that has this number."""
-    return kinds(wider)[number % len(kinds(wider))]
+    kinds = list(FAMILIES[family])
+    return kinds[number % len(kinds)]
 
 
 def verdict_on(oracle: Path, scenario: Any, answer: Any) -> str:
@@ -163,17 +170,17 @@ def told(verdicts: dict[str, int]) -> str:
 
 
 def report(chunks: list[Chunk]) -> int:
-    for seed, wider in sorted({(chunk.seed, chunk.wider) for chunk in chunks}):
+    for seed, family in sorted({(chunk.seed, chunk.family) for chunk in chunks}):
         sums, by_kind = Counter[str](), Counter[str]()
         for chunk in chunks:
-            if (chunk.seed, chunk.wider) == (seed, wider):
+            if (chunk.seed, chunk.family) == (seed, family):
                 sums.update(chunk.verdicts)
-                by_kind.update(kind_of(number, wider) for number, verdict in chunk.others if verdict == "do not")
-        print(f"seed {seed}{', further kinds' if wider else ''}: {sums.total()} scenarios: {told(sums)}")
+                by_kind.update(kind_of(number, family) for number, verdict in chunk.others if verdict == "do not")
+        print(f"seed {seed}, {family} kinds: {sums.total()} scenarios: {told(sums)}")
         print(f"   do not, by kind: {', '.join(f'{kind} {count}' for kind, count in by_kind.most_common()) or '-'}")
     for chunk in chunks:
         for number, verdict in chunk.others:
-            again = f"--seed {chunk.seed} --first {number} --count 1 --kinds {kind_of(number, chunk.wider)}"
+            again = f"--seed {chunk.seed} --first {number} --count 1 --kinds {kind_of(number, chunk.family)}"
             print(f"{verdict}: generate.py --scenarios {again}")
     return 1 if any(verdict == "do not" for chunk in chunks for _, verdict in chunk.others) else 0
 

@@ -1,5 +1,5 @@
 """250 scenarios that kube-scheduler 1.36.3 was recorded in under virtual time, with its real queue and preemption; 52
-in which the controllers of kube-controller-manager ran beside it."""
+in which the controllers of kube-controller-manager ran beside it, and some more with those of claims and volumes."""
 
 from __future__ import annotations
 
@@ -58,9 +58,11 @@ def test_where_ties_decide_every_recorded_end_comes_up_with_dice() -> None:
 
 def fresh() -> list[Any]:
     """Scenarios of `generate.py --scenarios` on which four runs of `oracle scenarios` agree among each other, one with
-    fixed latencies and three diced for: neither ties nor races decide them. What was unschedulable when is left out."""
-    recorded = {line["id"]: line for line in read("fresh.expected.jsonl.gz")}
-    return [pytest.param(case, recorded[case["id"]], id=case["id"]) for case in read("fresh.cases.jsonl.gz")]
+    fixed latencies and three diced for: neither ties nor races decide them. What was unschedulable when is left out.
+    `claims`: of the kinds with claims and volumes."""
+    recorded = {line["id"]: line for name in ("fresh", "claims") for line in read(f"{name}.expected.jsonl.gz")}
+    cases = [case for name in ("fresh", "claims") for case in read(f"{name}.cases.jsonl.gz")]
+    return [pytest.param(case, recorded[case["id"]], id=case["id"]) for case in cases]
 
 
 @pytest.mark.parametrize(("case", "recorded"), fresh())
