@@ -1,0 +1,65 @@
+"""Questions of an owner about a cluster as it is found in production: 30 nodes in three zones, nine kinds of workload,
+spread constraints, PodDisruptionBudgets, and databases whose volumes are bound to a zone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from policies.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PACKED = Path(__file__).parents[2] / "clusters/a.json.gz"
+ZONES = ("eu-west-1a", "eu-west-1b", "eu-west-1c")
+WITH_VOLUMES = ("data/kafka", "data/postgres", "search/elastic")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("clusters") / "a.json"
+    path.write_bytes(gzip.decompress(PACKED.read_bytes()))
+    return path
+
+
+def asked(capsys: pytest.CaptureFixture[str], cluster: Path, arguments: Sequence[str], status: int = 0) -> Any:
+    assert main([*arguments, "--cluster", str(cluster), "-o", "json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_pods_whose_volume_is_in_a_lost_zone_stay_pending(
+    zone: str, cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = asked(capsys, cluster, ["whatif", "zone", zone])
+    found = {each["workload"]: each for each in answer["workloads"]}
+    for name in WITH_VOLUMES:
+        each = found[name]
+        lost = each["running"]["before"] - each["running"]["after"]
+        assert lost >= each["pending"]["after"] >= 1, f"{name}: an ordered StatefulSet creates one Pod at a time"
+
+
+def test_each_zone_has_one_figure(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {row["question"]: row for row in asked(capsys, cluster, ["whatif", "every-zone"])["rows"]}
+    for zone in ZONES:
+        answer = asked(capsys, cluster, ["whatif", "zone", zone])
+        assert rows[f"zone {zone}"]["fewer"] == answer["fewer"]
+        assert rows[f"zone {zone}"]["pending"] == sum(each["pending"]["after"] for each in answer["workloads"])
+
+
+def test_an_upgrade_reaches_every_node(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    upgrade = asked(capsys, cluster, ["whatif", "upgrade", "--fail-on", "blocked"])["upgrade"]
+    assert upgrade["complete"]
+    assert (len(upgrade["order"]), upgrade["notReached"]) == (30, [])
+    assert upgrade["seconds"] >= upgrade["leastSeconds"]
+
+
+def test_databases_do_not_survive_the_loss_of_their_zone(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {each["workload"]: each for each in asked(capsys, cluster, ["risk"])["workloads"]}
+    for name in WITH_VOLUMES:
+        assert found[name]["losesReplicasWith"].keys() >= {f"zone {zone}" for zone in ZONES}
