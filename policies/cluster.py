@@ -104,9 +104,10 @@ class ClusterSnapshot:
 
     def check_kept(self, namespace: str, *kinds: str) -> None:
         """Raises TooLargeToKeep if an object of the namespace, of one of these kinds or of any, is not kept whole."""
-        for kind, of, name in self.left_out and sorted(self.left_out):
-            if of == namespace and (kind in kinds or not kinds):
-                raise TooLargeToKeep(f"{kind.rpartition('/')[2]} {namespace}/{name}", most_kept(kind))
+        found = [(kind, name) for kind, of, name in self.left_out if of == namespace and (kind in kinds or not kinds)]
+        if found:
+            kind, name = min(found)
+            raise TooLargeToKeep(f"{kind.rpartition('/')[2]} {namespace}/{name}", most_kept(kind))
 
     def namespace(self, name: str) -> Namespace | None:
         """The namespace of this name, None where it is not known."""
@@ -328,6 +329,7 @@ class Cache:
             semantics=self.semantics,
             devices_known=self.devices_known,
             grouped_pods=self._grouped.freeze(),
+            left_out=len(self._left_out),
             unlisted=self._not_listed(),
             **tables,
         )

@@ -147,6 +147,7 @@ def _judge(subject: ReviewedObject, context: Context, config: Config) -> list[Fi
             findings += (_finding(subject, p, rule.ID, severity, action, reader) for p in problems)
         except CutShort as why:
             action = _of_unevaluated(action, why, subject, config)
+            why.with_traceback(None)  # one that is kept and raised again has frames that know it: a circle
             found = _finding(subject, _unevaluated(why), rule.ID, severity, action)
             findings.append(found._replace(not_evaluated=True))
         except InvalidObject as fault:

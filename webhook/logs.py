@@ -167,8 +167,13 @@ LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logg
 _writer: LogWriter | None = None
 
 
+def is_in_a_pod(environment: Mapping[str, str]) -> bool:
+    """Whether this process runs in a Pod: the kubelet sets the variable in every container."""
+    return "KUBERNETES_SERVICE_HOST" in environment
+
+
 def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
-    """Send the logs of this process to stderr. Called once, by a command, before anything can go wrong.
+    """Send the logs of this process to stderr. Called once, by a command; in a Pod before anything can go wrong.
 
     In a Pod (by `environment`) everything that the process prints becomes a line of the log: usage errors, warnings of
     Python, tracebacks. Returns what writes the last lines.
@@ -177,7 +182,7 @@ def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
     writer = _writer = LogWriter(sys.stderr.fileno())
     logging.basicConfig(handlers=[_Handler(writer)], level=logging.INFO, force=True)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # its warnings of what is not HTTP are told by us
-    if "KUBERNETES_SERVICE_HOST" in environment:  # of every container, by the kubelet
+    if is_in_a_pod(environment):
         _log_all_output(sys.stderr.fileno())
     return writer.stop
 
@@ -185,7 +190,6 @@ def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
 def use_level(name: str) -> None:
     """Log nothing below this level (of `LEVELS`)."""
     logging.getLogger().setLevel(LEVELS[name])
-    logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, LEVELS[name]))
 
 
 def _log_all_output(descriptor: int) -> None:

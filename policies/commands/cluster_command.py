@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from policies.config.model import ConfigError
 from policies.findings import one_line
 from policies.objects.fields import InvalidObject
 from policies.sources import SourceError, status_of
+from policies.sources.errors import USAGE
 from policies.terminal import COLOR_CHOICES, complain
 
 if TYPE_CHECKING:
@@ -68,5 +70,7 @@ def answered(command: str, answer: Callable[[], int], places: Places | None = No
     """
     try:
         return answer()
+    except ConfigError as fault:
+        return complain(command, fault, USAGE)
     except (SourceError, InvalidObject, ValueError) as fault:
         return complain(command, places.located(fault) if places else fault, status_of(fault))

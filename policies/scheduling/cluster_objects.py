@@ -46,6 +46,7 @@ class ClusterObjects:
     `semantics`: of the release that the cluster runs. `devices_known`: whether all that there is of devices is in the
     tables; None: it is where any of them has something. `grouped_pods`: stored pods that belong to a pod group and
     have not ended. `unlisted`: `group/Kind` of tables that are empty because nobody has listed these objects.
+    `left_out`: how many objects of namespaces are too large to be kept whole.
     """
 
     nodes: Mapping[Key, Node] = field(default_factory=FrozenTable)
@@ -71,5 +72,6 @@ class ClusterObjects:
     group_templates: Mapping[Key, GroupTemplates] = field(default_factory=FrozenTable)
     grouped_pods: Mapping[Key, Pod] = field(default_factory=FrozenTable)
     unlisted: frozenset[str] = frozenset()
+    left_out: int = 0
     semantics: Semantics = DEFAULT
     devices_known: bool | None = None

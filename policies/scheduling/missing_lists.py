@@ -1,10 +1,10 @@
-"""What an answer assumes where the state of a cluster lacks a list that it depends on."""
+"""What an answer assumes where the state of a cluster lacks something that it depends on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import listed
+from policies.findings import listed, plural
 from policies.kinds import BY_GROUP_KIND, CLAIM, DEVICE_TAINT_RULES, DISRUPTION_BUDGET
 
 if TYPE_CHECKING:
@@ -19,12 +19,20 @@ _OF_CLAIMS: Final = (CLAIM, "/PersistentVolume", "storage.k8s.io/StorageClass", 
 
 
 def assumptions(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool) -> tuple[str, ...]:
-    """A sentence on the lists that matter and are not there; nothing where all are.
+    """Sentences on the lists that matter and are not there, and on objects of which only a part is kept.
 
     `pods`: those that are placed; `victims`: whether pods are evicted.
     """
-    if not objects.unlisted:
-        return ()
+    absent = _absent(objects, pods, victims=victims) if objects.unlisted else []
+    told = [f"the cluster state has no list of {listed(absent, len(absent))}: the answer assumes that there are none"]
+    if objects.left_out:
+        large = plural(objects.left_out, "object is", "objects are")
+        told.append(f"{large} too large to keep whole: the answer assumes that other namespaces are not affected")
+    return tuple(told[0 if absent else 1 :])
+
+
+def _absent(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool) -> list[str]:
+    """The kinds whose lists matter and are not there."""
     wanted = list(_OF_VICTIMS) if victims else []
     has_claims = has_devices = False
     for pod in pods:
@@ -35,10 +43,7 @@ def assumptions(objects: ClusterObjects, pods: Iterable[Pod], *, victims: bool) 
     wanted += _OF_CLAIMS if has_claims else ()
     if has_devices and objects.semantics.device_taint_rules_are_served:
         wanted.append(DEVICE_TAINT_RULES.group_kind)
-    absent = [_plural(BY_GROUP_KIND[kind].kind) for kind in wanted if kind in objects.unlisted]
-    if not absent:
-        return ()
-    return (f"the cluster state has no list of {listed(absent, len(absent))}: the answer assumes that there are none",)
+    return [_plural(BY_GROUP_KIND[kind].kind) for kind in wanted if kind in objects.unlisted]
 
 
 def _plural(kind: str) -> str:

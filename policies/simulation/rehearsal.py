@@ -20,7 +20,7 @@ from policies.cow_table import derived
 from policies.extent import check_extent, check_metadata_extent
 from policies.kube_apiserver.validation.limit_ranger import with_limit_range_defaults
 from policies.metering import CutShort, charge
-from policies.objects.fields import at, int32, text
+from policies.objects.fields import InvalidObject, at, int32, text
 from policies.objects.workload import Workload
 from policies.scheduling.preemption import Candidate
 from policies.scheduling.schedule_one import Prediction
@@ -188,7 +188,7 @@ class _Run(Simulation):
         for each in workloads:
             _check(each.object)
         if top.key[0] == DEPLOYMENT and any(controller_of(pod) == top.key for pod in pods):
-            raise CutShort("a Deployment has pods that are in no ReplicaSet")
+            raise InvalidObject("a Deployment has Pods that are in no ReplicaSet")
         states = [state for pod in pods if (state := self._state_of(pod)) is not None]
         every, states = completed(workloads, states)
         for each in every:

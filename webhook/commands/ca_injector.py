@@ -22,7 +22,7 @@ from webhook.controllers.installation import Installation
 from webhook.health import Health
 from webhook.http.app import create_health_app
 from webhook.http.server import bind, serve_health
-from webhook.logs import LEVELS, log_event, log_to_stderr, use_level
+from webhook.logs import LEVELS, is_in_a_pod, log_event, log_to_stderr, use_level
 from webhook.metrics import Metrics
 from webhook.settings import log_level, port
 
@@ -41,11 +41,14 @@ _ENVIRONMENT: Final = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command until it is told to stop; returns the exit status."""
-    write_last_lines = log_to_stderr(os.environ)
+    write_last_lines = log_to_stderr(os.environ) if is_in_a_pod(os.environ) else None
     try:
-        return _run(_parser().parse_args(arguments))
+        options = _parser().parse_args(arguments)
+        write_last_lines = write_last_lines or log_to_stderr(os.environ)
+        return _run(options)
     finally:
-        write_last_lines()
+        if write_last_lines is not None:
+            write_last_lines()
 
 
 def _run(options: argparse.Namespace) -> int:

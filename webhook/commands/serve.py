@@ -31,7 +31,7 @@ from webhook.http.app import create_app, create_health_app
 from webhook.http.asgi import Limits, Routes
 from webhook.http.server import TlsServer, bind, from_wsgi, serve_health
 from webhook.http.tls import Demands, SwappingContext, TlsError, read_authorities, read_certificate, untimely, worse
-from webhook.logs import count_dropped, log_event, log_to_stderr, use_level
+from webhook.logs import count_dropped, is_in_a_pod, log_event, log_to_stderr, use_level
 from webhook.metrics import Metrics
 from webhook.reloading import Reloaded, check_regularly
 from webhook.settings import configuration, parse_settings, unknown_variables
@@ -74,11 +74,14 @@ class CannotStart(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
-    write_last_lines = log_to_stderr(os.environ)
+    write_last_lines = log_to_stderr(os.environ) if is_in_a_pod(os.environ) else None
     try:
-        return _started(parse_settings(arguments, os.environ))
+        settings = parse_settings(arguments, os.environ)
+        write_last_lines = write_last_lines or log_to_stderr(os.environ)
+        return _started(settings)
     finally:
-        write_last_lines()
+        if write_last_lines is not None:
+            write_last_lines()
 
 
 def _started(settings: Settings) -> int:

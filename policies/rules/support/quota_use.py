@@ -99,7 +99,8 @@ class QuotaUse:
             if uncovered_of(subject, self._context, self._context.options.limited_resources):
                 return 0
             use = self.of(subject)
-        except (CutShort, InvalidObject, InvalidScope):
+        except (CutShort, InvalidObject, InvalidScope) as fault:
+            fault.with_traceback(None)  # it is kept, and its frames know it: a circle
             return None
         if use is None or not use.first or any(fault.kind is FaultKind.STATUS_UNKNOWN for fault in use.faults):
             return None

@@ -66,7 +66,7 @@ def test_markdown_says_cluster_where_there_is_no_file(capsys: pytest.CaptureFixt
     ("arguments", "status", "said"),
     [
         ([], 2, "--cluster is missing"),
-        (["--cluster", "not-there.json"], 3, "not-there.json"),
+        (["--cluster", "not-there.json"], 2, "not-there.json"),
         (["--cluster", SHOWN, "--select", "restart-preemts"], 2, 'did you mean "restart-preempts"'),
         (["--cluster", SHOWN, "--baseline", SHOWN], 2, ""),
         (["--cluster", SHOWN, "--fail-on", "never"], 0, "1 error"),

@@ -74,6 +74,8 @@ MISSING: Final = {
     ("test", "--cluster"): ("test", "{expectations}", "--cluster", "{none}"),
     ("test", "--scheduler-config"): ("test", "{expectations}", *WITH_CLUSTER, "--scheduler-config", "{none}"),
     ("merge", "FILE"): ("merge", "{none}"),
+    ("test", "--config"): ("test", "{expectations}", *WITH_CLUSTER, "--config", "{none}"),
+    ("risk", "--config"): ("risk", *WITH_CLUSTER, "--config", "{none}"),
     ("risk", "--cluster"): ("risk", "--cluster", "{none}"),
     ("risk", "--scheduler-config"): ("risk", *WITH_CLUSTER, "--scheduler-config", "{none}"),
     ("headroom", "--filename"): ("headroom", "-f", "{none}", *WITH_CLUSTER),

@@ -154,7 +154,7 @@ def test_an_expectation_names_workloads_of_every_kind(tmp_path: Path, capsys: py
     ]
     path = tmp_path / "expectations.json"
     path.write_text(json.dumps(expectations))
-    told = json.loads(run(tmp_path, capsys, full(), "test", str(path), "-o", "json"))["expectations"]
+    told = json.loads(run(tmp_path, capsys, full(), "test", str(path), "--allow-empty", "-o", "json"))["expectations"]
     assert [each["holds"] for each in told] == [False, True]
     assert REPLICA_SET in told[0]["broken"][0]
 

@@ -100,7 +100,7 @@ def contents(snapshot: ClusterSnapshot) -> dict[str, Any]:
     held = {
         name: dict(getattr(objects, name))
         for name in objects.__slots__
-        if name not in ("semantics", "devices_known", "unlisted")
+        if name not in ("semantics", "devices_known", "unlisted", "left_out")
     }
     for name in ("priority_classes", "namespaces", "resource_quotas", "pods", "workloads"):
         held[name] = dict(getattr(snapshot, name))
