@@ -233,6 +233,7 @@ def _review(subject: ReviewedObject, obj: dict[str, Any]) -> bytes:
         "userInfo": {"username": "kim"},
         "object": obj,
         "oldObject": subject.old,
+        "dryRun": True,  # what is admitted counts for the next request of the user
     }
     return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
 

@@ -180,11 +180,20 @@ def log_to_stderr(environment: Mapping[str, str]) -> Callable[[], object]:
     """
     global _writer
     writer = _writer = LogWriter(sys.stderr.fileno())
-    logging.basicConfig(handlers=[_Handler(writer)], level=logging.INFO, force=True)
+    handler = _Handler(writer)
+    logging.basicConfig(handlers=[handler], level=logging.INFO, force=True)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # its warnings of what is not HTTP are told by us
     if is_in_a_pod(environment):
         _log_all_output(sys.stderr.fileno())
-    return writer.stop
+
+    def end() -> None:
+        global _writer
+        writer.stop()
+        if not is_in_a_pod(environment):  # there the process ends, and its last fault is a line too
+            logging.getLogger().removeHandler(handler)
+            _writer = None
+
+    return end
 
 
 def use_level(name: str) -> None:
