@@ -48,7 +48,7 @@ class Apply:
 
 UNKNOWN = (
     "Warning: no PriorityClass with name missing was found: its pods will be refused. "
-    "Fix: create it, or name one of: forewarn, high, usual [unknown-priority-class]\n"
+    "Fix: create it, or name one of: high, usual [unknown-priority-class]\n"
 )
 
 

@@ -110,6 +110,12 @@ class PodsToCome:
                 most = max(counts.values())
                 self._forget(next(a.key for a in self._admitted.values() if counts[a.user] == most))
 
+    def deleted(self, key: Key) -> None:
+        """The watch says that an object is gone, before any request has found it in the cluster state."""
+        if key in self._admitted:
+            with self._lock:
+                self._forget(key)
+
     def of(self, user: str, key: Key, cluster: ClusterSnapshot) -> tuple[Admitted, ...]:
         """What counts for a request of this user about this object: nothing, most of the time."""
         if not self._admitted:

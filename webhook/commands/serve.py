@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from policies.releases import Release
     from webhook.admission.access_reviews import AccessReviews
     from webhook.admission.callers import Tokens
+    from webhook.admission.pods_to_come import PodsToCome
     from webhook.commands.state_source import StateSource
+    from webhook.informer.deltas import Changed
     from webhook.settings import Settings
     from webhook.x509 import Certificate
 
@@ -146,6 +148,7 @@ def _run(settings: Settings) -> int:
             expect=accuracy.expect if state.api else None,
             callers=Callers(tokens, own.grants, proven=settings.client_ca is not None),
         )
+        state.listen(partial(_forget_deleted, endpoint.to_come))
         plain, secure = (
             stack.enter_context(_bound(settings.host, port)) for port in (settings.health_port, settings.port)
         )
@@ -167,6 +170,13 @@ def _run(settings: Settings) -> int:
         TlsServer(routes, certificates.listening, gate, health, limits, names, metrics.refuse_by_status).run([secure])
         log_event("stopped", {"in_flight": gate.inside})
     return 0
+
+
+def _forget_deleted(to_come: PodsToCome, delta: Changed) -> None:
+    """Let no Pod count that was deleted a moment after it was admitted."""
+    if delta.gone:
+        metadata = delta.object.get("metadata") or {}
+        to_come.deleted((delta.resource.group_kind, metadata.get("namespace", ""), metadata.get("name", "")))
 
 
 def _is_in_force(config: Callable[[], Config], mode: Disclose) -> float:

@@ -124,6 +124,15 @@ def test_pods_that_do_not_come_count_for_some_seconds() -> None:
     assert not is_preempted(world.asks(second, "sam", dryRun=True))
 
 
+def test_what_was_deleted_before_anybody_saw_it_does_not_count() -> None:
+    world = World()
+    world.asks(made("first", "gold"))
+    world.to_come.deleted(("apps/Deployment", "team", "another"))
+    assert is_preempted(world.asks(made("second", "mid"), dryRun=True))
+    world.to_come.deleted(("apps/Deployment", "team", "first"))
+    assert not is_preempted(world.asks(made("third", "mid"), dryRun=True))
+
+
 def test_a_dry_run_counts_for_nobody() -> None:
     world = World()
     world.asks(made("first", "gold"), dryRun=True)
