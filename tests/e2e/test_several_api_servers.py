@@ -58,7 +58,7 @@ def replicas(plane: ControlPlane, installed: Installation, api: Api, second: Api
     """Two replicas that both API servers ask; their failures are failures of the request."""
     made = Webhook(plane, installed, 2, (*QUICK, "--max-cache-age", str(MAX_AGE)))
     try:
-        made.begin(api, failure_policy="Fail")
+        made.begin(api)
         made.wait_until_asked(second)
         yield made
     finally:
