@@ -52,7 +52,7 @@ advisories: $(VENV)/release ## does anybody warn of what an image has? (asks the
 	$(BIN)/python .build/advisories.py
 
 serve: $(VENV)/run ## keep the webhook running on the sample cluster
-	$(BIN)/forewarn serve --cluster webhook/sample/cluster.yaml
+	$(BIN)/forewarn webhook serve --cluster webhook/sample/cluster.yaml
 
 test: $(VENV)/dev ## every test but the slow and the end-to-end ones
 	$(BIN)/python -m pytest -q -n auto -m 'not slow and not e2e'

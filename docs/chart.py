@@ -209,7 +209,7 @@ _SETTINGS_OF_SERVE: Final = (
     "keep-alive",
     "log-level",
 )
-"""Flags of `forewarn serve` that name neither files nor addresses, which the chart sees to."""
+"""Flags of `forewarn webhook serve` that name neither files nor addresses, which the chart sees to."""
 _WORDS: Final = {"kubernetes-version", "feature-gates", "tls-min-version", "log-level"}
 VALUES: Final = (
     Value("image.repository", "where nodes find the image", {"type": "string", "minLength": 1}),
@@ -255,7 +255,7 @@ VALUES: Final = (
         {"type": ["string", "object"]},
         "",
     ),
-    Value("settings", "flags of `forewarn serve` by their names, as `max-in-flight: 512`", {}, {}),
+    Value("settings", "flags of `forewarn webhook serve` by their names, as `max-in-flight: 512`", {}, {}),
     Value(
         "priorityClassName", "any other than `forewarn`, which the chart brings, is yours and there already", _SUBDOMAIN
     ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies import VERSION, WITHIN
 from policies.findings import cut
 from policies.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST
-from policies.terminal import complain, is_about_output, say
+from policies.terminal import complain, is_about_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,8 +24,12 @@ TRACEBACK: Final = "FOREWARN_TRACEBACK"
 
 
 class Command(NamedTuple):
-    """Where a subcommand's function is (arguments in, exit status out), and the line that help says of it."""
+    """Where a command's function is (arguments in, exit status out), its section in the help, and its line there.
 
+    `group`: empty for a command that its own group's help lists.
+    """
+
+    group: str
     module: str
     help: str
     function: str = "main"
@@ -37,35 +41,39 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "lint": Command("policies.commands.lint", "check manifests, with file, line and column"),
-    "lsp": Command("policies.commands.lsp", "what the linter says, in an editor while you type (language server)"),
-    "completion": Command("policies.cli", "a script by which bash, zsh or fish complete commands", "complete"),
-    "explain": Command("policies.commands.explain", "say what a rule means, why, and what to do"),
-    "dry-run": Command("policies.commands.dry_run", "what kube-apiserver itself would answer, offline"),
-    "preempt": Command("policies.commands.preempt", "whom a pod would push out, and from which node"),
-    "why": Command("policies.commands.why", "why a pod is pending or was preempted, and what would help"),
-    "simulate": Command("policies.commands.simulate", "what becomes of a cluster, one event after the other"),
-    "whatif": Command("policies.commands.whatif", "what a lost zone, a drained node or a changed class comes to"),
-    "test": Command("policies.commands.test", "whether what you promise of a cluster holds"),
-    "merge": Command("policies.commands.merge", "put the parts of a sweep or of a test together"),
-    "risk": Command("policies.commands.risk", "what each workload risks: preemption, lost zones and nodes, pressure"),
-    "headroom": Command("policies.commands.headroom", "how many more replicas fit, and what runs out first"),
-    "audit": Command("policies.commands.audit", "check what is in a cluster, and what its next restarts would do"),
-    "node-pressure": Command("policies.commands.node_pressure", "whom the kubelet ends first on a node"),
-    "scheduler-config": Command(
-        "policies.commands.scheduler_config", "which plugins decide where, by a scheduler's configuration"
-    ),
-    "versions": Command(
-        "policies.commands.versions", "for which Kubernetes releases predictions hold, and what differs"
-    ),
-    "review": Command("webhook.commands.review", "answer an AdmissionReview as the webhook would"),
-    "serve": Command("webhook.commands.serve", "run the admission webhook"),
-    "ca-injector": Command("webhook.commands.ca_injector", "issue the webhook's certificate and write caBundle"),
-    "doctor": Command("webhook.commands.doctor", "whether a cluster's webhook works, and what is misconfigured"),
-    "accuracy": Command("webhook.commands.accuracy", "how a running webhook's predictions came true"),
-    "snapshot": Command("webhook.commands.snapshot", "write a running cluster to a file"),
-    "demo": Command("webhook.commands.demo", "see it at work on a small sample cluster"),
+    "lint": Command("Lint", "policies.commands.lint", "check manifests; findings have file, line and column"),
+    "explain": Command("Lint", "policies.commands.explain", "show what a rule checks, why, and the fix"),
+    "dry-run": Command("Lint", "policies.commands.dry_run", "show kube-apiserver's answer to manifests, offline"),
+    "lsp": Command("Lint", "policies.commands.lsp", "run the linter as a language server for editors"),
+    "predict": Command("Predict", "policies.commands.predict", "predict node and victims for Pods and workloads"),
+    "whatif": Command("Predict", "policies.commands.whatif", "simulate a loss, a drain, an upgrade, or another change"),
+    "whatif pressure": Command("", "policies.commands.pressure", "rank the Pods that a kubelet evicts first"),
+    "whatif merge": Command("", "policies.commands.merge", "combine the parts of a sweep or of a test"),
+    "headroom": Command("Predict", "policies.commands.headroom", "count the replicas that still fit"),
+    "test": Command("Predict", "policies.commands.test", "check a cluster against expectations"),
+    "why": Command("Cluster", "policies.commands.why", "explain why a Pod is Pending or was preempted"),
+    "risk": Command("Cluster", "policies.commands.risk", "list what each workload risks: preemption, losses, eviction"),
+    "audit": Command("Cluster", "policies.commands.audit", "check the objects of a cluster, and its next restarts"),
+    "snapshot": Command("Cluster", "webhook.commands.snapshot", "write a running cluster to a file"),
+    "webhook serve": Command("Webhook", "webhook.commands.serve", "run the admission webhook"),
+    "webhook ca-injector": Command("Webhook", "webhook.commands.ca_injector", "issue certificates and set caBundle"),
+    "webhook review": Command("Webhook", "webhook.commands.review", "answer an AdmissionReview from a file"),
+    "webhook doctor": Command("Webhook", "webhook.commands.doctor", "check the webhook of a cluster"),
+    "webhook accuracy": Command("Webhook", "webhook.commands.accuracy", "compare predictions with what happened"),
+    "info releases": Command("Other", "policies.commands.info_releases", "show supported Kubernetes releases"),
+    "info scheduler": Command("Other", "policies.commands.info_scheduler", "show the profiles of a scheduler"),
+    "completion": Command("Other", "policies.cli", "print a completion script for bash, zsh or fish", "complete"),
+    "demo": Command("Other", "webhook.commands.demo", "show the webhook and the linter on a sample cluster"),
 }
+"""By name, which has two words for a command of a group."""
+
+RECORDED: Final[dict[str, Command]] = {
+    "preempt": Command("", "policies.commands.recorded_cases", "", "preempt"),
+    "simulate": Command("", "policies.commands.recorded_cases", "", "simulate"),
+}
+"""Commands for recorded cases alone (CONTRIBUTING.md), which the help leaves out."""
+GROUPS: Final = ("whatif", "webhook", "info")
+"""First words of names with two."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,8 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         _end_when_told()
         _print_whatever_comes()
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    name = arguments[0] if arguments else "--help"
+    name, arguments = _split(list(sys.argv[1:] if arguments is None else arguments))
     if sys.stdout is None:
         print(f"forewarn {name}: standard output is closed", file=sys.stderr)  # noqa: T201
         return 3
@@ -98,6 +105,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(TRACEBACK):
             raise
         return complain(name, _internal(error), 3)
+
+
+def _split(words: list[str]) -> tuple[str, list[str]]:
+    """The name of a command, of one or two words, and its arguments."""
+    if words[:1] == ["help"]:
+        words = [*words[1:3], "--help"]
+    two = " ".join(words[:2])
+    if two in COMMANDS:
+        return two, words[2:]
+    return (words[0], words[1:]) if words else ("", [])
 
 
 def complete(arguments: Sequence[str]) -> int:
@@ -128,31 +145,38 @@ def _print_whatever_comes() -> None:
 
 
 def _run(name: str, arguments: list[str]) -> int:
-    if name == "help" and len(arguments) > 1:
-        name, arguments = arguments[1], [arguments[1], "--help"]
-    if name in ("-h", "--help", "help"):
+    if name in ("", "-h", "--help"):
         print(_usage())  # noqa: T201
-        return 0 if arguments else 2
+        return 0 if name else 2
     if name in ("-V", "--version"):
         known = f"1.{KNOWN_MINORS[0]} to 1.{NEWEST}"
-        print(f"forewarn {VERSION} (Kubernetes {known}; default 1.{NEWEST}, checked with {KUBERNETES})")  # noqa: T201
+        print(f"forewarn {VERSION} (Kubernetes {known}; default 1.{NEWEST}, tested with {KUBERNETES})")  # noqa: T201
         return 0
+    if name in GROUPS and name not in COMMANDS and (not arguments or arguments[0] in ("-h", "--help")):
+        print(_usage_of(name))  # noqa: T201
+        return 0 if arguments else 2
     try:
         function = _load(name)
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] in ("", "forewarn", "policies", "webhook"):
             raise
-        lacks = f"{missing.name} is not installed: it comes with forewarn's extra `webhook`"
-        print(f"forewarn {name}: {lacks}", file=sys.stderr)  # noqa: T201
-        return 3
+        return complain(name, f"{missing.name} is not installed; install forewarn with the extra `webhook`", 3)
     if function is None:
-        from difflib import get_close_matches
+        return complain("", f"unknown command {cut(_words(name, arguments), 80)!r}{_did_you_mean(name, arguments)}", 2)
+    return function(arguments)
 
-        near = get_close_matches(name[:80], COMMANDS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "see `forewarn --help`"
-        say(f"forewarn: unknown command {cut(name, 80)!r}; {hint}")
-        return 2
-    return function(arguments[1:])
+
+def _words(name: str, arguments: Sequence[str]) -> str:
+    return " ".join((name, *arguments[:1])) if name in GROUPS else name
+
+
+def _did_you_mean(name: str, arguments: Sequence[str]) -> str:
+    from difflib import get_close_matches
+
+    last_words = {command.rpartition(" ")[2]: command for command in COMMANDS}
+    near = get_close_matches(_words(name, arguments)[:80], COMMANDS, n=1)
+    near = near or [last_words[each] for each in get_close_matches(name[:80], last_words, n=1)]
+    return f"; did you mean {near[0]!r}?" if near else "; see `forewarn --help`"
 
 
 def _write_no_more() -> None:
@@ -168,8 +192,8 @@ def _end_when_told() -> None:
 
 
 def _load(name: str) -> Callable[[Sequence[str]], int] | None:
-    """The function of a subcommand; other distributions' come by the entry-point group forewarn.commands."""
-    command = COMMANDS.get(name)
+    """The function of a command; other distributions' come by the entry-point group forewarn.commands."""
+    command = COMMANDS.get(name) or RECORDED.get(name)
     if command is not None:
         return command.load()
     from importlib.metadata import entry_points
@@ -181,20 +205,32 @@ def _load(name: str) -> Callable[[Sequence[str]], int] | None:
 
 
 def _usage() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items()]
+    sections = dict.fromkeys(command.group for command in COMMANDS.values() if command.group)
+    lines = [line for section in sections for line in ("", f"{section}:", *_lines(section))]
     return "\n".join(
         [
-            "Says beforehand whom a Kubernetes pod's priority will push out.",
+            "Predict which Pods Kubernetes will preempt, before you apply.",
             "",
-            "usage: forewarn COMMAND [OPTIONS]   (`forewarn COMMAND --help` says more)",
-            "",
+            "usage: forewarn COMMAND [OPTIONS]   (`forewarn COMMAND --help` for its options)",
             *lines,
             "",
-            "  --version  version, and the Kubernetes releases that it predicts",
+            "  --version  version, and the Kubernetes releases it predicts",
         ]
     )
 
+
+def _usage_of(group: str) -> str:
+    lines = [f"  {name:{_WIDTH}}{command.help}" for name, command in COMMANDS.items() if name.startswith(f"{group} ")]
+    return "\n".join([f"usage: forewarn {group} COMMAND [OPTIONS]", "", *lines])
+
+
+def _lines(section: str) -> list[str]:
+    """Of one section of the help."""
+    own = {name: command.help for name, command in COMMANDS.items() if command.group == section}
+    return [f"  {name:{_WIDTH}}{help_}" for name, help_ in own.items()]
+
+
+_WIDTH: Final = max(map(len, COMMANDS)) + 2
 
 if __name__ == "__main__":
     sys.exit(main())

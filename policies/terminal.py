@@ -24,7 +24,8 @@ _STYLE: Final = re.compile(rf"(\033\[(?:{'|'.join(_CODES.values())}|0)m)")
 
 def complain(command: str, fault: object, status: int) -> int:
     """Say on standard error why a command ends, in one line whatever the fault quotes; returns the status."""
-    print(f"forewarn {command}: {no_command(one_line(str(fault)))}", file=sys.stderr)  # noqa: T201
+    program = f"forewarn {command}".rstrip()
+    print(f"{program}: {no_command(one_line(str(fault)))}", file=sys.stderr)  # noqa: T201
     return status
 
 

@@ -239,14 +239,14 @@ def test_completion_knows_the_options_of_every_command(installed: Environment, t
 def test_the_source_live_is_found(installed: Environment, tmp_path: Path) -> None:
     done = installed.run("forewarn", "audit", "--cluster", "live", cwd=tmp_path, KUBECONFIG=str(tmp_path / "none"))
     assert done.returncode == 3
-    assert "live: there is no kubeconfig" in done.stderr
+    assert "live: no kubeconfig found" in done.stderr
 
 
 def test_scheduler_plugins_of_another_distribution_are_of_the_public_classes(
     installed: Environment, tmp_path: Path
 ) -> None:
     (tmp_path / "scheduler.yaml").write_text(PROFILE)
-    done = installed.run("forewarn", "scheduler-config", "scheduler.yaml", cwd=tmp_path)
+    done = installed.run("forewarn", "info", "scheduler", "scheduler.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "ReservedPool" in done.stdout
     assert "nobody" not in done.stdout

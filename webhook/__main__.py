@@ -1,4 +1,4 @@
-"""`python -m webhook`: the same as `forewarn serve`."""
+"""`python -m webhook`: the same as `forewarn webhook serve`."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ import sys
 from policies.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main(["serve", *sys.argv[1:]]))
+    sys.exit(main(["webhook", "serve", *sys.argv[1:]]))

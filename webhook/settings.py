@@ -1,4 +1,4 @@
-"""Flags and environment of `forewarn serve`, as one frozen Settings."""
+"""Flags and environment of `forewarn webhook serve`, as one frozen Settings."""
 
 from __future__ import annotations
 
@@ -308,13 +308,16 @@ def configuration(config: Path | None, admission_config: Path | None) -> Config:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="forewarn serve",
+        prog="forewarn webhook serve",
         description="Run the admission webhook. The environment stands in for flags, as FOREWARN_HOST for --host; a "
         "FOREWARN_PORT of the form tcp://… is the kubelet's, of a Service named forewarn, and says nothing.",
         epilog="SIGTERM: not ready any more, but requests are answered for as long as --drain says; then what is in "
         "flight ends, and others get a 503. A second SIGTERM cuts that short. Exit status 0; 2: wrong usage, 3: cannot "
         "start.",
-        allow_abbrev=False,
+        examples=(
+            "webhook serve --cluster cluster.yaml",
+            "webhook serve --cluster live --config .forewarn.yaml",
+        ),
     )
     for name, (metavar, help_) in _LISTS.items():
         help_ += " (repeatable; in the environment separated by commas)"

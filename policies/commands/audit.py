@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.cluster_command import add_cluster_option, add_color_option, options_with_cluster
+from policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    add_output_option,
+    loaded,
+    options_with_cluster,
+    output_of,
+)
 from policies.commands.known_findings import named_rules, read_baseline, write_baseline
 from policies.commands.lint_options import FAIL_ON
 from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config.model import Config, ConfigError
 from policies.config.search import find_config
-from policies.sources import SourceError, load_cluster, status_of
-from policies.terminal import as_markdown, clean, columns, complain, painter, say, wants_color
+from policies.sources import SourceError, status_of
+from policies.terminal import as_markdown, clean, complain, painter, say, wants_color
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from policies.cluster import Cache, ClusterSnapshot
@@ -41,7 +47,8 @@ def main(arguments: Sequence[str]) -> int:
     except (ConfigError, ValueError) as fault:
         return complain("audit", fault, USAGE)
     try:
-        return _audit(options, config, baseline, release)
+        with output_of(options):
+            return _audit(options, config, baseline, release)
     except SourceError as fault:
         return complain("audit", fault, status_of(fault))
 
@@ -63,7 +70,7 @@ def _config(options: argparse.Namespace) -> Config:
 def _audit(options: argparse.Namespace, config: Config, baseline: dict[str, Any] | None, release: Release) -> int:
     from policies.audit import audit, stored_objects, unsuppressed
 
-    cache = settle(load_cluster(*options.cluster, templates=config.options.pod_template_paths), release)
+    cache = settle(loaded(options, templates=config.options.pod_template_paths), release)
     cluster, now = cache.snapshot(), datetime.now(UTC)
     if cluster.semantics.unknown:
         say(f"forewarn audit: no prediction: {cluster.semantics.unknown}")
@@ -131,11 +138,11 @@ def _summarize(findings: list[Finding], cluster: ClusterSnapshot, objects: int, 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn audit",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Check what is in a cluster: its objects by every rule, the cluster as a whole, and what restarting"
-        " each of its workloads would do now.",
+        description="Check a cluster: its objects by every rule, the cluster as a whole, and what a restart of each "
+        "workload would do now.",
         epilog="Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or configuration, "
         "3 could not do the job.",
+        examples=("audit", "audit --cluster cluster.json.gz -o html=audit.html"),
     )
     add = parser.add_argument
     add_cluster_option(add)
@@ -144,11 +151,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
     add("--select", action="append", default=[], metavar="RULE", help="only these rules (repeatable, or with commas)")
     add("--ignore", action="append", default=[], metavar="RULE", help="not these rules (repeatable, or with commas)")
-    add("--baseline", metavar="FILE", help="findings that are known and not told")
-    add("--write-baseline", metavar="FILE", help="write what is found now as a baseline")
-    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
-    add("--fail-on", choices=FAIL_ON, default="error", help="least severity for exit status 1 (default: error)")
-    add("--exit-zero", action="store_true", help="exit status 0 whatever is found")
+    add("--baseline", metavar="FILE", help="known findings, which are not reported")
+    add("--write-baseline", metavar="FILE", help="write the current findings as a baseline")
+    add_output_option(add, FORMATS)
+    add("--fail-on", choices=FAIL_ON, default="error", help="lowest severity for exit status 1 (default: error)")
+    add("--exit-zero", action="store_true", help="exit status 0 despite findings")
     add("-q", "--quiet", action="store_true", help="no summary")
     add_color_option(add)
     return parser

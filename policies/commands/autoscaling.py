@@ -32,12 +32,12 @@ def add_autoscaling_options(add: Callable[..., object]) -> None:
         "--expendable-pods-priority-cutoff",
         type=_cutoff,
         metavar="N",
-        help="cluster-autoscaler's: it brings no node for pods below (default: the configuration's, else -10)",
+        help="cluster-autoscaler's flag: no scale-up for Pods below (default: configuration, else -10)",
     )
     add(
         "--node-templates",
         metavar="FILE",
-        help="node groups, a list of {name, maxSize, template}: say which cluster-autoscaler would scale up",
+        help="list of {name, maxSize, template}: show which groups cluster-autoscaler would scale up",
     )
 
 

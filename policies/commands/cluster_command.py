@@ -2,33 +2,87 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import argparse
+import io
+import os
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.config.model import ConfigError
-from policies.findings import one_line
+from policies.findings import cut, one_line, plural
 from policies.objects.fields import InvalidObject
 from policies.sources import SourceError, status_of
 from policies.sources.errors import USAGE
-from policies.terminal import COLOR_CHOICES, complain
+from policies.sources.output_file import write_file
+from policies.terminal import COLOR_CHOICES, complain, say
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from policies.cluster import Cache
     from policies.commands.places import Places
+
+LIVE: Final = "live"
+"""The source of `--cluster` that reads a running cluster."""
 
 SEVERAL: Final = ("paths", "names")
 """Positional arguments that take any number of values."""
 
 
-def add_cluster_option(add: Callable[..., object]) -> None:
-    """Add `--cluster` by a parser's `add_argument`."""
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+def add_cluster_option(add: Callable[..., object], *, required: bool = True) -> None:
+    """Add `--cluster`, `--context` and `--kubeconfig` by a parser's `add_argument`.
+
+    `required`: the command is about a cluster, so the current context is the default.
+    """
+    default = "default: the current kubeconfig context" if required else "default: none"
+    told = f"cluster snapshot (a file or directory, repeatable), or live for a running cluster ({default})"
+    add("--cluster", action="append", default=[], metavar="SOURCE", help=told)
+    add_context_options(add, "" if required else "; implies --cluster live")
+
+
+def add_context_options(add: Callable[..., object], more: str = "") -> None:
+    """Add `--context` and `--kubeconfig` likewise."""
+    add("--context", default="", metavar="NAME", help=f"kubeconfig context (default: the current one{more})")
+    add("--kubeconfig", default="", metavar="FILE", help="kubeconfig (default: $KUBECONFIG, ~/.kube/config)")
+
+
+def use_kubeconfig(options: argparse.Namespace) -> None:
+    """Let `--kubeconfig` hold for this process, as credential plugins of a context read the variable too."""
+    if options.kubeconfig:
+        os.environ["KUBECONFIG"] = options.kubeconfig
+
+
+def choose_cluster(options: argparse.Namespace, *, required: bool = True) -> None:
+    """Set the sources of `--cluster` by `--context` and `--kubeconfig`; the current context if none is given.
+
+    `options.announced` becomes the running cluster that nobody named, which `loaded` names on standard error.
+    """
+    use_kubeconfig(options)
+    live = f"{LIVE}:{options.context}" if options.context else LIVE
+    options.announced = ""
+    options.cluster = [live if source == LIVE else source for source in options.cluster]
+    if not options.cluster and (required or options.context or options.kubeconfig):
+        options.cluster, options.announced = [live], live
+
+
+def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) -> Cache:
+    """The cluster of the options, read by `load_cluster`; its name is printed if it was the default.
+
+    Raises SourceError.
+    """
+    from policies.sources.cluster import described, load_cluster  # a linter without a cluster does not wait for it
+
+    cache = load_cluster(*options.cluster, into=into, **more)
+    if options.announced:
+        there = cache.snapshot()
+        counts = f"{plural(len(there.objects.nodes), 'node')}, {plural(len(there.pods), 'Pod')}"
+        say(f"cluster: {described(options.announced)} ({counts})")
+    return cache
 
 
 def add_color_option(add: Callable[..., object]) -> None:
     """Add `--color` likewise."""
-    add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
+    add("--color", choices=COLOR_CHOICES, default="auto", help="colour (default: auto, on a terminal without NO_COLOR)")
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
@@ -50,26 +104,60 @@ def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     return options
 
 
+class _Output(argparse.Action):
+    """Stores `FORMAT[=FILE]` as `output` and `output_file`."""
+
+    def __init__(self, *, formats: Sequence[str], **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._formats = formats
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object) -> None:
+        form, sign, file = value.partition("=")
+        if form not in self._formats:
+            parser.error(f"-o {cut(form, 40)}: write {', '.join(self._formats)}, or FORMAT=FILE")
+        if sign and not file:
+            parser.error(f"-o {form}=: name a file")
+        namespace.output, namespace.output_file = form, file
+
+
+def add_output_option(add: Callable[..., object], formats: Sequence[str] = ("text", "json")) -> None:
+    """Add `-o FORMAT[=FILE]` by a parser's `add_argument`."""
+    told = f"{', '.join(formats)} (default: {formats[0]})"
+    add("-o", "--output", action=_Output, formats=formats, default=formats[0], metavar="FORMAT[=FILE]", help=told)
+
+
+def add_namespace_option(add: Callable[..., object]) -> None:
+    """Add `-n` likewise."""
+    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
+
+
+@contextmanager
+def output_of(options: argparse.Namespace) -> Iterator[None]:
+    """Print to the file of `-o FORMAT=FILE`, complete or not at all. Raises SourceError."""
+    file = getattr(options, "output_file", "")
+    if not file:
+        yield
+        return
+    with redirect_stdout(io.StringIO()) as printed:
+        yield
+    write_file(file, printed.getvalue().encode())
+
+
 def options_with_cluster(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """What the arguments say; ends the program where they name no cluster."""
+    """The options of a command about a cluster."""
     options = parsed(parser, arguments)
-    need_cluster(parser, options)
+    choose_cluster(options)
     return options
 
 
-def need_cluster(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End the program where the options name no cluster."""
-    if not options.cluster:
-        parser.error("--cluster is missing: name a dump of the cluster, or live")
-
-
-def answered(command: str, answer: Callable[[], int], places: Places | None = None) -> int:
+def answered(command: str, options: argparse.Namespace, answer: Callable[[], int], places: Places | None = None) -> int:
     """The exit status of an answer; 2 or 3 (see `status_of`), and a line on standard error, if there is none.
 
     `places`: where the objects of files stand.
     """
     try:
-        return answer()
+        with output_of(options):
+            return answer()
     except ConfigError as fault:
         return complain(command, fault, USAGE)
     except (SourceError, InvalidObject, ValueError) as fault:

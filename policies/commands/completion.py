@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import re
 from contextlib import redirect_stdout, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.commands.parser import Parser
-from policies.terminal import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     class Command(Protocol):
         """An entry of `policies.cli.COMMANDS`."""
@@ -30,13 +27,17 @@ if TYPE_CHECKING:
     """Command -> option -> the values that it may have, none where any will do."""
 
 _OPTION: Final = re.compile(r"^  (?:-\w(?: (?:\{[^}]*\}|[^ ,]+))?, )?(--[a-z][a-z-]*)(?: \{([^}]+)\})?", re.MULTILINE)
+_OUTPUT: Final = re.compile(r"--output FORMAT\S*\s+([a-z]+(?:, [a-z]+)*)")
+"""The formats of `-o FORMAT[=FILE]`, which its help lists."""
+_CHANGE: Final = re.compile(r"^    ([a-z]+)  ", re.MULTILINE)
+"""A change of `whatif` in its help."""
 
 
 def main(arguments: Sequence[str], commands: Commands) -> int:
     """Run the command; returns the exit status."""
     parser = Parser(
         prog="forewarn completion",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        examples=("completion bash", "completion fish"),
         description="Print a completion script. bash: `source <(forewarn completion bash)`; zsh: the same, behind "
         "compinit; fish: `forewarn completion fish | source`.",
     )
@@ -46,35 +47,70 @@ def main(arguments: Sequence[str], commands: Commands) -> int:
 
 
 def _options(commands: Commands) -> Options:
-    return {name: options_of(command) for name, command in commands.items() if name != "completion"}
+    found = {name: options_of(command) for name, command in commands.items() if name not in ("completion", "whatif")}
+    whatif = commands["whatif"]
+    for change in changes(whatif):
+        found.setdefault(f"whatif {change}", options_of(whatif, change))
+    return found
 
 
-def options_of(command: Command) -> dict[str, tuple[str, ...]]:
-    """Its options -> the values that each may have, by its help; nothing where an extra that it needs is missing."""
+def changes(whatif: Command) -> list[str]:
+    """What `forewarn whatif` simulates, by its help."""
+    return _CHANGE.findall(_help_of(whatif))
+
+
+def options_of(command: Command, *words: str) -> dict[str, tuple[str, ...]]:
+    """Its options -> the values that each may have, by its help; nothing if an extra that it needs is missing."""
+    told = _help_of(command, *words)
+    found = {option: tuple(values.split(",")) if values else () for option, values in _OPTION.findall(told)}
+    formats = _OUTPUT.search(told)
+    if formats:
+        found["--output"] = tuple(formats[1].split(", "))
+    return found
+
+
+def _help_of(command: Command, *words: str) -> str:
     said = io.StringIO()
     with suppress(SystemExit, ImportError), redirect_stdout(said):
-        command.load()(["--help"])
-    found = _OPTION.findall(said.getvalue())
-    return {option: tuple(values.split(",")) if values else () for option, values in found}
+        command.load()([*words, "--help"])
+    return said.getvalue()
+
+
+def _first_words(names: Iterable[str]) -> dict[str, list[str]]:
+    """First word of commands -> the second words that follow it."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        first, _, second = name.partition(" ")
+        found.setdefault(first, []).extend([second] if second else [])
+    return found
 
 
 def _bash(commands: Commands, options: Options) -> str:
+    groups = _first_words(dict.fromkeys([*commands, *options]))
     lines = [
         "_forewarn() {",
         '  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" words=""',
+        '  local command="${COMP_WORDS[1]}"',
+        '  case "$command" in',
+        f'  {"|".join(name for name, seconds in groups.items() if seconds)}) command="$command ${{COMP_WORDS[2]}}" ;;',
+        "  esac",
         '  if [ "$COMP_CWORD" -eq 1 ]; then',
-        f'    words="{" ".join(commands)}"',
+        f'    words="{" ".join(groups)}"',
         "  else",
-        '    case "${COMP_WORDS[1]} $before" in',
-        '    "completion completion") words="bash zsh fish" ;;',
-        '    "explain explain") words="$(forewarn lint --list-rules 2>/dev/null | cut -d" " -f1)" ;;',
+        '    case "$COMP_CWORD ${COMP_WORDS[1]}" in',
+    ]
+    lines += [f'    "2 {name}") words="{" ".join(seconds)}" ;;' for name, seconds in groups.items() if seconds]
+    lines += [
+        '    "2 completion") words="bash zsh fish" ;;',
+        '    "2 explain") words="$(forewarn lint --list-rules 2>/dev/null | cut -d" " -f1)" ;;',
+        '    *) case "$command $before" in',
     ]
     for name, found in options.items():
         valued = ((option, values) for option, values in found.items() if values)
-        lines += [f'    "{name} {option}") words="{" ".join(values)}" ;;' for option, values in valued]
-    lines += ['    *) case "$word" in', '      -*) case "${COMP_WORDS[1]}" in']
-    lines += [f'        {name}) words="{" ".join(found)}" ;;' for name, found in options.items() if found]
-    lines += ["        esac ;;", "      esac ;;", "    esac", "  fi"]
+        lines += [f'      "{name} {option}") words="{" ".join(values)}" ;;' for option, values in valued]
+    lines += ['      *) case "$word" in', '        -*) case "$command" in']
+    lines += [f'          "{name}") words="{" ".join(found)}" ;;' for name, found in options.items() if found]
+    lines += ["          esac ;;", "        esac ;;", "      esac ;;", "    esac", "  fi"]
     lines += ['  COMPREPLY=($(compgen -W "$words" -- "$word"))', "}", "complete -o default -F _forewarn forewarn"]
     return "\n".join(lines)
 
@@ -84,15 +120,20 @@ def _zsh(commands: Commands, options: Options) -> str:
 
 
 def _fish(commands: Commands, options: Options) -> str:
-    lines = [
-        f"complete -c forewarn -n __fish_use_subcommand -f -a {name} -d '{command.help.replace(chr(39), '')}'"
-        for name, command in commands.items()
-    ]
+    groups = _first_words(dict.fromkeys([*commands, *options]))
+    lines = []
+    for name, seconds in groups.items():
+        told = commands[name].help if name in commands else ", ".join(seconds)
+        quoted = told.replace(chr(39), "")
+        lines.append(f"complete -c forewarn -n __fish_use_subcommand -f -a {name} -d '{quoted}'")
+        if seconds:
+            lines.append(f"complete -c forewarn -n '__fish_seen_subcommand_from {name}' -f -a '{' '.join(seconds)}'")
     lines.append("complete -c forewarn -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'")
     for name, found in options.items():
+        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name.split())
         for option, values in found.items():
             choices = f" -x -a '{' '.join(values)}'" if values else ""
-            lines.append(f"complete -c forewarn -n '__fish_seen_subcommand_from {name}' -l {option[2:]}{choices}")
+            lines.append(f"complete -c forewarn -n '{seen}' -l {option[2:]}{choices}")
     return "\n".join(lines)
 
 

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from policies.cluster import Cache
 from policies.commands.batch import run_batch
-from policies.commands.cluster_command import add_cluster_option
+from policies.commands.cluster_command import (
+    add_cluster_option,
+    add_namespace_option,
+    add_output_option,
+    choose_cluster,
+    loaded,
+    output_of,
+)
 from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config import ConfigError, load_limited_resources
@@ -24,8 +31,8 @@ from policies.minors import KNOWN_MINORS
 from policies.objects.fields import at, group_kind
 from policies.objects.reviewed_object import Operation, ReviewedObject
 from policies.options import Options
-from policies.sources import SourceError, find_files, load_cluster, read_file, status_of
-from policies.terminal import clean, columns, complain
+from policies.sources import SourceError, find_files, read_file, status_of
+from policies.terminal import as_json, clean, complain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +53,9 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 accepted, 1 rejected or --fail-on, 2 wrong usage, 3 no answer."""
     parser = _parser()
     given = parser.parse_args(arguments)
+    choose_cluster(given, required=False)
     if bool(given.batch) == bool(given.filename):
-        parser.error("one of -f and --batch is needed")
+        parser.error("name manifests with -f")
     if given.batch and given.fail_on:
         parser.error("--fail-on goes with -f: each line of a batch says whether it is evaluated")
     try:
@@ -59,34 +67,36 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if given.batch:
             return run_batch(given.batch, partial(answer_case, options=options), _decode)
-        cache = settle(load_cluster(*given.cluster) if given.cluster else Cache(), release)
+        cache = settle(loaded(given) if given.cluster else Cache(), release)
     except SourceError as fault:
         return _complain(fault, status_of(fault))
     told = cache.told_minor if cache.told_minor in KNOWN_MINORS else None
-    return _files(given, cache.snapshot(), options._replace(minor=release.minor or told))
+    with output_of(given):
+        return _files(given, cache.snapshot(), options._replace(minor=release.minor or told))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn dry-run",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="What kube-apiserver itself would answer, offline: PriorityClasses, Pods and ResourceQuotas in the "
-        "order of the files, as kubectl apply sends them. Of workloads only the names of fields are checked. Other "
-        "kinds are not evaluated.",
+        description="Show kube-apiserver's answer to manifests, offline: to PriorityClasses, Pods and ResourceQuotas "
+        "in the order of the files, as kubectl apply sends them. Of workloads only the names of fields are checked. "
+        "Other kinds are not evaluated.",
         epilog="Exit status: 0 accepted, 1 rejected or --fail-on was met, 2 wrong usage, configuration or no such "
         "file, 3 no answer: no object was evaluated, or a file cannot be read.",
+        examples=("dry-run -f manifests/", "dry-run -f class.yaml --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument
-    add("-f", "--filename", action="append", metavar="FILE", help="a file, a directory, or - (repeatable)")
-    add_cluster_option(add)
-    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
+    add("-f", "--filename", action="append", metavar="FILE", help="manifest (file, directory, or -; repeatable)")
+    add_cluster_option(add, required=False)
+    add_namespace_option(add)
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
-    validations = "what comes of unknown fields, as with kubectl (default: strict)"
+    validations = "answer to unknown fields, as with kubectl (default: strict)"
     add("--validate", choices=("strict", "warn", "ignore"), default="strict", help=validations)
-    never = "exit with 1 when an object is not evaluated (default: with 3 when none is)"
+    never = "exit with 1 if an object is not evaluated (default: with 3 if none is)"
     add("--fail-on", action="append", choices=("not-evaluated",), default=[], help=never)
-    add("--batch", metavar="CASES", help="recorded requests, one JSON object a line (.gz too, - for standard input)")
+    add("--batch", metavar="CASES", help=argparse.SUPPRESS)  # recorded cases, see CONTRIBUTING.md
     add_release_options(add)
+    add_output_option(add)
     return parser
 
 
@@ -118,16 +128,24 @@ def _files(given: argparse.Namespace, cluster: ClusterSnapshot, options: Options
             others[group_kind(subject.object).rpartition("/")[2]] += 1
             continue
         evaluated += 1
-        if answer.allowed:
-            print(clean(f"{_name(subject)} {_verb(answer)} (dry run)", color=False))  # noqa: T201
-        else:
-            print(clean(_refusal(path, subject, answer), color=False), file=sys.stderr)  # noqa: T201
-            status = max(status, REFUSED)
+        _print(given, path, subject, answer)
+        status = status if answer.allowed else max(status, REFUSED)
     if others:
         status = max(status, _report_others(others, given.fail_on, none=not evaluated))
     if not subjects and not others and status == ACCEPTED:
         return _complain("no objects to apply", FAILED)
     return status
+
+
+def _print(given: argparse.Namespace, path: str, subject: ReviewedObject, answer: Answer) -> None:
+    if given.output == "json":
+        ref = subject.ref
+        about = {"file": path, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+        sys.stdout.write(as_json({**about, **answer.to_dict()}))
+    elif answer.allowed:
+        print(clean(f"{_name(subject)} {_verb(answer)} (dry run)", color=False))  # noqa: T201
+    else:
+        print(clean(_refusal(path, subject, answer), color=False), file=sys.stderr)  # noqa: T201
 
 
 def _is_evaluated(subject: ReviewedObject, answer: Answer) -> bool:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
-from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
-from policies.commands.parser import Parser
+from policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    add_namespace_option,
+    add_output_option,
+    answered,
+    loaded,
+    options_with_cluster,
+)
+from policies.commands.parser import Parser, whole
 from policies.commands.places import Places
-from policies.commands.preempt import given_objects
+from policies.commands.predict import given_objects
 from policies.commands.release import add_release_options, release_of, settle
 from policies.objects.fields import InvalidObject, ref_of
-from policies.sources import load_cluster
-from policies.terminal import as_json, as_markdown, clean, columns, painter, wants_color
+from policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from policies.headroom import Headroom
@@ -37,13 +43,13 @@ def main(arguments: Sequence[str]) -> int:
     release = release_of(options, parser)
     places = Places()
     autoscaling = autoscaling_of(options, parser)
-    return answered("headroom", lambda: _answer(options, release, autoscaling, places), places)
+    return answered("headroom", options, lambda: _answer(options, release, autoscaling, places), places)
 
 
 def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
     from policies.headroom import headroom
 
-    cluster = settle(load_cluster(*options.cluster), release).snapshot()
+    cluster = settle(loaded(options), release).snapshot()
     objects, cluster = given_objects(options.filename, options.namespace, cluster, places)
     found = [headroom(cluster, obj, autoscaling) for obj in objects]
     if options.output == "html":
@@ -74,33 +80,22 @@ def _print(options: argparse.Namespace, found: Sequence[Headroom]) -> None:
         sys.stdout.writelines(clean(line, color) + "\n" for line in headroom.render(each, painter(color)))
 
 
-def _number(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
-    if not 0 <= number < 2**31:
-        raise argparse.ArgumentTypeError("must be between 0 and 2147483647")
-    return number
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn headroom",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Say how many more pods like those of a pod or workload fit, without preemption and with it, and"
-        " what runs out first.",
-        epilog="Exit status: 0 an answer was given, 1 fewer fit than --at-least, 2 wrong usage, "
-        "3 could not do the job.",
+        description="Count the replicas of a Pod or workload that still fit without and with preemption, and show "
+        "what runs out first.",
+        epilog="Exit status: 0 counted, 1 fewer fit than --at-least, 2 wrong usage, 3 could not do the job.",
+        examples=("headroom -f web.yaml", "headroom -f web.yaml --at-least 20 --cluster cluster.json.gz"),
     )
     add = parser.add_argument
-    add("-f", "--filename", required=True, metavar="FILE", help="a pod or a workload (- for standard input)")
+    add("-f", "--filename", required=True, metavar="FILE", help="manifest of a Pod or workload (file, directory, or -)")
     add_cluster_option(add)
     add_release_options(add)
-    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
-    add("--at-least", type=_number, metavar="N", help="exit with 1 where fewer fit without preemption")
-    add("--preempting", action="store_true", help="--at-least is about what fits with preemption")
+    add_namespace_option(add)
+    add("--at-least", type=whole(0, 2**31 - 1), metavar="N", help="exit with 1 if fewer fit without preemption")
+    add("--preempting", action="store_true", help="--at-least counts what fits with preemption")
     add_autoscaling_options(add)
-    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
+    add_output_option(add, FORMATS)
     add_color_option(add)
     return parser

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.commands import lint_output
-from policies.commands.cluster_command import parsed
+from policies.commands.cluster_command import choose_cluster, parsed
 from policies.commands.known_findings import named_rules, read_baseline, write_baseline
 from policies.commands.lint_input import Input, as_update, as_updates, read_input
 from policies.commands.lint_options import FAIL_ON, lint_parser
@@ -42,6 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do the job."""
     parser = lint_parser()
     options = parsed(parser, arguments)
+    choose_cluster(options, required=False)
     if options.list_rules:
         _list_rules()
         return OK
@@ -98,7 +99,7 @@ def _judge(options: argparse.Namespace, config: Config, release: Release | None)
         options.paths,
         config,
         options.namespace or DEFAULT_NAMESPACE,
-        options.context,
+        options.definitions,
         options.stdin_filename,
         as_git=not options.no_gitignore,
     )

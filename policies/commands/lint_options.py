@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from policies.commands import lint_output
 from policies.commands.cluster_command import add_cluster_option, add_color_option
 from policies.commands.parser import Parser
 from policies.commands.release import add_release_options
 from policies.findings import Severity
-from policies.terminal import columns
+
+if TYPE_CHECKING:
+    import argparse
 
 MOST_PER_RULE: Final = 100
 FAIL_ON: Final = {"error": Severity.ERROR, "warning": Severity.WARNING, "note": Severity.NOTE, "never": None}
@@ -28,34 +28,35 @@ def lint_parser() -> argparse.ArgumentParser:
     """The parser."""
     parser = Parser(
         prog="forewarn lint",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
         description="Check manifests: files, directories (.yaml, .yml, .json) or - for standard input.",
         epilog="Exit status: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or configuration, "
         "3 could not do the job.",
+        examples=("lint manifests/", "lint --cluster live -o sarif=report.sarif ."),
     )
     add, add_mutually_exclusive_group = parser.add_argument, parser.add_mutually_exclusive_group
     add("paths", nargs="*", default=["."], metavar="PATH", help="what to check (default: this directory)")
-    add_cluster_option(add)
-    add("--context", action="append", default=[], metavar="PATH", help="read for what it defines, not reported")
-    add("--exclude", action="append", default=[], metavar="PATTERN", help="files to leave out (repeatable)")
-    add("--no-gitignore", action="store_true", help="read what .gitignore leaves out, too")
+    add_cluster_option(add, required=False)
+    told = "read PriorityClasses and other definitions from here without checking them (repeatable)"
+    add("--definitions", action="append", default=[], metavar="PATH", help=told)
+    add("--exclude", action="append", default=[], metavar="PATTERN", help="files to skip (repeatable)")
+    add("--no-gitignore", action="store_true", help="check files that .gitignore names too")
     add(
         "--render",
         action="store_true",
-        help="check what helm template and kustomize build print, too",
+        help="check the output of helm template and kustomize build too",
     )
-    add("--one-apply", action="store_true", help="all files come together, whatever their directories")
-    add("--closed", action="store_true", help="there are no classes but those of the input")
-    add("--allow-empty", action="store_true", help="an input without objects is clean")
+    add("--one-apply", action="store_true", help="treat all files as one apply, whatever their directories")
+    add("--closed", action="store_true", help="report every PriorityClass that the input does not define")
+    add("--allow-empty", action="store_true", help="accept an input without objects")
     add("-n", "--namespace", help="namespace of objects without one (default: default)")
-    add("--stdin-filename", default="", metavar="NAME", help="what standard input is called")
+    add("--stdin-filename", default="", metavar="NAME", help="file name for standard input in reports")
     add_release_options(add)
     add("-c", "--config", metavar="FILE", help="configuration (default: .forewarn.yaml, searched upward)")
     add("--admission-config", metavar="FILE", help="kube-apiserver's AdmissionConfiguration, for limitedResources")
     add("--select", action="append", default=[], metavar="RULE", help="only these rules (repeatable, or with commas)")
     add("--ignore", action="append", default=[], metavar="RULE", help="not these rules (repeatable, or with commas)")
-    add("--baseline", metavar="FILE", help="findings that are known and not told")
-    add("--write-baseline", metavar="FILE", help="write what is found now as a baseline")
+    add("--baseline", metavar="FILE", help="known findings, which are not reported")
+    add("--write-baseline", metavar="FILE", help="write the current findings as a baseline")
     formats = ", ".join(lint_output.FORMATS)
     add("-o", "--output", action="append", metavar="FORMAT[=FILE]", help=f"{formats} (repeatable; default: text)")
     add(
@@ -63,15 +64,15 @@ def lint_parser() -> argparse.ArgumentParser:
         type=_natural,
         default=MOST_PER_RULE,
         metavar="N",
-        help=f"findings of one rule that text shows; 0 for all (default: {MOST_PER_RULE})",
+        help=f"findings of one rule in text, 0 for all (default: {MOST_PER_RULE})",
     )
     mend = add_mutually_exclusive_group().add_argument
-    mend("--fix", action="store_const", const=3, default=0, help="mend what is safe to mend, and say what is left")
-    mend("--diff", action="store_true", help="print what --fix would change; exit status 1 if anything")
-    add("--fail-on", choices=FAIL_ON, default="error", help="least severity for exit status 1 (default: error)")
-    add("--exit-zero", action="store_true", help="exit status 0 whatever is found")
+    mend("--fix", action="store_const", const=3, default=0, help="fix what is safe to fix, and report the rest")
+    mend("--diff", action="store_true", help="print the changes of --fix; exit status 1 if any")
+    add("--fail-on", choices=FAIL_ON, default="error", help="lowest severity for exit status 1 (default: error)")
+    add("--exit-zero", action="store_true", help="exit status 0 despite findings")
     add("-q", "--quiet", action="store_true", help="no summary")
     add_color_option(add)
-    add("--list-rules", action="store_true", help="every rule with its severity and default action")
-    add("--list-files", action="store_true", help="the files that would be read, and what is left out")
+    add("--list-rules", action="store_true", help="list the rules with severity and default action")
+    add("--list-files", action="store_true", help="list the files to check and those that are skipped")
     return parser

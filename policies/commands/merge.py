@@ -1,24 +1,22 @@
-"""`forewarn merge`: put the parts of a sweep or of a test together."""
+"""`forewarn whatif merge`: the parts of a sweep or of a test combined."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from policies.commands import sweep as sweeps
 from policies.commands import test as tests
-from policies.commands.cluster_command import add_color_option, answered
+from policies.commands.cluster_command import add_color_option, add_output_option, answered
 from policies.commands.parser import Parser
-from policies.commands.shards import Output, Part, add_output_option, in_order, read_part
+from policies.commands.shards import Part, in_order, read_part
 from policies.sources import SourceError, read_file
 from policies.sources.errors import unreadable
 from policies.sources.files import File
-from policies.terminal import columns
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator, Sequence
 
 T = TypeVar("T")
@@ -29,31 +27,30 @@ _MOST_BYTES: Final = 512 * 1024 * 1024
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status of the whole: 0, 1 --fail-on or broken, 2 usage, 3 not done."""
     options = _parser().parse_args(arguments)
-    return answered("merge", lambda: _merged(options))
+    return answered("whatif merge", options, lambda: _merged(options))
 
 
 def _merged(options: argparse.Namespace) -> int:
     parts = in_order([read_part(name, value) for path in options.paths for name, value in _values(path)])
-    output = options.output or Output("text")
     is_test = parts[0].asked.get("command") == "test"
     formats = tests.FORMATS if is_test else sweeps.FORMATS
-    if output.form not in formats:
+    if options.output not in formats:
         what = "of a test" if is_test else "of a sweep"
-        raise SourceError(parts[0].file, f"a part {what}, which is told as {', '.join(formats)}, not {output.form}")
-    return (_of_test if is_test else _of_sweep)(parts, output, options)
+        raise SourceError(parts[0].file, f"a part {what}, written as {', '.join(formats)}, not {options.output}")
+    return (_of_test if is_test else _of_sweep)(parts, options)
 
 
-def _of_test(parts: Sequence[Part], output: Output, options: argparse.Namespace) -> int:
-    """The results in the order in which the expectations stand."""
+def _of_test(parts: Sequence[Part], options: argparse.Namespace) -> int:
+    """The results in the order of the expectations."""
     from policies.render.expectations import from_dict
 
     turns = [iter(_each(part, "expectations", from_dict)) for part in parts]
     results = [next(turns[number % len(parts)]) for number in range(parts[0].of)]
-    tests.write_results(results, output, options.color)
+    tests.write_results(results, options)
     return tests.status_of(results)
 
 
-def _of_sweep(parts: Sequence[Part], output: Output, options: argparse.Namespace) -> int:
+def _of_sweep(parts: Sequence[Part], options: argparse.Namespace) -> int:
     from policies.whatif.sweep import Row, from_dict, worst_first
 
     found = []
@@ -73,7 +70,7 @@ def _of_sweep(parts: Sequence[Part], output: Output, options: argparse.Namespace
             if rows.setdefault(row.asked, row) is not row:
                 raise SourceError(part.file, f"{row.asked}: another part has that too")
     whole = first._replace(rows=worst_first(rows.values()))
-    sweeps.write_sweep(whole, output, options.color)
+    sweeps.write_sweep(whole, options)
     return sweeps.status_of(whole, options.fail_on)
 
 
@@ -116,14 +113,14 @@ def _files(path: str) -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="forewarn merge",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Put together what `forewarn whatif every-…` or `forewarn test` wrote with --shard, one file for"
-        " each part, and print it as if it had been one run.",
-        epilog="Exit status: that of the one run; 3 where the files are not all parts of one run, each once.",
+        prog="forewarn whatif merge",
+        description="Combine the parts that forewarn whatif --each or forewarn test wrote with --shard, and print them "
+        "as one run.",
+        epilog="Exit status: that of the one run; 3 if the files are not all parts of one run, each once.",
+        examples=("whatif merge parts/", "whatif merge part-0.json part-1.json -o html=losses.html"),
     )
     add = parser.add_argument
-    add("paths", nargs="+", metavar="FILE", help="files, or directories with no other .json files")
+    add("paths", nargs="+", metavar="FILE", help="parts, or directories with no other .json files")
     add_output_option(add, FORMATS)
     sweeps.add_fail_on(add)
     add_color_option(add)

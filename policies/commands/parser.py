@@ -1,18 +1,66 @@
-"""The parser of every command: what it objects to is printed in one line, whatever an argument holds."""
+"""The parser of every command: help with examples, and errors in one or two lines whatever an argument holds."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from typing import NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from policies.findings import no_command, one_line
+from policies.findings import cut, no_command, one_line
+from policies.terminal import columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_LONGEST: Final = 400
+"""Characters of an error."""
+_UNRECOGNIZED: Final = re.compile(r"unrecognized arguments: (--?[A-Za-z][\w-]*)")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, for arguments that a shell has made of the names of files."""
+    """argparse's, for arguments that a shell has made of the names of files.
+
+    `examples`: command lines without `forewarn`, shown at the end of the help.
+    """
+
+    def __init__(self, *, examples: Sequence[str] = (), **arguments: Any) -> None:
+        arguments.setdefault("formatter_class", partial(argparse.HelpFormatter, width=columns()))
+        arguments.setdefault("allow_abbrev", False)
+        super().__init__(**arguments)
+        self._examples = examples
+
+    def format_help(self) -> str:
+        """See argparse."""
+        lines = (f"  forewarn {example}\n" for example in self._examples)
+        return super().format_help() + ("\nExamples:\n" + "".join(lines) if self._examples else "")
 
     def error(self, message: str) -> NoReturn:
-        """End the program with status 2."""
-        self.print_usage(sys.stderr)
-        self.exit(2, f"{self.prog}: error: {no_command(one_line(message))}\n")
+        """Print the error, with the nearest option if one is misspelled, and end the program with status 2."""
+        told = cut(no_command(one_line(message)), _LONGEST)
+        print(f"{self.prog}: {told}{self._did_you_mean(message)}", file=sys.stderr)  # noqa: T201
+        self.exit(2, f"Run `{self.prog} --help` for its options.\n")
+
+    def _did_you_mean(self, message: str) -> str:
+        unknown = _UNRECOGNIZED.match(message)
+        if unknown is None:
+            return ""
+        from difflib import get_close_matches
+
+        near = get_close_matches(unknown[1][:80], [name for name in self._option_string_actions if name[:2] == "--"])
+        return f"; did you mean {near[0]}?" if near else ""
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """The type of an option that takes a whole number between these."""
+
+    def read(text: str) -> int:
+        digits = text[1:] if text[:1] == "-" else text
+        if not digits.isdecimal() or not digits.isascii() or len(digits) > 18:
+            raise argparse.ArgumentTypeError(f"must be a whole number, not {cut(text, 40)!r}")
+        if not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"must be between {least} and {most}")
+        return int(text)
+
+    return read

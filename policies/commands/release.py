@@ -40,20 +40,20 @@ def add_release_options(add: Callable[..., object]) -> None:
         "--kubernetes-version",
         type=release_minor,
         metavar=KNOWN,
-        help="the release whose scheduler decides (default: what the cluster says, else the newest)",
+        help="Kubernetes release (default: the cluster's, else the newest)",
     )
     add(
         "--feature-gates",
         type=feature_gates,
         default={},
         metavar="A=true,B=false",
-        help="of its components, as they take them",
+        help="feature gates set on the cluster's components",
     )
     add(
         "--scheduler-config",
         type=scheduler_config,
         metavar="FILE|PRESET",
-        help="the KubeSchedulerConfiguration of its scheduler, or a preset (default: the release's own)",
+        help="KubeSchedulerConfiguration, or a preset (default: the release's default)",
     )
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
-from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
-from policies.commands.parser import Parser
+from policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    add_output_option,
+    answered,
+    loaded,
+    options_with_cluster,
+)
+from policies.commands.parser import Parser, whole
 from policies.commands.release import add_release_options, release_of, settle
-from policies.commands.simulate import simulated_until, world_with
+from policies.commands.simulated import DEFAULT_UNTIL, add_until_option, world_with
 from policies.objects.fields import InvalidObject
-from policies.sources import load_cluster
-from policies.terminal import as_json, as_markdown, clean, columns, painter, progress, wants_color
+from policies.terminal import as_json, as_markdown, clean, painter, progress, wants_color
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.releases import Release
@@ -33,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
-    return answered("risk", lambda: _answer(options, release))
+    return answered("risk", options, lambda: _answer(options, release))
 
 
 def _answer(options: argparse.Namespace, release: Release) -> int:
@@ -42,13 +47,13 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
 
     cache = DumpCache()
     cache.recreated = recreated_by(options)
-    load_cluster(*options.cluster, into=cache)
+    loaded(options, cache)
     settle(cache, release)
     cluster = cache.snapshot()
     running = (pod for pod in cluster.pods.values() if pod.node_name)
     if not any(_is_chosen(pod.namespace, pod.priority_class_name, options) for pod in running):
         _refuse(options)
-    found = risks(cluster, world_with(cache, [], options.until), options.most, _watched)
+    found = risks(cluster, world_with(cache, [], options.until or DEFAULT_UNTIL), options.most, _watched)
     found = found._replace(assumes=(*found.assumes, *unknown_owners(cache)))
     wanted = [risk for risk in found.risks if _is_chosen(risk.namespace, risk.priority_class, options)]
     if not wanted:
@@ -98,30 +103,24 @@ def _watched(world: World, asked: Sequence[Question]) -> Iterator[Mapping[str, A
     return progress(counted(world, asked, Tried), len(asked), "losses", sys.stderr)
 
 
-def _most(text: str) -> int:
-    if not text.isdecimal() or len(text) > 6 or not 0 <= int(text) <= MOST:
-        raise argparse.ArgumentTypeError(f"must be between 0 and {MOST}")
-    return int(text)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn risk",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Say of each workload who may push it out, which single zone or node it cannot lose, and where the"
-        " kubelet ends it first.",
-        epilog="Exit status: 0 an answer was given, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
+        description="List for each workload who can preempt it, which node or zone it does not survive, and its rank "
+        "in the kubelet's eviction order.",
+        epilog="Exit status: 0 listed, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
+        examples=("risk -n shop", "risk --class gold --fail-on loss -o html=risk.html"),
     )
     add = parser.add_argument
     add_cluster_option(add)
     add_config_option(add)
     add_release_options(add)
-    refuse_node_templates(add, "a risk is what is lost before nodes come: ask `forewarn whatif every-node`")
+    refuse_node_templates(add, "risk counts losses before nodes are added; use `forewarn whatif lose --each node`")
     add("-n", "--namespace", help="only workloads of this namespace")
     add("--class", dest="priority_class", metavar="NAME", help='only workloads of this class ("": of none)')
-    add("--most", type=_most, default=100, metavar="N", help="zones, and nodes, whose loss is tried (default 100)")
-    add("--until", type=simulated_until, default=3600.0, metavar="DURATION", help="when a try ends (default 1h)")
-    add("--fail-on", choices=("loss",), help="exit with 1 when a workload does not survive one of them")
-    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
+    add("--most", type=whole(0, MOST), default=100, metavar="N", help="zones and nodes simulated (default: 100)")
+    add_until_option(add)
+    add("--fail-on", choices=("loss",), help="exit with 1 if a workload does not survive a loss")
+    add_output_option(add, FORMATS)
     add_color_option(add)
     return parser

@@ -7,19 +7,17 @@ the cluster, and everything that was asked for.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
-import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from policies import VERSION
 from policies.findings import listed, plural
 from policies.sources import SourceError
-from policies.sources.output_file import write_file
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Mapping, Sequence
 
     from policies.cluster import Cache
@@ -46,7 +44,9 @@ class Shard(NamedTuple):
 
 def add_shard_option(add: Callable[..., object]) -> None:
     """Add `--shard` by a parser's `add_argument`."""
-    told = f"only part I, from 0 on, of N, for `forewarn merge`; /N: I is {INDEX} (default: that of {COMPLETIONS})"
+    told = (
+        f"part I of N, from 0 on, for forewarn whatif merge; /N takes I from ${INDEX} (default: $" + f"{COMPLETIONS})"
+    )
     add("--shard", metavar="I/N", help=told)
 
 
@@ -72,42 +72,16 @@ def shard_of(given: str | None, environment: Mapping[str, str]) -> Shard | None:
     return None if shard.parts == 1 and given is not None else shard
 
 
-class Output(NamedTuple):
-    """In which format, and to which file; empty: to standard output."""
-
-    form: str
-    file: str = ""
-
-    def write(self, text: str) -> None:
-        """Raises SourceError."""
-        if self.file:
-            write_file(self.file, text.encode())
-        else:
-            sys.stdout.write(text)
-
-
-def add_output_option(add: Callable[..., object], formats: Sequence[str]) -> None:
-    """Add `-o` by a parser's `add_argument`; None where it is not given."""
-
-    def read(text: str) -> Output:
-        form, sign, file = text.partition("=")
-        if form not in formats or (sign and not file):
-            raise argparse.ArgumentTypeError(f"{text[:80]!r} is none of {', '.join(formats)}, nor one with =FILE")
-        return Output(form, file)
-
-    add("-o", "--output", type=read, metavar="FORMAT[=FILE]", help=f"{', '.join(formats)} (default: text)")
-
-
 def shard_given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Shard | None:
     """The same of a command's options; ends the program where they are wrong. A part is told as JSON."""
     try:
         shard = shard_of(options.shard, os.environ)
     except ValueError as fault:
         parser.error(str(fault))
-    if options.output is None:
-        options.output = Output("json" if shard else "text")
-    if shard is not None and options.output.form != "json":
-        parser.error(f"-o {options.output.form}: a part is told as json, which `forewarn merge` makes into the rest")
+    if shard is not None:
+        if options.output not in ("text", "json"):
+            parser.error(f"-o {options.output}: a part is written as json, which `forewarn whatif merge` reads")
+        options.output = "json"
     return shard
 
 

@@ -1,25 +1,24 @@
-"""`forewarn whatif every-node`, `every-zone`, `every-class`: one question of each, on all cores, or a part of them."""
+"""`forewarn whatif lose --each` and `whatif class --each`: a simulation of each, on all cores, or a part of them."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from policies.commands.autoscaling import add_autoscaling_options, recreated_by
-from policies.commands.cluster_command import add_cluster_option, add_color_option
-from policies.commands.release import add_release_options, settle
-from policies.commands.shards import add_output_option, add_shard_option, asked_of, digest_of, marked
-from policies.commands.simulate import simulated_until, world_with
+from policies.commands.autoscaling import recreated_by
+from policies.commands.cluster_command import loaded
+from policies.commands.release import settle
+from policies.commands.shards import asked_of, digest_of, marked
+from policies.commands.simulated import world_with
 from policies.config.document import contents
 from policies.objects.fields import InvalidObject
-from policies.sources import load_cluster
 from policies.terminal import as_json, as_markdown, clean, painter, progress, wants_color
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from policies.commands.shards import Output, Shard
+    from policies.commands.shards import Shard
     from policies.releases import Release
     from policies.simulation.dump import DumpCache
     from policies.simulation.simulation import Simulation
@@ -28,28 +27,15 @@ if TYPE_CHECKING:
 
 OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html")
-HAPPENINGS: Final = ("fewer", "pending", "preemption", "budget")
+HAPPENINGS: Final = ("fewer", "pending", "preemption", "pdb")
 _NOTHING: Final = "nothing"
 """The question what happens anyway."""
 _MOST_NOTES: Final = 10
 
 
-def add_sweep_options(parser: argparse.ArgumentParser) -> None:
-    """What the three have in common."""
-    add = parser.add_argument
-    add_cluster_option(add)
-    add_release_options(add)
-    add("--until", type=simulated_until, default=3600.0, metavar="DURATION", help="when each is stopped (default 1h)")
-    add_shard_option(add)
-    add_output_option(add, FORMATS)
-    add_fail_on(add)
-    add_autoscaling_options(add)
-    add_color_option(add)
-
-
 def add_fail_on(add: Callable[..., object]) -> None:
     """Add `--fail-on` by a parser's `add_argument`."""
-    told = "exit with 1 when this happens in any of them"
+    told = "exit with 1 if this happens in any of them (repeatable)"
     add("--fail-on", action="append", choices=HAPPENINGS, default=[], help=told)
 
 
@@ -62,27 +48,27 @@ def answer_sweep(options: argparse.Namespace, release: Release, shard: Shard | N
 
     cache = DigestedCache() if shard else DumpCache()
     cache.recreated = recreated_by(options)
-    load_cluster(*options.cluster, into=cache)
+    loaded(options, cache)
     settle(cache, release)
-    names = names_of(options.what, cache)
+    names = names_of(options.each, cache)
     if not names:
-        raise InvalidObject(f"the cluster has no {_KINDS[options.what]}: there is nothing to ask")
+        raise InvalidObject(f"the cluster has no {_KINDS[options.each]}: there is nothing to ask")
     part = shard.part_of(names) if shard else names
-    sweep = swept(options.what, cache, part, options.until, autoscaling)
+    sweep = swept(options.each, cache, part, options.until, autoscaling)
     there, victims = cache.snapshot(), any(row.pushed_out or row.budgets for row in sweep.rows)
     running = (pod for pod in there.pods.values() if pod.node_name)
     assumed = assumptions(there.objects, running, victims=victims)
     sweep = sweep._replace(notes=[*not_simulated(cache), *assumed, *sweep.notes])
     if isinstance(cache, DigestedCache) and shard is not None:
-        asked = asked_of(options.what, options, cache) | _asked_of_groups(options, autoscaling)
+        asked = asked_of(f"each {options.each}", options, cache) | _asked_of_groups(options, autoscaling)
         told = marked(as_dict(sweep), shard, len(names), cache.digest, asked)
-        options.output.write(as_json(told))
+        sys.stdout.write(as_json(told))
         return OK  # whether anything has happened is asked of the whole
-    write_sweep(sweep, options.output, options.color)
+    write_sweep(sweep, options)
     return status_of(sweep, options.fail_on)
 
 
-_KINDS: Final = {"every-node": "nodes", "every-zone": "zones", "every-class": "PriorityClasses of its own"}
+_KINDS: Final = {"node": "nodes", "zone": "zones", "class": "PriorityClasses of its own"}
 
 
 def names_of(kind: str, cache: DumpCache) -> list[str]:
@@ -95,10 +81,10 @@ def _asked(kind: str, cache: DumpCache) -> dict[str, Any]:
     from policies.whatif import questions
 
     cluster = cache.snapshot()
-    if kind == "every-class":
+    if kind == "class":
         own = {each.name for each in SYSTEM_CLASSES}
         return {f"class {name}": name for name in sorted(cluster.priority_classes) if name not in own}
-    asked = questions.each_node_lost if kind == "every-node" else questions.each_zone_lost
+    asked = questions.each_node_lost if kind == "node" else questions.each_zone_lost
     return {question.title: question for question in asked(cluster)}
 
 
@@ -116,10 +102,10 @@ def swept(kind: str, cache: DumpCache, names: Sequence[str], until: float, autos
         tallies.append(Tally(simulation, autoscaling))
         return tallies[0]
 
-    losses = [] if kind == "every-class" else [asked[name] for name in names]
+    losses = [] if kind == "class" else [asked[name] for name in names]
     found = counted(world, [Question(_NOTHING), *losses], counting)
     anyway = row_of(_NOTHING, next(iter(found)))
-    if kind == "every-class":
+    if kind == "class":
         found = _of_classes(cache, [asked[name] for name in names], until, autoscaling)
     counts = list(_watched(found, len(names)))
     rows = [row_of(name, told) for name, told in zip(names, counts, strict=True)]
@@ -164,23 +150,22 @@ def _of_classes(
     return mapped(names, deleted)
 
 
-def write_sweep(sweep: Sweep, output: Output, color: str) -> None:
-    """Raises SourceError."""
+def write_sweep(sweep: Sweep, options: argparse.Namespace) -> None:
+    """Print it in the format of the options."""
     from policies.render import sweep as rendering
     from policies.whatif.sweep import as_dict
 
-    if output.form == "json":
-        output.write(as_json(as_dict(sweep)))
-    elif output.form == "markdown":
-        output.write(as_markdown(rendering.markdown(sweep)))
-    elif output.form == "html":
+    if options.output == "json":
+        sys.stdout.write(as_json(as_dict(sweep)))
+    elif options.output == "markdown":
+        sys.stdout.write(as_markdown(rendering.markdown(sweep)))
+    elif options.output == "html":
         from policies.render.html import sweep as pages
 
-        output.write(pages.page(sweep))
+        sys.stdout.write(pages.page(sweep))
     else:
-        colored = not output.file and wants_color(color, sys.stdout)
-        lines = rendering.render(sweep, painter(colored))
-        output.write("".join(clean(line, colored) + "\n" for line in lines))
+        color = wants_color(options.color, sys.stdout)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in rendering.render(sweep, painter(color)))
 
 
 def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
@@ -189,6 +174,6 @@ def status_of(sweep: Sweep, fail_on: Sequence[str]) -> int:
         "fewer": any(row.fewer for row in sweep.rows),
         "pending": any(row.pending > sweep.pending for row in sweep.rows),
         "preemption": any(row.pushed_out for row in sweep.rows),
-        "budget": any(row.budgets for row in sweep.rows),
+        "pdb": any(row.budgets for row in sweep.rows),
     }
     return FOUND if any(happens[what] for what in fail_on) else OK

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.autoscaling import add_config_option, recreated_by, refuse_node_templates
-from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
-from policies.commands.parser import Parser
-from policies.commands.places import Places
-from policies.commands.preempt import given_objects
-from policies.commands.release import add_release_options, release_of, settle
-from policies.commands.shards import (
+from policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    add_namespace_option,
     add_output_option,
-    add_shard_option,
-    asked_of,
-    digest_of,
-    marked,
-    shard_given,
+    answered,
+    loaded,
+    options_with_cluster,
 )
-from policies.commands.simulate import AT_ONCE, DEFAULT_UNTIL, applied, simulated_until, world_with
+from policies.commands.parser import Parser, whole
+from policies.commands.places import Places
+from policies.commands.predict import given_objects
+from policies.commands.release import add_release_options, release_of, settle
+from policies.commands.shards import add_shard_option, asked_of, digest_of, marked, shard_given
+from policies.commands.simulated import AT_ONCE, DEFAULT_UNTIL, add_until_option, applied, world_with
 from policies.objects.fields import InvalidObject, group_kind
-from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import as_json, clean, columns, complain, painter, progress, wants_color
+from policies.sources import SourceError, find_files, read_file
+from policies.terminal import as_json, clean, complain, painter, progress, wants_color
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
 
-    from policies.commands.shards import Output, Shard
+    from policies.commands.shards import Shard
     from policies.expectations.document import Expectation
     from policies.expectations.judge import Setting
     from policies.releases import Release
@@ -49,11 +49,12 @@ def main(arguments: Sequence[str]) -> int:
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
     shard = shard_given(options, parser)
+    options.until = options.until or DEFAULT_UNTIL
     try:
         given = [(place, each) for path in options.paths for place, each in _expectations(path)]
     except SourceError as fault:
         return complain("test", fault, USAGE)
-    return answered("test", lambda: _judged(options, given, release, shard))
+    return answered("test", options, lambda: _judged(options, given, release, shard))
 
 
 def _expectations(path: str) -> Iterator[tuple[str, Expectation]]:
@@ -94,9 +95,9 @@ def _judged(
     found = mapped(part, lambda each: _result(options, *each, cluster))
     results = [from_dict(each) for each in progress(found, len(part), "expectations", sys.stderr)]
     if shard:
-        options.output.write(as_json(marked(_told(results), shard, len(given), digest, asked)))
+        sys.stdout.write(as_json(marked(_told(results), shard, len(given), digest, asked)))
         return OK  # whether one is broken is asked of the whole
-    write_results(results, options.output, options.color)
+    write_results(results, options)
     return status_of(results)
 
 
@@ -148,7 +149,7 @@ class _Cluster:
         if self._cache is None:
             self._cache, self._world = DigestedCache() if self._digested else DumpCache(), None
             self._cache.recreated = recreated_by(self._options)
-            load_cluster(*self._options.cluster, into=self._cache)
+            loaded(self._options, self._cache)
             settle(self._cache, self._release)
         return self._cache
 
@@ -180,18 +181,17 @@ def _setting(options: argparse.Namespace, place: str, cluster: _Cluster, places:
     )
 
 
-def write_results(results: Sequence[Result], output: Output, color: str) -> None:
-    """Raises SourceError."""
+def write_results(results: Sequence[Result], options: argparse.Namespace) -> None:
+    """Print them in the format of the options."""
     from policies.render import expectations
 
-    if output.form == "junit":
-        output.write(expectations.junit(results, "forewarn test") + "\n")
-    elif output.form == "json":
-        output.write(as_json(_told(results)))
+    if options.output == "junit":
+        sys.stdout.write(expectations.junit(results, "forewarn test") + "\n")
+    elif options.output == "json":
+        sys.stdout.write(as_json(_told(results)))
     else:
-        colored = not output.file and wants_color(color, sys.stdout)
-        lines = expectations.render(results, painter(colored))
-        output.write("".join(clean(line, colored) + "\n" for line in lines))
+        color = wants_color(options.color, sys.stdout)
+        sys.stdout.writelines(clean(line, color) + "\n" for line in expectations.render(results, painter(color)))
 
 
 def _told(results: Sequence[Result]) -> dict[str, Any]:
@@ -200,30 +200,25 @@ def _told(results: Sequence[Result]) -> dict[str, Any]:
     return {"version": 1, "expectations": [as_dict(each) for each in results]}
 
 
-def _most(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= 100_000:
-        raise argparse.ArgumentTypeError("must be between 1 and 100000")
-    return int(text)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn test",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Say whether expectations of a cluster hold: what runs after a loss, who is pushed out, what fits.",
+        description="Check a cluster against expectations: what runs after a loss, who is preempted, what fits.",
         epilog="Exit status: 0 all hold, 1 one is broken, 2 wrong usage or expectations, 3 no answer: an expectation "
         "selects no Pod, or the cluster cannot be read.",
+        examples=("test expectations.yaml", "test expectations/ --cluster cluster.json.gz -o junit=report.xml"),
     )
     add = parser.add_argument
     add("paths", nargs="+", metavar="EXPECTATIONS", help="files or directories")
     add_cluster_option(add)
     add_config_option(add)
     add_release_options(add)
-    refuse_node_templates(add, "expectations are held to the nodes that are there: ask `forewarn whatif`")
-    add("--until", type=simulated_until, default=DEFAULT_UNTIL, metavar="DURATION", help="when to stop (default 1h)")
-    add("--most", type=_most, default=MOST_CASES, metavar="N", help=f"cases of one expectation (default {MOST_CASES})")
+    refuse_node_templates(add, "expectations are about the nodes that exist; use `forewarn whatif`")
+    add_until_option(add)
+    told = f"cases of one expectation (default: {MOST_CASES})"
+    add("--most", type=whole(1, 100_000), default=MOST_CASES, metavar="N", help=told)
     add("--allow-empty", action="store_true", help="accept expectations that select no Pod (default: exit with 3)")
-    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
+    add_namespace_option(add)
     add_shard_option(add)
     add_output_option(add, FORMATS)
     add_color_option(add)

@@ -1,30 +1,52 @@
-"""`forewarn whatif`: what a lost zone, a drained node, a changed class comes to."""
+"""`forewarn whatif`: a change simulated, and the cluster before and after it."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of, recreated_by
-from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
-from policies.commands.parser import Parser
+from policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    add_namespace_option,
+    add_output_option,
+    answered,
+    loaded,
+    options_with_cluster,
+)
+from policies.commands.parser import Parser, whole
 from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
-from policies.commands.shards import shard_given
-from policies.commands.simulate import DEFAULT_UNTIL, MOST_UNTIL, applied, simulated_until, watched, world_with
-from policies.commands.sweep import HAPPENINGS, add_sweep_options, answer_sweep
-from policies.sources import load_cluster
-from policies.terminal import as_json, as_markdown, clean, columns, painter, wants_color
-from policies.whatif import EVERY
+from policies.commands.shards import add_shard_option, shard_given
+from policies.commands.simulated import (
+    DEFAULT_UNTIL,
+    MOST_UNTIL,
+    add_runs_options,
+    add_until_option,
+    applied,
+    events_of,
+    nowhere,
+    passed_over,
+    simulated_until,
+    watched,
+    world_with,
+)
+from policies.commands.sweep import FORMATS as SWEEP_FORMATS
+from policies.commands.sweep import HAPPENINGS, answer_sweep
+from policies.sources import SourceError
+from policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from policies.releases import Release
     from policies.simulation.dump import DumpCache
-    from policies.simulation.scenario import Arrival
+    from policies.simulation.outcomes import Outcome
+    from policies.simulation.scenario import Arrival, World
+    from policies.simulation.summary import Summary
     from policies.whatif.autoscalers import Autoscaling
     from policies.whatif.class_change import ClassChange
     from policies.whatif.comparison import Answer
@@ -34,27 +56,69 @@ OK, FOUND, USAGE, FAILED = range(4)
 FORMATS: Final = ("text", "json", "markdown", "html", "svg")
 DRAWN: Final = ("html", "svg")
 """Formats for which a run is watched node by node."""
-SETTLED: Final = "counts are those of the whole rollout, when it has settled; `lint` and `preempt` predict before that"
+SETTLED: Final = "counts are those of the whole rollout, when it has settled; `lint` and `predict` predict before that"
 """The basis of the counts of `whatif apply`."""
 MOST_VALUE: Final = 2**31 - 1
+SCOPES: Final = {"node": "one or more nodes", "zone": "one zone", "pool": "LABEL=VALUE[,LABEL=VALUE]"}
+"""What `whatif lose` loses -> what names it."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 answered, 1 --fail-on was met, 2 usage, 3 not done."""
     parser = _parser()
     options = options_with_cluster(parser, arguments)
-    if options.what == "class":
-        changes = options.value is not None or options.default or bool(options.preemption_policy)
-        if not changes and not options.delete:
-            parser.error("class: say what changes: --value, --default, --delete or --preemption-policy")
-        if changes and options.delete:
-            parser.error("class: --delete goes without --value, --default and --preemption-policy")
+    _check(options, parser)
     release = release_of(options, parser)
     autoscaling, places = autoscaling_of(options, parser), Places()
-    if options.what in EVERY:
+    if getattr(options, "each", None):
         shard = shard_given(options, parser)
-        return answered("whatif", lambda: answer_sweep(options, release, shard, autoscaling))
-    return answered("whatif", lambda: _answer(options, release, autoscaling, places), places)
+        options.until = options.until or DEFAULT_UNTIL
+        return answered("whatif", options, lambda: answer_sweep(options, release, shard, autoscaling))
+    return answered("whatif", options, lambda: _answer(options, release, autoscaling, places), places)
+
+
+def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """End the program if arguments do not go together."""
+    if options.what == "lose":
+        _check_loss(options, parser)
+    if options.what == "class":
+        _check_class(options, parser)
+    if options.what == "events" and not options.filename and not options.events:
+        parser.error("events: give -f, --events or both")
+    sweep = bool(getattr(options, "each", None))
+    if not sweep and getattr(options, "shard", None):
+        parser.error("--shard goes with --each")
+    if sweep and (options.output not in SWEEP_FORMATS or options.timeline or "blocked" in options.fail_on):
+        parser.error("--each goes with -o text, json, markdown and html, without --timeline and --fail-on blocked")
+    if options.timeline and options.output not in ("text", "json"):
+        parser.error("--timeline goes with -o text and json; the html page has a slider for it")
+
+
+def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    if options.each:
+        if options.scope:
+            parser.error("lose: give --each, or name what is lost")
+        options.each = options.each[0]
+        return
+    if options.scope not in SCOPES or not options.names:
+        said = ", ".join(f"{scope} {each.upper()}" for scope, each in (("node", "name…"), ("zone", "name")))
+        parser.error(f"lose: name what is lost: {said}, pool LABEL=VALUE, or --each node|zone")
+    if options.scope != "node" and len(options.names) > 1:
+        parser.error(f"lose {options.scope}: name {SCOPES[options.scope]}")
+
+
+def _check_class(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    changes = options.value is not None or options.default or bool(options.preemption_policy)
+    if options.each:
+        if options.name or changes or options.delete or options.filename:
+            parser.error("class: --each deletes each class in turn; leave out the rest")
+        options.each = "class"
+    elif not options.name:
+        parser.error("class: name a PriorityClass, or --each")
+    elif not changes and not options.delete:
+        parser.error("class: give --value, --default, --delete or --preemption-policy")
+    elif changes and options.delete:
+        parser.error("class: --delete goes without --value, --default and --preemption-policy")
 
 
 def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
@@ -64,22 +128,23 @@ def _answer(options: argparse.Namespace, release: Release, autoscaling: Autoscal
 
     cache = DumpCache()
     cache.recreated = recreated_by(options)
-    load_cluster(*options.cluster, into=cache)
+    loaded(options, cache)
     settle(cache, release)
+    if cache.semantics.unknown:
+        raise SourceError("--kubernetes-version", cache.semantics.unknown)
     question, change = _question(options, cache, places)
+    left_out = [*passed_over(question.arrivals), *nowhere(cache.snapshot(), question.arrivals)]
     horizon = question.upgrade.horizon if question.upgrade is not None else 0.0
     world = world_with(cache, question.arrivals, options.until or max(DEFAULT_UNTIL, min(horizon, MOST_UNTIL)))
     watch = Occupancy if options.output in DRAWN else None
     with watched() as show:
         answer = ask(question, world, show, watch, autoscaling)
     settled = [SETTLED] if options.what == "apply" else []
-    notes = [*not_simulated(cache), *answer.summary.assumes, *settled]
+    notes = [*not_simulated(cache), *left_out, *answer.summary.assumes, *settled]
     if options.output in DRAWN:
         sys.stdout.write(_drawn(options.output, answer, change, notes))
     else:
-        _print(options, answer, change, notes)
-    if options.output == "text":
-        sys.stdout.writelines(clean(f"  note: {note}", color=False) + "\n" for note in notes)
+        _print(options, answer, change, notes, _explored(options, world, answer))
     return _status(options, answer)
 
 
@@ -109,15 +174,25 @@ def _question(options: argparse.Namespace, cache: DumpCache, places: Places) -> 
 
     asked: dict[str, Callable[[], Question]] = {
         "node": lambda: questions.nodes_lost(cluster, options.names),
-        "zone": lambda: questions.zone_lost(cluster, options.name),
-        "pool": lambda: questions.pool_lost(cluster, options.name),
+        "zone": lambda: questions.zone_lost(cluster, options.names[0]),
+        "pool": lambda: questions.pool_lost(cluster, options.names[0]),
         "drain": lambda: questions.drained(cluster, options.names),
         "upgrade": lambda: questions.upgraded(cluster, options.pool, options.max_unavailable, options.away),
         "scale": lambda: questions.scaled(cluster, options.name, options.replicas, options.namespace),
         "apply": lambda: questions.Question(f"{_named(options)} applied", files()),
         "delete": lambda: questions.deleted(cluster, _named(options), files()),
+        "events": lambda: questions.Question(_events_title(options), [*files(), *_events(options)]),
     }
-    return asked[options.what](), None
+    return asked[options.scope if options.what == "lose" else options.what](), None
+
+
+def _events(options: argparse.Namespace) -> list[Arrival]:
+    return [*events_of(options.events)] if options.events else []
+
+
+def _events_title(options: argparse.Namespace) -> str:
+    titles = [f"{_named(options)} applied"] if options.filename else []
+    return ", ".join([*titles, *([f"events of {options.events}"] if options.events else [])])
 
 
 def _class_question(options: argparse.Namespace, cache: DumpCache, places: Places) -> tuple[Question, ClassChange]:
@@ -135,14 +210,15 @@ def _named(options: argparse.Namespace) -> str:
     return " and ".join(options.filename)
 
 
-def _print(options: argparse.Namespace, answer: Answer, change: ClassChange | None, notes: Iterable[str]) -> None:
+def _print(
+    options: argparse.Namespace,
+    answer: Answer,
+    change: ClassChange | None,
+    notes: Sequence[str],
+    outcomes: Sequence[tuple[Outcome, Summary]],
+) -> None:
     if options.output == "json":
-        from policies.whatif import class_change
-        from policies.whatif.comparison import as_dict
-
-        told = as_dict(answer) | ({"classChange": class_change.as_dict(change)} if change else {})
-        told |= {"basis": "settled"} if options.what == "apply" else {}
-        sys.stdout.write(as_json(told))
+        sys.stdout.write(as_json(_as_dict(options, answer, change, notes, outcomes)))
         return
     from policies.render import whatif
 
@@ -150,7 +226,51 @@ def _print(options: argparse.Namespace, answer: Answer, change: ClassChange | No
         sys.stdout.write(as_markdown(whatif.markdown(answer, change, notes)))
         return
     color = wants_color(options.color, sys.stdout)
+    if options.timeline:
+        from policies.render.simulation import timeline
+
+        lines = timeline(answer.simulation, painter(color))
+        sys.stdout.writelines(clean(line, color) + "\n" for line in lines)
     sys.stdout.writelines(clean(line, color) + "\n" for line in whatif.render(answer, change, painter(color)))
+    if len(outcomes) > 1:
+        from policies.render.simulation import odds
+
+        sys.stdout.writelines(clean(f"  {line}", color) + "\n" for line in odds(outcomes, painter(color)))
+    sys.stdout.writelines(clean(f"  note: {note}", color=False) + "\n" for note in notes)
+
+
+def _as_dict(
+    options: argparse.Namespace,
+    answer: Answer,
+    change: ClassChange | None,
+    notes: Sequence[str],
+    outcomes: Sequence[tuple[Outcome, Summary]],
+) -> dict[str, Any]:
+    from policies.whatif import class_change
+    from policies.whatif.comparison import as_dict
+
+    told = as_dict(answer) | ({"classChange": class_change.as_dict(change)} if change else {})
+    told |= {"basis": "settled"} if options.what == "apply" else {}
+    told |= {"timeline": answer.simulation.outcome()["timeline"]} if options.timeline else {}
+    if outcomes:
+        entries = [{**outcome.to_dict(), "summary": summary.to_dict()} for outcome, summary in outcomes]
+        told |= {"runs": options.runs, "seed": options.seed, "outcomes": entries}
+    return told | {"notes": list(notes)}
+
+
+def _explored(options: argparse.Namespace, world: World, answer: Answer) -> list[tuple[Outcome, Summary]]:
+    """The outcomes of `whatif events`, that of the answer first; nothing of other changes."""
+    from policies.simulation.outcomes import Outcome, explore
+    from policies.simulation.simulation import Simulation
+    from policies.simulation.summary import summarize
+
+    if options.what != "events" or options.output in DRAWN:
+        return []
+    if options.runs == 1:
+        return [(Outcome(answer.simulation), answer.summary)]
+    with watched() as show:
+        outcomes = explore(partial(Simulation, world, progress=show), options.runs, options.seed)
+    return [(outcome, summarize(outcome.simulation)) for outcome in outcomes]
 
 
 def _happens(answer: Answer) -> Iterator[str]:
@@ -161,102 +281,96 @@ def _happens(answer: Answer) -> Iterator[str]:
     if answer.pushes:
         yield "preemption"
     if answer.budgets or answer.summary.broken_budgets:
-        yield "budget"
+        yield "pdb"
     if answer.blocked:
         yield "blocked"
-
-
-def _count(least: int, most: int, text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
-    if not least <= number <= most:
-        raise argparse.ArgumentTypeError(f"must be between {least} and {most}")
-    return number
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_cluster_option(add)
     add_release_options(add)
-    stop = "when to stop: 90s, 5m (default 1h; for upgrade as long as each node takes, and 10m)"
-    add("--until", type=simulated_until, metavar="DURATION", help=stop)
-    add("-n", "--namespace", default="default", help="namespace of what is named without one (default: default)")
-    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
+    add_until_option(add, ", or as long as the upgrade takes")
+    add_namespace_option(add)
+    add_output_option(add, FORMATS)
+    add("--timeline", action="store_true", help="show the events in their order too")
     add(
         "--fail-on",
         action="append",
         choices=(*HAPPENINGS, "blocked"),
         default=[],
-        help="exit with 1 when this happens; blocked: a node is not drained or upgraded",
+        help="exit with 1 if this happens; blocked: a node cannot be drained or upgraded (repeatable)",
     )
     add_autoscaling_options(add)
     add_color_option(add)
 
 
+_EXAMPLES: Final = {
+    "lose": ("whatif lose zone eu-1a", "whatif lose --each node -o json=losses.json"),
+    "drain": ("whatif drain node-1 node-2", "whatif drain node-1 --fail-on blocked"),
+    "upgrade": ("whatif upgrade --fail-on blocked", "whatif upgrade --pool pool=blue --max-unavailable 2"),
+    "class": ("whatif class gold --value 100000", "whatif class bronze --delete --cluster cluster.json.gz"),
+    "scale": ("whatif scale deployment/web 10 -n shop", "whatif scale statefulset/db 5 -n shop -o json"),
+    "apply": ("whatif apply -f manifests/", "whatif apply -f web.yaml --timeline"),
+    "delete": ("whatif delete -f web.yaml", "whatif delete -f web.yaml --cluster cluster.json.gz"),
+    "events": ("whatif events --events outage.yaml --timeline", "whatif events -f web.yaml --runs 20"),
+}
+
+
 def _parser() -> argparse.ArgumentParser:
-    shape = partial(argparse.HelpFormatter, width=columns())
     parser = Parser(
         prog="forewarn whatif",
-        formatter_class=shape,
-        description="Say what a cluster comes to if something happens: the state after it has settled against the state"
-        " before, who waits, who was pushed out by whom.",
-        epilog="Exit status: 0 an answer was given, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
+        description="Simulate a change, and compare the cluster before and after it: Pods that run, Pods that are "
+        "Pending, and who preempts whom.",
+        epilog="Exit status: 0 simulated, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
+        examples=("whatif lose zone eu-1a", "whatif upgrade --fail-on blocked"),
     )
-    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="CHANGE")
 
     def add(name: str, told: str) -> Parser:
-        sub = kinds.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".", formatter_class=shape)
+        sub = kinds.add_parser(name, help=told, description=f"Simulate: {told}.", examples=_EXAMPLES[name])
         _common(sub)
         return sub
 
-    add("node", "nodes are lost").add_argument("names", nargs="+", metavar="NODE")
-    add("zone", "all nodes of a zone are lost").add_argument("name", metavar="ZONE")
-    add("pool", "all nodes with these labels are lost").add_argument("name", metavar="KEY=VALUE[,KEY=VALUE]")
+    lose = add("lose", "a node, zone or pool is lost, or each of them in turn")
+    lose.add_argument("scope", nargs="?", choices=SCOPES, metavar="node|zone|pool")
+    lose.add_argument("names", nargs="*", metavar="NAME", help="names of nodes, of a zone, or LABEL=VALUE of a pool")
+    lose.add_argument("--each", action="append", choices=("node", "zone"), help="each node, or each zone, one by one")
+    add_shard_option(lose.add_argument)
     add("drain", "nodes are drained, as kubectl drain does").add_argument("names", nargs="+", metavar="NODE")
-    upgrade = add("upgrade", "each node is drained, replaced and taken back, one after the other")
-    upgrade.add_argument("--pool", default="", metavar="KEY=VALUE", help="only nodes with these labels")
-    upgrade.add_argument(
-        "--max-unavailable", type=partial(_count, 1, 100_000), default=1, metavar="N", help="at a time"
-    )
-    upgrade.add_argument(
-        "--away",
-        type=simulated_until,
-        default=120.0,
-        metavar="DURATION",
-        help="until an empty node is back (default 2m)",
-    )
+    upgrade = add("upgrade", "each node is drained, replaced and uncordoned in turn")
+    upgrade.add_argument("--pool", default="", metavar="LABEL=VALUE", help="only nodes with these labels")
+    told = "nodes upgraded at a time (default: 1)"
+    upgrade.add_argument("--max-unavailable", type=whole(1, 100_000), default=1, metavar="N", help=told)
+    told = "time until a drained node is back (default: 2m)"
+    upgrade.add_argument("--away", type=simulated_until, default=120.0, metavar="DURATION", help=told)
     scale = add("scale", "a workload gets another number of replicas")
     scale.add_argument("name", metavar="KIND/NAME")
-    scale.add_argument("replicas", type=partial(_count, 0, MOST_VALUE), metavar="N")
-    _class(add("class", "a PriorityClass comes, changes or goes"))
-    for name, told in EVERY.items():
-        sub = kinds.add_parser(name, help=told, description=f"What if {told}, one by one.", formatter_class=shape)
-        add_sweep_options(sub)
-    for name, told in (("apply", "files are applied"), ("delete", "what files name is deleted")):
-        sub = add(name, told)
-        sub.add_argument("-f", "--filename", action="append", required=True, metavar="FILE", help="repeatable")
+    scale.add_argument("replicas", type=whole(0, MOST_VALUE), metavar="N")
+    _class(add("class", "a PriorityClass is created, changed or deleted"))
+    for name, told in (("apply", "manifests are applied"), ("delete", "the objects of manifests are deleted")):
+        add(name, told).add_argument("-f", "--filename", action="append", required=True, metavar="FILE", help=_FILE)
+    events = add("events", "several events, each at its time")
+    events.add_argument("-f", "--filename", action="append", default=[], metavar="FILE", help=f"{_FILE}, at time 0")
+    told = "list of `{at, create|update|delete|scale|cordon|drain|lost}`"
+    events.add_argument("--events", metavar="FILE", help=told)
+    add_runs_options(events.add_argument)
+    for name, told in (("pressure", "a node runs out of memory or disk"), ("merge", "combine parts of a sweep")):
+        kinds.add_parser(name, help=told)  # for the list alone: policies.cli runs them
     return parser
+
+
+_FILE: Final = "manifest (file or directory, repeatable)"
 
 
 def _class(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("name", metavar="NAME")
-    add(
-        "--value",
-        type=partial(_count, -(2**31), MOST_VALUE),
-        metavar="N",
-        help="its value; it comes where it is not there",
-    )
-    add("--default", action="store_true", help="it becomes the global default")
-    add("--delete", action="store_true", help="it is deleted")
+    add("name", nargs="?", metavar="NAME")
+    add("--value", type=whole(-(2**31), MOST_VALUE), metavar="N", help="its value; a missing class is created")
+    add("--default", action="store_true", help="make it the global default")
+    add("--delete", action="store_true", help="delete it")
     add("--preemption-policy", choices=("PreemptLowerPriority", "Never"), help="its preemptionPolicy")
-    add(
-        "-f",
-        "--filename",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="what is applied then, instead of restarts",
-    )
+    add("--each", action="store_true", help="delete each class, one by one")
+    add_shard_option(add)
+    told = "manifest applied after the change, instead of restarts of all workloads"
+    add("-f", "--filename", action="append", default=[], metavar="FILE", help=told)

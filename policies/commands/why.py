@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.cluster import Cache, key_of
-from policies.commands.cluster_command import add_cluster_option, add_color_option, answered, options_with_cluster
+from policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    add_output_option,
+    answered,
+    loaded,
+    options_with_cluster,
+)
 from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.findings import cut, one_line
 from policies.objects.fields import at, group_kind
 from policies.objects.items import items
 from policies.pod_events import LONG, PodEvents
-from policies.sources import SourceError, load_cluster
+from policies.sources import SourceError
 from policies.sources.cluster import events_about
-from policies.terminal import as_json, clean, columns, painter, wants_color
+from policies.terminal import as_json, clean, painter, wants_color
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
 
     from policies.cluster import ClusterSnapshot
@@ -53,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = options_with_cluster(parser, arguments)
     release = release_of(options, parser)
-    return answered("why", lambda: _answer(options, release))
+    return answered("why", options, lambda: _answer(options, release))
 
 
 def _answer(options: argparse.Namespace, release: Release) -> int:
@@ -63,7 +69,7 @@ def _answer(options: argparse.Namespace, release: Release) -> int:
     if not slash:
         namespace, name = options.namespace, namespace
     cache = OnePodCache(namespace, name)
-    cluster = settle(load_cluster(*options.cluster, into=cache), release).snapshot()
+    cluster = settle(loaded(options, cache), release).snapshot()
     not_read = _read_events(options.cluster, namespace, name, cache.events)
     pod = cluster.pods.get((namespace, name))
     key = f"{namespace}/{name}"
@@ -165,22 +171,17 @@ def _as_dict(
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn why",
-        description="Say why a pod is pending or was preempted, and what would help.",
-        epilog="Exit status: 0 an answer was given, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        description="Explain why a Pod is Pending or was preempted, and what helps.",
+        epilog="Exit status: 0 explained, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
+        examples=("why shop/web-5d9c7-x2x1z", "why web-0 -n shop --cluster cluster.json.gz"),
     )
     add = parser.add_argument
-    add("pod", metavar="NAMESPACE/POD", help="a pod of the cluster")
+    add("pod", metavar="NAMESPACE/POD", help="a Pod of the cluster")
     add_cluster_option(add)
-    add("-n", "--namespace", default="default", help="namespace of a pod that is named without one (default: default)")
-    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
-    add(
-        "--fail-on",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="exit with 1 for this state (pending, preempted, running, ended, gone) or trouble, by its id (repeatable)",
-    )
+    add("-n", "--namespace", default="default", help="namespace of a Pod named without one (default: default)")
+    add_output_option(add)
+    told = "exit with 1 for this state (pending, preempted, running, ended, gone) or finding id (repeatable)"
+    add("--fail-on", action="append", default=[], metavar="WHAT", help=told)
     add_color_option(add)
     add_release_options(add)
     return parser

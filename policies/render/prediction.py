@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from policies.scheduling.schedule_one import Prediction
 
 
-TOGETHER: Final = f"{IN_TURN}; what controllers make anew for victims comes beside that: --aftermath tells of it"
+TOGETHER: Final = f"{IN_TURN}; what controllers make anew for victims comes beside that: --cascade tells of it"
 NONE_WANTED: Final = "it asks for no pods (no replicas, suspended, or no node lets it in)"
 
 

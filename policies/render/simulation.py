@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.findings import listed, plural
-from policies.render import autoscalers
 from policies.simulation.summary import Levels, counted, names_in
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from policies.simulation.simulation import Simulation
     from policies.simulation.summary import Eviction, Names, Summary
     from policies.simulation.timeline import Event, Origin
-    from policies.whatif.autoscalers import Autoscalers
 
 MOST_LINES: Final = 60
 _NODE_EVENTS: Final = {
@@ -37,22 +35,6 @@ def duration(seconds: float) -> str:
     return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
 
 
-def render(
-    outcomes: Sequence[tuple[Outcome, Summary]],
-    paint: Callable[[str, str], str] = _plain,
-    scaled: Autoscalers | None = None,
-) -> Iterator[str]:
-    """The first outcome's timeline and its end, then what others there are. `scaled`: what autoscalers would make of
-    the first one's end."""
-    outcome, summary = outcomes[0]
-    yield from timeline(outcome.simulation, paint)
-    yield paint(settled(summary), "bold")
-    yield from (f"  {line}" for line in ending(summary, paint))
-    yield from (f"  {line}" for line in autoscalers.lines(scaled)) if scaled else ()
-    if len(outcomes) > 1:
-        yield from _odds(outcomes, paint)
-
-
 def settled(summary: Summary) -> str:
     """When all was over."""
     if summary.stopped:
@@ -68,7 +50,7 @@ def settled(summary: Summary) -> str:
 def ending(summary: Summary, paint: Callable[[str, str], str] = _plain) -> Iterator[str]:
     """The end, line by line."""
     if summary.new_pods:
-        yield paint(_new_pods(summary), "good" if summary.all_run_at is not None else "warning")
+        yield paint(new_pods(summary), "good" if summary.all_run_at is not None else "warning")
     if not summary.evictions:
         yield "nobody is pushed out"
     else:
@@ -94,7 +76,8 @@ def missing(summary: Summary) -> Iterator[str]:
         yield f"{each.group}: {plural(each.pods, 'pod')} missing, which a quota refuses: {each.message}"
 
 
-def _new_pods(summary: Summary) -> str:
+def new_pods(summary: Summary) -> str:
+    """How many of the Pods that arrive get a node, and when the last one does."""
     if summary.all_run_at is None:
         return f"{summary.new_running} of {plural(summary.new_pods, 'new pod')} get a node"
     after = duration(summary.all_run_at)
@@ -103,7 +86,8 @@ def _new_pods(summary: Summary) -> str:
     return f"all {summary.new_pods} new pods have a node after {after}"
 
 
-def _odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, str], str]) -> Iterator[str]:
+def odds(outcomes: Sequence[tuple[Outcome, Summary]], paint: Callable[[str, str], str]) -> Iterator[str]:
+    """The outcomes of several runs, one line each."""
     runs = sum(outcome.count for outcome, _ in outcomes)
     stories: dict[str, int] = {}
     for outcome, summary in outcomes:

@@ -28,7 +28,7 @@ def _plain(text: str, style: str) -> str:  # noqa: ARG001  (the signature of a p
 
 def heads_of(sweep: Sweep) -> list[str]:
     """The columns: the question, counts, when all was settled, and the nodes needed where node groups are given."""
-    refused = ["refused"] if sweep.kind == "every-class" else []
+    refused = ["refused"] if sweep.kind == "class" else []
     needed = [_NEEDED] if has_groups(sweep) else []
     return ["question", "fewer", *refused, "pending", "pushed out", "budgets broken", SETTLED, *needed]
 
@@ -40,7 +40,7 @@ def has_groups(sweep: Sweep) -> bool:
 
 def cells_of(sweep: Sweep, row: Row) -> list[str | int]:
     """A row by these columns."""
-    refused = [row.refused] if sweep.kind == "every-class" else []
+    refused = [row.refused] if sweep.kind == "class" else []
     seconds = duration(row.settled_at)
     after = seconds if row.settled else f"not after {seconds}"
     needed = [needs_told(row.needs)] if has_groups(sweep) else []
@@ -73,7 +73,7 @@ def before(sweep: Sweep) -> str:
 
 def basis(sweep: Sweep) -> Iterator[str]:
     """What the column `fewer` counts, of a loss."""
-    if sweep.kind != "every-class":
+    if sweep.kind != "class":
         yield "fewer: replicas that no longer run, without the DaemonSet Pods that go with their nodes"
 
 
@@ -134,7 +134,7 @@ def markdown(sweep: Sweep) -> str:
         lines += ["", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
         for row in found[:MOST_ROWS]:
             lines.append(f"| {' | '.join(text_of(cut(str(cell), _LONGEST)) for cell in cells_of(sweep, row))} |")
-        lines += ["", *basis(sweep)] if sweep.kind != "every-class" else []
+        lines += ["", *basis(sweep)] if sweep.kind != "class" else []
     if len(found) > MOST_ROWS:
         lines += ["", f"and {len(found) - MOST_ROWS} more"]
     harmless = len(sweep.rows) - len(found)

@@ -9,7 +9,7 @@ from policies.controllers.recreated import sentence
 from policies.findings import cut, listed, one_line, plural
 from policies.render import autoscalers
 from policies.render.markdown import label_of, text_of
-from policies.render.simulation import duration, missing, settled
+from policies.render.simulation import duration, missing, new_pods, settled
 from policies.whatif.class_change import running_told
 from policies.whatif.comparison import pairs
 
@@ -47,6 +47,8 @@ def render(
 
 
 def _ending(answer: Answer, paint: Callable[[str, str], str]) -> Iterator[str]:
+    if answer.summary.new_pods:
+        yield paint(new_pods(answer.summary), "good" if answer.summary.all_run_at is not None else "warning")
     fewer = [standing for standing in answer.standings if standing.lost]
     style = "warning" if fewer else "good"
     yield paint(

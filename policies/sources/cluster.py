@@ -71,6 +71,16 @@ def events_about(source: str, namespace: str, name: str) -> Iterable[dict[str, A
     return about
 
 
+def described(source: str) -> str:
+    """What a source by name calls what it reads, for example `context prod`; the source itself if it does not say.
+
+    Such a source is a function with an attribute `described`, a function of the argument.
+    """
+    found = _named(source)
+    name = getattr(found[0], "described", None) if found is not None else None
+    return str(name(found[1])) if found is not None and name is not None else source
+
+
 def _by_name(source: str) -> Iterable[dict[str, Any]] | None:
     """What another package yields for a source; None where none of that name is installed."""
     found = _named(source)

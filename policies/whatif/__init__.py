@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 EVERY: Final = {
-    "every-node": "each node is lost",
-    "every-zone": "each zone is lost",
-    "every-class": "each class is deleted",
+    "node": "each node is lost",
+    "zone": "each zone is lost",
+    "class": "each class is deleted",
 }
 """What a sweep asks, by name."""

@@ -1,7 +1,7 @@
 """Large reviews at the same time, as API servers may send them: memory of the replica, and how long a small one waits.
 
-`python -m tests.benchmarks.bench_floods`, on an idle machine: `forewarn serve` in a process of its own, clients in
-others. A body of empty objects takes the most memory for its size; one of escapes is the largest on the wire.
+`python -m tests.benchmarks.bench_floods`, on an idle machine: `forewarn webhook serve` in a process of its own, clients
+in others. A body of empty objects takes the most memory for its size; one of escapes is the largest on the wire.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
 @contextmanager
 def served() -> Iterator[tuple[int, int]]:
     """The port of the webhook and its process."""
-    command = [sys.executable, "-m", "policies.cli", "serve", "--cluster", CLUSTER, "--host", "127.0.0.1"]
+    command = [sys.executable, "-m", "policies.cli", "webhook", "serve", "--cluster", CLUSTER, "--host", "127.0.0.1"]
     with subprocess.Popen(
         [*command, "--port", "0", "--health-port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

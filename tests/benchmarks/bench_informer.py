@@ -25,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--follow", type=float, default=30, help="seconds after the first state")
     options = parser.parse_args()
-    gc.set_threshold(100_000)  # as `forewarn serve` does
+    gc.set_threshold(100_000)  # as `forewarn webhook serve` does
     before, started, cpu = resident(), time.monotonic(), time.process_time()
     informer = Informer(ApiServer(connect)).start()
     if not informer.wait(600):

@@ -1,9 +1,9 @@
 """How many reviews a second the webhook answers, and how long they take: `python -m tests.benchmarks.bench_webhook`.
 
-32 connections over TLS 1.3 post one review after the other, for some seconds each kind, to `forewarn serve` on a
-cluster of 5,000 nodes and 150,000 pods, and to the pod-security-admission webhook of Kubernetes itself, which is Go and
-asks nothing of a cluster: what a review costs where next to nothing is done with it. The client is wrk (`apt install
-wrk`), on the same cores. Every decision is logged to a file.
+32 connections over TLS 1.3 post one review after the other, for some seconds each kind, to `forewarn webhook serve` on
+a cluster of 5,000 nodes and 150,000 pods, and to the pod-security-admission webhook of Kubernetes itself, which is Go
+and reads no cluster: the cost of a review for which next to nothing is done. The client is wrk (`apt install wrk`), on
+the same cores. Every decision is logged to a file.
 
 Reviews differ from one another as they do on a cluster: each has a uid of its own, each pod a name. `--distinct` lets
 each object differ in its labels too, so that no answer holds for the next one.

@@ -57,7 +57,7 @@ class Ending(NamedTuple):
 
     @classmethod
     def told(cls, summary: Obj) -> Ending:
-        """As `forewarn simulate` sums up a run."""
+        """As `forewarn whatif events` sums up a run."""
         return cls.of(summary["byWorkload"], summary["pending"], summary.get("missing", {}))
 
     @classmethod
@@ -174,8 +174,8 @@ def forewarn(plane: ControlPlane, *words: str) -> str:
 
 
 def simulated(plane: ControlPlane, dump: Path, *what: str) -> set[Ending]:
-    """What may come of it, by `forewarn simulate`."""
-    told = forewarn(plane, "simulate", "--cluster", str(dump), *what, "--runs", str(RUNS), "-o", "json")
+    """What may come of it, by `forewarn whatif events`."""
+    told = forewarn(plane, "whatif", "events", "--cluster", str(dump), *what, "--runs", str(RUNS), "-o", "json")
     return {Ending.told(each["summary"]) for each in json.loads(told)["outcomes"]}
 
 

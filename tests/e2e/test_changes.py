@@ -1,4 +1,4 @@
-"""What `forewarn simulate` foretells of a change is what the real scheduler and controllers then make of it.
+"""What `forewarn whatif events` foretells of a change is what the real scheduler and controllers then make of it.
 
 Random small clusters with kube-controller-manager and kubelets that keep to grace periods; workloads are made, scaled,
 given another class, and pods come, through the webhook. CHANGES says how many changes there are, SEED which ones, and
@@ -77,7 +77,7 @@ def change_of(there: list[Obj], number: int, rng: random.Random) -> Obj:
 
 
 def foretold(plane: ControlPlane, change: Obj, directory: Path) -> set[Ending]:
-    """What people are told: `forewarn snapshot`, then `forewarn simulate` of it."""
+    """What people are told: `forewarn snapshot`, then `forewarn whatif events` of it."""
     dump, file = directory / "cluster.json", directory / "change.json"
     file.write_text(json.dumps(change))
     forewarn(plane, "snapshot", "-o", str(dump))

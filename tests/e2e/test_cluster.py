@@ -110,7 +110,7 @@ def test_from_nothing_to_a_first_warning_by_kustomize(cluster: Cluster) -> None:
     with timed("kustomize, to both warnings"):
         cluster.type(KUSTOMIZE, READY)
         warned(cluster)
-    report = cluster.run("forewarn", "doctor", "--timeout", "120")
+    report = cluster.run("forewarn", "webhook", "doctor", "--timeout", "120")
     assert re.search(r"answering +ok +/readyz +ready: forewarn-\w+-\w+, forewarn-", report.stdout), report.stdout
     assert "problem" not in report.stdout
     cluster.kubectl("-n", "forewarn", "rollout", "restart", "deployment/forewarn")
@@ -123,7 +123,7 @@ def test_from_nothing_to_a_first_warning_by_the_chart(cluster: Cluster) -> None:
     with timed("the chart, to both warnings"):
         cluster.type(CHART, READY)
         warned(cluster)
-    assert "problem" not in cluster.run("forewarn", "doctor", "--timeout", "120").stdout
+    assert "problem" not in cluster.run("forewarn", "webhook", "doctor", "--timeout", "120").stdout
     cluster.type("helm uninstall forewarn -n forewarn")
     left = cluster.kubectl("get", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "-o", "name").stdout
     assert left == ""

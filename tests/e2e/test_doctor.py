@@ -1,4 +1,4 @@
-"""`forewarn doctor` on the real API server: an installation that works, and what it says when it does not."""
+"""`forewarn webhook doctor` on the real API server: an installation that works, and what it says when it does not."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Lines = dict[str, list[dict[str, Any]]]
 
 def doctor(plane: ControlPlane, user: str = "admin") -> Lines:
     """The report, its lines by check."""
-    command = [sys.executable, "-m", "policies.cli", "doctor", "-o", "json", "--timeout", "120"]
+    command = [sys.executable, "-m", "policies.cli", "webhook", "doctor", "-o", "json", "--timeout", "120"]
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig(user))}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=180)
     assert done.returncode in (0, 1), done.stderr

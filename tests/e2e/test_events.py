@@ -83,7 +83,7 @@ def event_of(api: Api, plane: ControlPlane, rng: random.Random, file: Path) -> E
 
 
 def foretold(plane: ControlPlane, event: Event, directory: Path) -> tuple[set[Ending], Ending]:
-    """What may come of it, by `forewarn simulate`, and the one of it that `forewarn whatif` tells."""
+    """What may come of it, by `forewarn whatif events`, and the one of it that `forewarn whatif` tells."""
     dump, events = directory / "cluster.json", directory / "events.json"
     events.write_text(json.dumps([event.line]))
     forewarn(plane, "snapshot", "-o", str(dump))

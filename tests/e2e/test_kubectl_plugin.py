@@ -54,9 +54,9 @@ def test_kubectl_finds_the_plugin(people: People) -> None:
 def test_the_plugin_asks_the_cluster_and_namespace_that_kubectl_would(people: People) -> None:
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": CONTAINERS}}
     (people.home / "pod.yaml").write_text(yaml.safe_dump(manifest))
-    here = people.kubectl("forewarn", "preempt", "-f", "pod.yaml")
+    here = people.kubectl("forewarn", "predict", "-f", "pod.yaml")
     assert (here.returncode, here.stdout.split(" ")[0]) == (0, "default/web"), here
-    there = people.kubectl("forewarn", "preempt", "-f", "pod.yaml", "--context", "elsewhere")
+    there = people.kubectl("forewarn", "predict", "-f", "pod.yaml", "--context", "elsewhere")
     assert (there.returncode, there.stdout.split(" ")[0]) == (0, "kube-system/web"), there
     nowhere = people.kubectl("forewarn", "audit", "--context", "nowhere")
     assert nowhere.returncode == 3

@@ -220,7 +220,7 @@ def test_a_header_of_80_kb_is_refused(webhook: Webhook, api: Api) -> None:
     assert api.create(pod("plain"), dryRun="All")["kind"] == "Pod"
 
 
-@pytest.mark.parametrize("command", ["preempt", "serve"])
+@pytest.mark.parametrize("command", ["predict", "webhook serve"])
 def test_a_full_stdout_ends_with_3_and_a_word(command: str, plane: ControlPlane, tmp_path: Path) -> None:
     manifest = tmp_path / "pod.yaml"
     manifest.write_text(json.dumps(pod("plain")))
@@ -230,13 +230,13 @@ def test_a_full_stdout_ends_with_3_and_a_word(command: str, plane: ControlPlane,
         for part in (flag, str(port))
     ]
     flags = {
-        "preempt": ["--cluster", "live", "-f", str(manifest)],
-        "serve": [*ports, "--drain", "0"],
+        "predict": ["-f", str(manifest)],
+        "webhook serve": [*ports, "--drain", "0"],
     }
     environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig("forewarn"))}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "policies.cli", command, *flags[command]],
+            [sys.executable, "-m", "policies.cli", *command.split(), *flags[command]],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

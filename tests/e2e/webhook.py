@@ -48,7 +48,7 @@ TRUSTING.verify_mode = ssl.CERT_NONE
 
 
 class Replica:
-    """One process of `forewarn serve`."""
+    """One process of `forewarn webhook serve`."""
 
     def __init__(self, plane: ControlPlane, name: str, flags: list[str], kubeconfig: Path) -> None:
         self.plane, self.name, self.flags, self.kubeconfig = plane, name, flags, kubeconfig
@@ -63,7 +63,7 @@ class Replica:
 
     def launch(self) -> None:
         """Start it."""
-        command = [sys.executable, "-m", "policies.cli", "serve"]
+        command = [sys.executable, "-m", "policies.cli", "webhook", "serve"]
         ports = ["--port", str(self.port), "--health-port", str(self.health_port)]
         environment = {
             "PYTHONUNBUFFERED": "1",
@@ -106,14 +106,22 @@ class Replica:
 
 
 class CaInjector:
-    """One process of `forewarn ca-injector`."""
+    """One process of `forewarn webhook ca-injector`."""
 
     def __init__(self, plane: ControlPlane, name: str) -> None:
         self.plane, self.name = plane, name
         (self.health_port,) = free_ports(1)
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "policies.cli", "ca-injector", "--health-port", str(self.health_port)]
+        command = [
+            sys.executable,
+            "-m",
+            "policies.cli",
+            "webhook",
+            "ca-injector",
+            "--health-port",
+            str(self.health_port),
+        ]
         environment = {"KUBECONFIG": str(self.plane.kubeconfig("ca-injector")), "FOREWARN_IDENTITY": self.name}
         self.plane.processes.start(self.name, command, environment)
 

@@ -1,4 +1,4 @@
-// Command kubelet-oracle answers what forewarn node-pressure answers, by the kubelet's own functions: JSON lines in,
+// Command kubelet-oracle answers what forewarn whatif pressure answers, by the kubelet's own functions: JSON lines in,
 // JSON lines out, a node each (compare.py makes them).
 package main
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from policies.commands.preempt import cache_of_case
+from policies.commands.recorded_cases import cache_of_case
 from policies.kube_apiserver.validation.strict import unknown_fields
 from policies.minors import KNOWN_MINORS
 from policies.releases import Release, known_minor

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from policies.cluster import Cache
-from policies.commands.preempt import prediction_of_case
+from policies.commands.recorded_cases import prediction_of_case
 from policies.releases import Release, known_minor
 from policies.scheduling.configuration import InvalidConfiguration
 from policies.scheduling.schedule_one import Prediction

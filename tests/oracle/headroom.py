@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from policies.commands.preempt import cache_of_case
+from policies.commands.recorded_cases import cache_of_case
 from policies.headroom import Headroom, headroom
 from policies.objects.fields import InvalidObject
 from tests.oracle.generator.kinds import make_case

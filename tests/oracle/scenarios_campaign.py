@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from policies.commands.simulate import answer_case
+from policies.commands.recorded_cases import answer_scenario as answer_case
 from policies.simulation.scenario import read_scenario
 from policies.simulation.simulation import Simulation
 from tests.oracle.compare_scenarios import Outcome, with_plain_names

@@ -141,7 +141,7 @@ def test_a_class_that_is_not_in_the_input_is_an_error_only_where_all_are_known(t
 
 def test_context_is_read_and_not_reported(tmp_path: Path) -> None:
     files = {"defs/c.yaml": _class("gold") + "---\n" + _web(1, "bad", of="none"), "w.yaml": _web(1, of="gold")}
-    done = _lint(tmp_path, files, "w.yaml", "--context", "defs", "--closed")
+    done = _lint(tmp_path, files, "w.yaml", "--definitions", "defs", "--closed")
     assert (done.stdout, done.returncode) == ("", 0)
     assert done.stderr == "1 file, 1 object checked: nothing to say\n"
 
@@ -202,7 +202,7 @@ def test_what_kubectl_refuses_is_a_finding(tmp_path: Path, text: str, said: str)
 def test_preempt_answers_for_the_other_files(tmp_path: Path) -> None:
     for name, of in (("a", "batch"), ("b", "nonsense"), ("c", "web")):
         (tmp_path / f"{name}.yaml").write_text(_web(1, name, of=of))
-    command = [sys.executable, "-m", "policies.cli", "preempt", "-f", str(tmp_path)]
+    command = [sys.executable, "-m", "policies.cli", "predict", "-f", str(tmp_path)]
     done = subprocess.run(
         [*command, "--cluster", "webhook/sample/cluster.yaml"], capture_output=True, text=True, check=False
     )

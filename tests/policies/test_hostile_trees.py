@@ -174,7 +174,7 @@ def test_no_text_of_the_input_speaks_to_the_terminal_or_to_github(tmp_path: Path
     (tmp_path / "class.yaml").write_text(CLASS)
     done = _lint(tmp_path, "--fail-on", "never")
     assert _is_harmless(done.stdout + done.stderr)
-    for command in (["dry-run"], ["preempt", "--cluster", "webhook/sample/cluster.yaml"]):
+    for command in (["dry-run"], ["predict", "--cluster", "webhook/sample/cluster.yaml"]):
         arguments = [sys.executable, "-m", "policies.cli", *command, "-f", str(file)]
         told = subprocess.run(arguments, capture_output=True, text=True, check=False)
         assert _is_harmless(told.stdout + told.stderr)

@@ -239,7 +239,7 @@ def test_what_preempt_draws_is_who_goes_and_who_comes(capsys: pytest.CaptureFixt
     assert come == [1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("command", ["preempt", "headroom"])
+@pytest.mark.parametrize("command", ["predict", "headroom"])
 def test_names_in_these_stay_text_too(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     items = [make_node(f"n{name}").label("topology.kubernetes.io/zone", name).obj for name in HOSTILE]
     items += [make_pod(f"p{name}").on(f"n{name}").obj for name in HOSTILE]
@@ -266,8 +266,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_the_picture_of_the_readme_is_what_the_command_draws(capsys: pytest.CaptureFixture[str]) -> None:
-    """`forewarn whatif zone a --cluster docs/whatif/cluster.yaml -o svg > docs/whatif/zone-a.svg`."""
-    assert main(["whatif", "zone", "a", "--cluster", SHOWN, "-o", "svg"]) == 0
+    """`forewarn whatif lose zone a --cluster docs/whatif/cluster.yaml -o svg > docs/whatif/zone-a.svg`."""
+    assert main(["whatif", "lose", "zone", "a", "--cluster", SHOWN, "-o", "svg"]) == 0
     assert capsys.readouterr().out == Path("docs/whatif/zone-a.svg").read_text()
     assert "docs/whatif/zone-a.svg" in Path("README.md").read_text()
 

@@ -40,20 +40,20 @@ DARK = "--blink-settings=preferredColorScheme=0"
 AUDITED = "docs/audit/cluster.yaml"
 GROUPS = "docs/whatif/node-groups.yaml"
 NODE_PRESSURE = (
-    *("node-pressure", "a-1", "--cluster", "docs/node-pressure/node.yaml"),
+    *("whatif", "pressure", "a-1", "--cluster", "docs/node-pressure/node.yaml"),
     *("--signal", "memory", "--stats", "docs/node-pressure/stats.json"),
     *("--admit", "docs/node-pressure/agent.yaml", "--shutdown", "0=60,100000=30"),
 )
 PAGES = {
-    "whatif": ("whatif", "zone", "a", "--cluster", SHOWN),
+    "whatif": ("whatif", "lose", "zone", "a", "--cluster", SHOWN),
     "class": ("whatif", "class", "batch", "--value", "200000", "--cluster", SHOWN),
     "headroom": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN),
     "groups": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN, "--node-templates", GROUPS),
     "risk": ("risk", "--cluster", SHOWN),
     "audit": ("audit", "--cluster", AUDITED, "--exit-zero"),
     "node-pressure": NODE_PRESSURE,
-    "sweep": ("whatif", "every-zone", "--cluster", SHOWN, "--node-templates", GROUPS),
-    "preempt": ("preempt", "-f", "docs/headroom/cache.yaml", "--replicas", "9", "--cluster", SHOWN),
+    "sweep": ("whatif", "lose", "--each", "zone", "--cluster", SHOWN, "--node-templates", GROUPS),
+    "preempt": ("predict", "-f", "docs/headroom/cache.yaml", "--replicas", "9", "--cluster", SHOWN),
 }
 AMOUNTS = (("512Mi", 2**29), ("10Gi", 10 * 2**30), ("-", -1), ("1.5Gi", 3 * 2**29), ("0", 0), ("900Ki", 900 * 2**10))
 LOOK = """

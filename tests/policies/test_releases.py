@@ -97,12 +97,12 @@ def test_every_change_is_of_a_known_minor_and_has_one_before_it() -> None:
 def test_the_differences_of_earlier_patch_releases_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     checked = {minor: int(release.rpartition(".")[2]) for minor, release in CHECKED_WITH.items()}
     assert all(0 < change.fixed <= checked[change.minor] for change in PATCH_CHANGES)
-    assert main(["versions", "-o", "json"]) == 0
+    assert main(["info", "releases", "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     before = {entry["release"]: [each["before"] for each in entry["earlierPatchReleases"]] for entry in told}
     assert before["1.34"] == ["1.34.2"] * 3
     assert before["1.37"] == []
-    assert main(["versions", "1.36"]) == 0
+    assert main(["info", "releases", "1.36"]) == 0
     printed = capsys.readouterr().out
     assert "before 1.36.4, queue: gated pods are not tried again" in printed
     assert all(fix in printed for fix, _, _ in UNFIXED)

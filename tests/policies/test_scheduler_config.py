@@ -1,4 +1,4 @@
-"""`--scheduler-config` and `forewarn scheduler-config`: files, presets, and where a fault is."""
+"""`--scheduler-config` and `forewarn info scheduler`: files, presets, and where a fault is."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def test_a_file_that_is_too_large_is_no_configuration(tmp_path: Path) -> None:
 def test_the_command_prints_what_comes_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "scheduler.yaml"
     path.write_text(HEADER + "profiles:\n- plugins:\n    filter:\n      enabled:\n      - name: Volcano\n")
-    assert main(["scheduler-config", str(path)]) == 0
+    assert main(["info", "scheduler", str(path)]) == 0
     told = capsys.readouterr().out
     assert "Volcano (not known: not predicted where it decides)" in told
     assert "worked out plugin by plugin on every node: Volcano has no columns" in told
-    assert main(["scheduler-config", "-o", "json", "--kubernetes-version", "1.34"]) == 0
+    assert main(["info", "scheduler", "-o", "json", "--kubernetes-version", "1.34"]) == 0
     entry = json.loads(capsys.readouterr().out)
     assert entry["release"] == "1.34"
     scores = {plugin["name"]: plugin["weight"] for plugin in entry["profiles"][0]["plugins"]["score"]}
@@ -115,12 +115,12 @@ def test_the_command_prints_what_comes_out(tmp_path: Path, capsys: pytest.Captur
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "scheduler.yaml"
     path.write_text(HEADER + "parallelism: 0\n")
-    assert main(["scheduler-config", str(path)]) == 2
+    assert main(["info", "scheduler", str(path)]) == 2
     assert f"{path}:3:14: parallelism: Invalid value: 0" in capsys.readouterr().err
 
 
 def test_a_prediction_by_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["preempt", "-f", "webhook/sample/manifests/checkout.yaml", "--cluster", "webhook/sample/cluster.yaml"]
+    arguments = ["predict", "-f", "webhook/sample/manifests/checkout.yaml", "--cluster", "webhook/sample/cluster.yaml"]
     assert main([*arguments, "--scheduler-config", "openshift-no-scoring"]) == 0
     assert "1 pod would be pushed out" in capsys.readouterr().out
     path = tmp_path / "scheduler.yaml"

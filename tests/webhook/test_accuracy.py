@@ -244,7 +244,7 @@ def test_predictions_for_workloads_are_counted_and_not_compared(capsys: pytest.C
         asked.answer_now(AdmissionCall(Hook.VALIDATE, sent, monotonic()))
     assert tracker.table()["notCompared"] == 2
     with health_port(tracker) as url:
-        assert main(["accuracy", "--url", url]) == 0
+        assert main(["webhook", "accuracy", "--url", url]) == 0
     first = "Compared: each Pod, at its own admission. Not compared: 2 predictions for workloads, or cut short\n"
     assert capsys.readouterr().out.startswith(first)
 
@@ -608,7 +608,7 @@ def test_the_command_prints_the_table_with_examples(capsys: pytest.CaptureFixtur
     scene.now += SETTLING * 2
     scene.admit(coming("open", "1"))
     with health_port(scene.accuracy) as url:
-        assert main(["accuracy", "--url", url]) == 0
+        assert main(["webhook", "accuracy", "--url", url]) == 0
         assert (
             capsys.readouterr().out
             == """\
@@ -632,7 +632,7 @@ explained, the last 1:
     in between: Node
 """
         )
-        assert main(["accuracy", "--url", url, "-o", "json"]) == 0
+        assert main(["webhook", "accuracy", "--url", url, "-o", "json"]) == 0
         assert json.loads(capsys.readouterr().out) == scene.accuracy.table()
 
 
@@ -651,16 +651,16 @@ def test_the_command_says_what_is_wrong(
 ) -> None:
     if status == 2:
         with pytest.raises(SystemExit) as ended:
-            main(["accuracy", *arguments])
+            main(["webhook", "accuracy", *arguments])
         assert ended.value.code == status
     else:
-        assert main(["accuracy", *arguments]) == status
+        assert main(["webhook", "accuracy", *arguments]) == status
     assert said in capsys.readouterr().err
 
 
 def test_without_watches_there_is_nothing_to_tell(capsys: pytest.CaptureFixture[str]) -> None:
     with health_port(None) as url:
-        assert main(["accuracy", "--url", url]) == 3
+        assert main(["webhook", "accuracy", "--url", url]) == 3
     assert "the cluster state is read from files" in capsys.readouterr().err
 
 
@@ -680,7 +680,7 @@ def test_whatever_answers_there_is_no_traceback(
     tracker = Accuracy()
     monkeypatch.setattr(tracker, "table", lambda: told)
     with health_port(tracker) as url:
-        assert main(["accuracy", "--url", url]) == 3
+        assert main(["webhook", "accuracy", "--url", url]) == 3
     assert "what answers there is no webhook of this version" in capsys.readouterr().err
 
 
@@ -692,7 +692,7 @@ def test_nothing_unprintable_reaches_the_terminal(
     results = dict.fromkeys(RESULTS, 1)
     monkeypatch.setattr(tracker, "table", lambda: {"results": results, "open": 0, "examples": [example] * 50})
     with health_port(tracker) as url:
-        assert main(["accuracy", "--url", url]) == 0
+        assert main(["webhook", "accuracy", "--url", url]) == 0
     out = capsys.readouterr().out
     assert not set("\033\u202e") & set(out)
     assert max(map(len, out.splitlines())) < 700

@@ -126,7 +126,7 @@ def test_in_a_pod_a_command_that_cannot_start_says_so_in_the_log(
     }
     if command == "serve":
         environment["FOREWARN_CLUSTER"] = str(cluster_file)
-    arguments = [sys.executable, "-m", "policies.cli", command]
+    arguments = [sys.executable, "-m", "policies.cli", "webhook", command]
     done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=60)
     assert (done.returncode, done.stdout) == (status, "")
     lines = [json.loads(line) for line in done.stderr.splitlines()]
@@ -135,7 +135,7 @@ def test_in_a_pod_a_command_that_cannot_start_says_so_in_the_log(
 
 def test_in_a_pod_a_server_logs_where_it_listens(cluster_file: Path) -> None:
     flags = ["--cluster", str(cluster_file), "--port", "0", "--health-port", "0"]
-    command = [sys.executable, "-m", "policies.cli", "serve", *flags]
+    command = [sys.executable, "-m", "policies.cli", "webhook", "serve", *flags]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=POD)
     try:
         assert server.stderr is not None

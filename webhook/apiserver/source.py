@@ -10,7 +10,7 @@ from policies.kinds import APART, DEVICES, KINDS, empty_list
 from policies.sources import SourceError
 from webhook.apiserver.client import ApiServer, Timeouts
 from webhook.apiserver.errors import ApiError
-from webhook.apiserver.transport import connect
+from webhook.apiserver.transport import connect, current_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +32,11 @@ class Live:
         api = ApiServer(partial(connect, context))
         yield from read_all(api, _name(context))
         yield from version_of(api)
+
+    def described(self, context: str) -> str:
+        """The context, or where the cluster is found without a kubeconfig."""
+        name = context or current_context()
+        return f"context {name}" if name else "the cluster of this Pod"
 
     def events(self, context: str, namespace: str, name: str) -> Iterator[dict[str, Any]]:
         """The Events about a pod, MOST_EVENTS at most: the API server picks them. Raises SourceError.

@@ -109,7 +109,9 @@ def connect(context: str = "") -> Connection:
 def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
     path = _kubeconfig()
     if not path:
-        raise ApiError(0, "there is no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod of a cluster")
+        given = os.environ.get("KUBECONFIG")
+        where = f"$KUBECONFIG: {given}" if given else "$KUBECONFIG, ~/.kube/config"
+        raise ApiError(0, f"no kubeconfig found ({where}) and not running in a cluster; pass --cluster FILE")
     try:
         config.load_kube_config(config_file=path, context=context or None, client_configuration=configuration)
     except Exception as error:  # the client answers a malformed kubeconfig with whatever comes up
@@ -118,6 +120,19 @@ def _read_kubeconfig(config: Any, configuration: Any, context: str) -> None:
             why = f'there is no context "{context}" in {path}; there is: {", ".join(known) or "none"}'
             raise ApiError(0, why) from None
         raise ApiError(0, f"the kubeconfig {path} cannot be used: {_reason(error)}") from None
+
+
+def current_context() -> str:
+    """The name of the kubeconfig's current context; empty without a kubeconfig, or if it names none."""
+    path = _kubeconfig()
+    if not path:
+        return ""
+    from kubernetes import config
+
+    try:
+        return str(config.list_kube_config_contexts(config_file=path)[1]["name"])
+    except Exception:  # as malformed as what could not be loaded
+        return ""
 
 
 def _contexts(config: Any, path: str) -> list[str] | None:

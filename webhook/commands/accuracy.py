@@ -1,4 +1,4 @@
-"""`forewarn accuracy`: how predictions of a running webhook compare with what kube-scheduler did."""
+"""`forewarn webhook accuracy`: how predictions of a running webhook compare with what kube-scheduler did."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from policies.commands.cluster_command import add_output_option, output_of
 from policies.commands.parser import Parser
 from policies.terminal import as_json, clean, complain
 from webhook.accuracy import EXAMPLES, EXPLAINED, MATCHED, RESULTS, WRONG
@@ -34,6 +35,7 @@ _DESCRIPTION: Final = (
     "since the replica's start, with examples. Predictions for workloads are not compared. Examples name pods, so the "
     "health port gives them to its own pod alone: use kubectl exec or kubectl port-forward."
 )
+_EXAMPLES: Final = ("webhook accuracy", "webhook accuracy --url http://127.0.0.1:9090 -o json")
 
 
 class NotTold(Exception):
@@ -42,9 +44,9 @@ class NotTold(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, 2 for wrong usage, 3 where there is no answer."""
-    parser = Parser(prog="forewarn accuracy", description=_DESCRIPTION, allow_abbrev=False)
+    parser = Parser(prog="forewarn webhook accuracy", description=_DESCRIPTION, examples=_EXAMPLES)
     parser.add_argument("--url", default=URL, metavar="URL", help=f"the webhook's health port (default: {URL})")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="text, or JSON for programs")
+    add_output_option(parser.add_argument)
     given = parser.parse_args(arguments)
     try:
         url = urlsplit(given.url)
@@ -56,11 +58,12 @@ def main(arguments: Sequence[str]) -> int:
     try:
         table = _ask(host, port or 8080)
     except NotTold as why:
-        return complain("accuracy", f"{host} port {port or 8080}: {why}", FAILED)
-    if given.output == "json":
-        sys.stdout.write(as_json(table, indent=2))
-    else:
-        sys.stdout.writelines(clean(line, color=False) + "\n" for line in _lines(table))
+        return complain("webhook accuracy", f"{host} port {port or 8080}: {why}", FAILED)
+    with output_of(given):
+        if given.output == "json":
+            sys.stdout.write(as_json(table, indent=2))
+        else:
+            sys.stdout.writelines(clean(line, color=False) + "\n" for line in _lines(table))
     return 0
 
 

@@ -1,8 +1,7 @@
-"""`forewarn ca-injector`: issues the webhook's certificate, and writes its CA into the webhook configurations."""
+"""`forewarn webhook ca-injector`: issues the webhook's certificate, and writes caBundle in its configurations."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import socket
@@ -14,7 +13,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from policies.commands.parser import Parser
-from policies.terminal import columns
 from webhook.apiserver import ApiError, ApiServer, connect
 from webhook.apiserver.typed_client import TypedApi
 from webhook.controllers.ca_injector import CaInjector
@@ -27,6 +25,7 @@ from webhook.metrics import Metrics
 from webhook.settings import log_level, port
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
 
 DONE, FAILED = 0, 3
@@ -63,7 +62,7 @@ def _run(options: argparse.Namespace) -> int:
         api = ApiServer(partial(connect, options.context)).open()
         listening = bind(options.host, options.health_port)
     except (ApiError, OSError) as fault:
-        print(f"forewarn ca-injector: {fault}", file=sys.stderr)  # noqa: T201
+        print(f"forewarn webhook ca-injector: {fault}", file=sys.stderr)  # noqa: T201
         return FAILED
     with listening, _stop_when_told() as stop:
         injector = CaInjector(TypedApi(api), installation, metrics, beat)
@@ -96,14 +95,13 @@ def _stop_when_told() -> Iterator[Event]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="forewarn ca-injector",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        prog="forewarn webhook ca-injector",
         description="Keep the webhook's CAs in the Secret forewarn-ca, sign the certificate in the Secret "
         "forewarn-serving-cert, and write caBundle into the webhook configurations named forewarn. Of several that "
         "run, one is elected by the Lease forewarn-ca-injector.",
         epilog="FOREWARN_NAMESPACE, FOREWARN_IDENTITY, FOREWARN_HOST, FOREWARN_HEALTH_PORT and FOREWARN_LOG_LEVEL "
         "stand in for flags. Exit status: 0 told to stop, 2 wrong usage, 3 cannot start.",
-        allow_abbrev=False,
+        examples=("webhook ca-injector", "webhook ca-injector --namespace forewarn --health-port 9090"),
     )
     given = {key: os.environ.get(variable) for key, variable in _ENVIRONMENT.items()}
     add = parser.add_argument

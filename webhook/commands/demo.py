@@ -78,7 +78,7 @@ def _serving() -> Iterator[HTTPSConnection]:
     """The webhook in a process of its own, stopped at the end; a connection to it."""
     with tempfile.TemporaryDirectory() as scratch:
         ca = Path(scratch) / "ca.pem"
-        serve = ["serve", "--cluster", str(SAMPLE / "cluster.yaml"), "--port", "0", "--health-port", "0"]
+        serve = ["webhook", "serve", "--cluster", str(SAMPLE / "cluster.yaml"), "--port", "0", "--health-port", "0"]
         command = [sys.executable, "-P", "-m", f"{WITHIN}policies.cli", *serve, "--write-ca", str(ca), "--drain", "0"]
         log = Path(scratch) / "log"
         with (

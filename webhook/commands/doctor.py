@@ -1,4 +1,4 @@
-"""`forewarn doctor`: is the webhook of a cluster registered, trusted, answering, and is anything misconfigured."""
+"""`forewarn webhook doctor`: is the webhook of a cluster registered, trusted, answering and configured well."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from policies.commands.cluster_command import add_context_options, add_output_option, output_of, use_kubeconfig
 from policies.commands.parser import Parser
-from policies.terminal import COLOR_CHOICES, as_json, clean, columns, complain, painter, say, wants_color
+from policies.sources import SourceError
+from policies.terminal import COLOR_CHOICES, as_json, clean, complain, painter, say, wants_color
 from webhook.apiserver import ApiError, ApiServer, Timeouts, connect
 from webhook.doctor.examination import examine
 from webhook.doctor.looking import Looks
@@ -24,30 +26,35 @@ WELL, PROBLEMS, FAILED = 0, 1, 3
 _SECONDS: Final = 30.0
 _MOST_SECONDS: Final = 600.0
 _STYLES: Final = {Status.OK: "good", Status.PROBLEM: "error", Status.WARNING: "warning", Status.UNKNOWN: "dim"}
-_LIVE: Final = "live"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 no problem, 1 problems, 2 wrong usage, 3 could not do the job."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    source, _, context = options.cluster.partition(":")
-    if source != _LIVE:
-        parser.error(f"--cluster {options.cluster}: a webhook answers on a running cluster alone: live or live:CONTEXT")
+    use_kubeconfig(options)
     try:
-        api = ApiServer(partial(connect, context))
+        api = ApiServer(partial(connect, options.context))
         version = _version(api, min(options.timeout, 10.0))
     except ApiError as error:
-        return complain("doctor", error.problem if not error.status else error, FAILED)
+        return complain("webhook doctor", error.problem if not error.status else error, FAILED)
     lines = examine(Looks(api, options.timeout), version, options.namespace, datetime.now(UTC))
+    try:
+        with output_of(options):
+            _print(options, lines)
+    except SourceError as fault:
+        return complain("webhook doctor", fault, FAILED)
+    return PROBLEMS if any(line.status is Status.PROBLEM for line in lines) else WELL
+
+
+def _print(options: argparse.Namespace, lines: Sequence[Line]) -> None:
     if options.output == "json":
         sys.stdout.write(as_json({"lines": [_as_json(line) for line in lines]}, indent=2))
-    else:
-        color = wants_color(options.color, sys.stdout)
-        sys.stdout.writelines(clean(text, color) + "\n" for text in rendered(lines, painter(color)))
-        sys.stdout.flush()  # the table comes before its summary, also where both go into one pipe
-        say(summary(lines))
-    return PROBLEMS if any(line.status is Status.PROBLEM for line in lines) else WELL
+        return
+    color = wants_color(options.color, sys.stdout)
+    sys.stdout.writelines(clean(text, color) + "\n" for text in rendered(lines, painter(color)))
+    sys.stdout.flush()  # the table comes before its summary, also where both go into one pipe
+    say(summary(lines))
 
 
 def _version(api: ApiServer, seconds: float) -> dict[str, object]:
@@ -76,18 +83,17 @@ def _as_json(line: Line) -> dict[str, str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="forewarn doctor",
-        allow_abbrev=False,
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
+        prog="forewarn webhook doctor",
+        examples=("webhook doctor", "webhook doctor --context prod -o json"),
         description="Say whether a cluster's webhook is registered, trusted and answering, what it last predicted, and "
         "what is misconfigured, with a fix for each line. It reads with your rights, and changes nothing: what it "
         "creates are dry runs and access reviews.",
         epilog="Exit status: 0 no problem found, 1 problems, 2 wrong usage, 3 the API server does not answer.",
     )
     add = parser.add_argument
-    add("--cluster", default=_LIVE, metavar="SOURCE", help="live, or live:CONTEXT of the kubeconfig (default: live)")
+    add_context_options(add)
     add("-n", "--namespace", default="default", metavar="NAME", help="where a Deployment is tried (default: default)")
-    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    add_output_option(add)
     add("--timeout", type=_seconds, default=_SECONDS, metavar="SECONDS", help="for all of it (default: 30)")
     add("--color", choices=COLOR_CHOICES, default="auto", help="default: auto, on a terminal without NO_COLOR")
     return parser

@@ -1,4 +1,4 @@
-"""What `forewarn serve` does of itself when it is told its namespace: webhook.controllers.replica, put together."""
+"""What `forewarn webhook serve` does beyond answering if it is given its namespace: see webhook.controllers.replica."""
 
 from __future__ import annotations
 

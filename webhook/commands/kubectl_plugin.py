@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from policies.cli import COMMANDS, TRACEBACK
 from policies.cli import main as forewarn
-from policies.commands.completion import options_of
+from policies.commands.completion import changes, options_of
 from policies.kinds import DEFAULT_NAMESPACE
 from policies.terminal import say
 
@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 
 _FLAGS: Final = {"--context": "context", "--kubeconfig": "kubeconfig", "--namespace": "namespace", "-n": "namespace"}
 """kubectl's flags that are its own everywhere -> what they say."""
-_ASK: Final = ("preempt", "why", "simulate", "whatif", "test", "headroom", "node-pressure")
-_OF_A_CLUSTER: Final = frozenset((*_ASK, "audit", "lint", "dry-run", "review", "risk", "doctor"))
-"""Commands with --cluster: the one that kubectl would talk to, unless another is named."""
-_OF_A_NAMESPACE: Final = frozenset((*_ASK, "lint", "dry-run", "doctor"))
+_OF_A_NAMESPACE: Final = frozenset(
+    ("predict", "why", "whatif", "test", "headroom", "lint", "dry-run", "webhook doctor")
+)
+"""Commands whose -n names the namespace of objects without one."""
+_FILES_ONLY: Final = frozenset(("lint", "dry-run", "webhook review"))
+"""Commands that read no cluster unless one is named: here they read the one that kubectl would talk to."""
+_NO_CLUSTER: Final = frozenset(("explain", "completion", "demo", "lsp", "info releases", "info scheduler"))
+_OWN_NAMESPACE: Final = frozenset(("risk", "webhook serve", "webhook ca-injector"))
+"""Commands whose --namespace has no default of kubectl's."""
 _HELP: Final = frozenset(("-h", "--help"))
 _NO_FILES: Final = ":4"
 """cobra's ShellCompDirectiveNoFileComp."""
@@ -90,22 +95,23 @@ def translated(given: Given) -> list[str]:
     flags, rest = given
     if not rest or rest[0].startswith("-"):
         return list(rest)
-    command, *words = rest
-    context = flags.get("context", "")
-    added: list[str] = []
-    if command == "snapshot" and context:
-        added += ["--context", context]
-    files = any(word.partition("=")[0] == "--cluster" for word in words) or "--batch" in words
-    if command in _OF_A_CLUSTER and not files:
-        added += ["--cluster", f"live:{context}"]
-    if command in _OF_A_NAMESPACE:
-        added += ["--namespace", flags.get("namespace", "default") if files else _namespace(flags)]
-    elif command == "risk" and "namespace" in flags:  # its flag leaves out all other workloads
-        added += ["--namespace", flags["namespace"]]
+    two = " ".join(rest[:2])
+    command = two if two in COMMANDS and rest[0] != "whatif" else rest[0]
+    words = rest[len(command.split()) :]
     if _HELP.intersection(words):
-        added = []
+        return list(rest)
+    added: list[str] = []
+    has_cluster = any(word.partition("=")[0] == "--cluster" for word in words) or "--batch" in words
+    if "context" in flags and command not in (*_NO_CLUSTER, "webhook accuracy"):
+        added += ["--context", flags["context"]]
+    if command in _FILES_ONLY and not has_cluster:
+        added += ["--cluster", "live"]
+    if command in _OF_A_NAMESPACE and rest[:2] != ["whatif", "merge"]:
+        added += ["--namespace", flags.get("namespace", "default") if has_cluster else _namespace(flags)]
+    elif command in _OWN_NAMESPACE and "namespace" in flags:
+        added += ["--namespace", flags["namespace"]]
     end = words.index("--") if "--" in words else len(words)
-    return [command, *words[:end], *added, *words[end:]]
+    return [*command.split(), *words[:end], *added, *words[end:]]
 
 
 def _namespace(flags: Mapping[str, str]) -> str:
@@ -164,18 +170,48 @@ def choices(words: Sequence[str]) -> tuple[list[str], str]:
     with suppress(WrongUsage):
         before = split(before).rest
     if not before:
-        told = {name: command.help for name, command in COMMANDS.items() if name != "completion"}
+        told = _first_words()
         return [f"{name}\t{text}" for name, text in told.items() if name.startswith(word)], _NO_FILES
-    name = before[0]
-    if name not in COMMANDS or name == "completion":
+    seconds = _second_words(before[0])
+    if len(before) == 1 and seconds:
+        return [name for name in seconds if name.startswith(word)], _NO_FILES
+    options = _options(before)
+    if options is None:
         return [], _FILES
-    options = options_of(COMMANDS[name])
     values = options.get(before[-1], ())
     if values:
         return [value for value in values if value.startswith(word)], _NO_FILES
     if word.startswith("-"):
-        return [option for option in (*options, "--context", "--kubeconfig") if option.startswith(word)], _NO_FILES
+        return [
+            option for option in sorted({*options, "--context", "--kubeconfig"}) if option.startswith(word)
+        ], _NO_FILES
     return [], _FILES
+
+
+def _first_words() -> dict[str, str]:
+    """First word of a command line -> what it is for."""
+    found: dict[str, str] = {}
+    for name, command in COMMANDS.items():
+        first, _, second = name.partition(" ")
+        if first != "completion":
+            found.setdefault(first, ", ".join(_second_words(first)) if second else command.help)
+    return found
+
+
+def _second_words(first: str) -> list[str]:
+    if first == "whatif":
+        return changes(COMMANDS["whatif"])
+    return [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{first} ")]
+
+
+def _options(before: Sequence[str]) -> Mapping[str, Sequence[str]] | None:
+    """The options of the command that these words begin; None if they begin none."""
+    two = " ".join(before[:2])
+    if two in COMMANDS:
+        return options_of(COMMANDS[two])
+    if before[0] not in COMMANDS or before[0] == "completion":
+        return None
+    return options_of(COMMANDS[before[0]], *before[1:2]) if before[0] == "whatif" else options_of(COMMANDS[before[0]])
 
 
 def _contexts() -> Iterator[str]:

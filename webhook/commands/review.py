@@ -1,4 +1,4 @@
-"""`forewarn review`: the webhook's answer to one AdmissionReview, without a server."""
+"""`forewarn webhook review`: the webhook's answer to one AdmissionReview, without a server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from policies.commands.cluster_command import add_cluster_option, choose_cluster, loaded
 from policies.commands.parser import Parser
 from policies.commands.release import add_release_options, release_of, settle
 from policies.config import ConfigError
@@ -14,7 +15,7 @@ from policies.disclosure import Disclose
 from policies.findings import no_command_in_json
 from policies.kube_apiserver.priority import Forbidden, admit_pod
 from policies.objects.fields import InvalidObject, mapping
-from policies.sources import SourceError, load_cluster, read_file, status_of
+from policies.sources import SourceError, read_file, status_of
 from policies.terminal import complain
 from webhook.admission.decision import Decision, Hook, Time, decide
 from webhook.admission.json_patch import apply_patch
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    choose_cluster(options, required=False)
     release = release_of(options, parser)
     try:
         config = configuration(options.config, options.admission_config)
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         paths = config.options.pod_template_paths
         cluster = None
         if options.cluster:
-            cluster = settle(load_cluster(*options.cluster, templates=paths), release).snapshot()
+            cluster = settle(loaded(options, templates=paths), release).snapshot()
         body = read_file(options.file)
         # Whoever runs this has the dump of the cluster: there is nothing to withhold.
         decisions = answers(body, options.phase, cluster, config._replace(disclose=Disclose.NAMES))
@@ -88,14 +90,24 @@ def _admitted_again(pod: dict[str, Any], cluster: ClusterSnapshot | None) -> dic
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="forewarn review",
-        description="Answer an AdmissionReview as the webhook would: one line of JSON a phase.",
+        prog="forewarn webhook review",
+        description="Answer an AdmissionReview as the webhook does: one line of JSON for each phase.",
         epilog="Exit status: 0 allowed, 1 denied, 2 wrong usage or configuration, 3 could not do the job.",
-        allow_abbrev=False,
+        examples=(
+            "webhook review -f review.json",
+            "webhook review -f review.json --cluster cluster.json.gz --phase validate",
+        ),
     )
     add = parser.add_argument
-    add("-f", "--file", required=True, metavar="REVIEW.json", help="the AdmissionReview, or - for standard input")
-    add("--cluster", action="append", default=[], metavar="SOURCE", help="cluster state: a dump (repeatable), or live")
+    add(
+        "-f",
+        "--filename",
+        dest="file",
+        required=True,
+        metavar="REVIEW.json",
+        help="the AdmissionReview, or - for standard input",
+    )
+    add_cluster_option(add, required=False)
     add_release_options(add)
     both = "one of the two (default: mutate, apply the patch, validate)"
     add("--phase", type=Hook, choices=list(Hook), metavar="mutate|validate", help=both)
@@ -110,4 +122,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _complain(fault: object, status: int) -> int:
-    return complain("review", fault, status)
+    return complain("webhook review", fault, status)

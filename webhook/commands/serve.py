@@ -1,4 +1,4 @@
-"""`forewarn serve`: puts the webhook together and runs it until it is told to stop."""
+"""`forewarn webhook serve`: puts the webhook together and runs it until it is told to stop."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _started(settings: Settings) -> int:
         with _ended_when_told():
             return _run(settings)
     except CannotStart as fault:
-        return complain("serve", fault, fault.status)
+        return complain("webhook serve", fault, fault.status)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import os
@@ -17,18 +16,20 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from policies.commands.cluster_command import add_context_options, use_kubeconfig
 from policies.commands.parser import Parser
 from policies.findings import plural
 from policies.kinds import listed_as_empty
 from policies.sources import SourceError
 from policies.sources.errors import reason
 from policies.sources.output_file import output_file
-from policies.terminal import columns, complain, is_about_output, progress, say
+from policies.terminal import complain, is_about_output, progress, say
 from webhook.apiserver import ApiServer, connect
 from webhook.apiserver.redaction import redacted
 from webhook.apiserver.source import read_all, version_of
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
 WRITTEN, USAGE, FAILED = 0, 2, 3
@@ -42,6 +43,7 @@ _LEVEL: Final = 6
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0 written, 2 wrong usage, 3 not done (an older file stays)."""
     options = _parser().parse_args(arguments)
+    use_kubeconfig(options)
     if options.once and options.output == "-":
         return complain("snapshot", "--once is about a file: -o FILE", USAGE)
     if options.once and (ended := _is_there(Path(options.output))) is not None:
@@ -129,16 +131,21 @@ def _replaced(output: str) -> Iterator[IO[bytes]]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn snapshot",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Write what plays a part of a running cluster to a file, which --cluster reads.",
+        description="Write the objects of a running cluster that predictions need to a file for --cluster.",
         epilog="Exit status: 0 written, 2 wrong usage, 3 could not do the job: then an older file stays as it was.",
-        allow_abbrev=False,
+        examples=("snapshot -o cluster.json.gz", "snapshot --context prod --redact -o prod.json.gz"),
     )
     add = parser.add_argument
-    add("--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)")
-    add("-o", "--output", required=True, metavar="FILE", help="packed if its name ends in .gz; - for standard output")
-    kept = "leave out environments, images, commands, probes and annotations; predictions stay the same but for images"
-    once = "leave a file that is there as it is; of an Indexed Job pod 0 writes it, and the others wait for it"
+    add_context_options(add)
+    add(
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="the file; compressed if its name ends in .gz; - for standard output",
+    )
+    kept = "omit environments, images, commands, probes and annotations; only predictions by images change"
+    once = "keep an existing file; in an Indexed Job Pod 0 writes it and the others wait for it"
     add("--once", action="store_true", help=once)
     add("--redact", action="store_true", help=kept)
     return parser

@@ -1,4 +1,4 @@
-"""Where `forewarn serve` has its cluster state from: files, read once, or the watches of an API server."""
+"""Where `forewarn webhook serve` has its cluster state from: files, read once, or the watches of an API server."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What `forewarn doctor` looks at: an installation of the webhook, from outside, with the rights of who asks."""
+"""`forewarn webhook doctor`: checks a cluster's webhook as a user with the requester's rights sees it."""

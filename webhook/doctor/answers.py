@@ -94,7 +94,7 @@ def _asked_about_a_class(looks: Looks, registered: Registered) -> Line:
         "kind": "PriorityClass",
         "metadata": {"generateName": "forewarn-doctor-"},
         "value": 1,
-        "description": "a dry run of forewarn doctor",
+        "description": "a dry run of forewarn webhook doctor",
     }
     check = "dry run of a PriorityClass"
     seen = looks.create("/apis/scheduling.k8s.io/v1/priorityclasses", probe, "what becomes of one", dry_run=True)

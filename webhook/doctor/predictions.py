@@ -78,7 +78,7 @@ def _counted(replicas: Sequence[Replica]) -> Iterator[Line]:
         for result in ("matched", "wrong")
     )
     if wrong:
-        fix = "kubectl -n forewarn exec deploy/forewarn -- forewarn accuracy has examples"
+        fix = "kubectl -n forewarn exec deploy/forewarn -- forewarn webhook accuracy has examples"
         yield AREA.warning("predictions", f"{wrong:.0f} of {right + wrong:.0f} did not come true", fix)
     elif right:
         yield AREA.ok("predictions", f"{right:.0f} of {right:.0f} that were followed came true")
@@ -154,7 +154,7 @@ def _release(version: ApiObject) -> Iterator[Line]:
             told = f"{said}: API servers before 1.{_OLDEST_KUBERNETES} do not know matchConditions"
             yield AREA.problem("Kubernetes", told, "upgrade the cluster")
         else:
-            fix = "`forewarn versions`; rules that ask for no prediction hold"
+            fix = "`forewarn info releases`; rules that ask for no prediction hold"
             yield AREA.warning("Kubernetes", f"{said}: no prediction: {why}", fix)
         return
     yield AREA.ok("Kubernetes", f"{said}, whose scheduler is predicted")

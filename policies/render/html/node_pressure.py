@@ -1,4 +1,4 @@
-"""The page of `forewarn node-pressure`: a table, which people sort, of each that was asked."""
+"""The page of `forewarn whatif pressure`: a table, which people sort, of each that was asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of `forewarn preempt`."""
+"""The page of `forewarn predict`."""
 
 from __future__ import annotations
 

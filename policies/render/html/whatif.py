@@ -1,4 +1,4 @@
-"""The page of `forewarn whatif` and `forewarn simulate`."""
+"""The page of `forewarn whatif` and `forewarn whatif events`."""
 
 from __future__ import annotations
 

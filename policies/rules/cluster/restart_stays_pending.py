@@ -67,7 +67,7 @@ Good:
             image: db
             resources: {requests: {cpu: 500m}}
 
-Fix: make room before it is restarted, or let a Deployment end old pods first (maxUnavailable); `forewarn preempt` says
+Fix: make room before it is restarted, or let a Deployment end old pods first (maxUnavailable); `forewarn predict` says
 what each node lacks.
 """
 
@@ -109,7 +109,7 @@ def _problem(restart: Restart) -> Problem:
     return Problem(
         f"restarted now, {of_new_pods(impact.pending, impact)} (priority {impact.priority}) would stay pending: "
         f"{listed_reasons(reasons_of(pending[:_LOOKED_AT]))}{after}{impact.cut_short()}",
-        remediation="make room first; forewarn preempt says what each node lacks",
+        remediation="make room first; forewarn predict says what each node lacks",
         object=restart.ref,
         detail=impact.to_dict(),
     )

@@ -204,7 +204,7 @@ def _not_known(kept: int, impact: Impact, subject: ReviewedObject, template: Pod
     return Problem(
         f"{shortened(subject.ref.name)}: {told}: {plural(kept, 'promise')} not judged",
         template.at("priorityClassName"),
-        "ask `forewarn preempt`",
+        "ask `forewarn predict`",
         detail=impact.to_dict(),
         severity=Severity.NOTE,
     )

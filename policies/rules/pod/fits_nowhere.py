@@ -60,7 +60,7 @@ Good:
         image: web
         resources: {requests: {cpu: 400m}}
 
-Fix: ask for less than the largest node has, or mend selectors, affinity and tolerations; `forewarn preempt` says what
+Fix: ask for less than the largest node has, or mend selectors, affinity and tolerations; `forewarn predict` says what
 each node lacks.
 """
 
@@ -89,7 +89,7 @@ _LOOKED_AT: Final = 100
 """Of so many pods that have a node each, the reasons are looked at."""
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
-_FIX: Final = "forewarn preempt says what each node lacks"
+_FIX: Final = "forewarn predict says what each node lacks"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:

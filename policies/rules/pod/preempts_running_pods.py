@@ -66,7 +66,7 @@ Good:
         image: web
         resources: {requests: {cpu: 400m}}
 
-Fix: ask for less, choose a lower class, or let the class have preemptionPolicy: Never; `forewarn preempt` says more.
+Fix: ask for less, choose a lower class, or let the class have preemptionPolicy: Never; `forewarn predict` says more.
 """
 
 from __future__ import annotations
@@ -214,6 +214,6 @@ def _not_known(subject: ReviewedObject, impact: Impact, template: PodTemplate) -
     return Problem(
         lambda audience: f"{shortened(subject.ref.name)}{priority}: {_SOME if audience.coarse else told}",
         template.at("priorityClassName"),
-        "ask `forewarn preempt`",
+        "ask `forewarn predict`",
         detail=impact.to_dict(),
     )

@@ -65,7 +65,7 @@ def test_markdown_says_cluster_where_there_is_no_file(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        ([], 2, "--cluster is missing"),
+        ([], 3, "no kubeconfig found"),
         (["--cluster", "not-there.json"], 2, "not-there.json"),
         (["--cluster", SHOWN, "--select", "restart-preemts"], 2, 'did you mean "restart-preempts"'),
         (["--cluster", SHOWN, "--baseline", SHOWN], 2, ""),

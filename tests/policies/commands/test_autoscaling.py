@@ -50,7 +50,17 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return out
 
 
-@pytest.mark.parametrize("command", [("preempt",), ("simulate",), ("whatif", "apply")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("predict",),
+        (
+            "whatif",
+            "events",
+        ),
+        ("whatif", "apply"),
+    ],
+)
 def test_the_cutoff_is_a_flags_else_the_configurations(
     command: tuple[str, ...], cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,13 +75,23 @@ def test_the_cutoff_is_a_flags_else_the_configurations(
     assert LOOKS in run(capsys, *asked, "-c", str(config), "--expendable-pods-priority-cutoff", "0")
 
 
-@pytest.mark.parametrize("command", [("preempt",), ("simulate",), ("whatif", "apply")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("predict",),
+        (
+            "whatif",
+            "events",
+        ),
+        ("whatif", "apply"),
+    ],
+)
 def test_programs_and_pages_have_it_too(
     command: tuple[str, ...], cluster: str, too_large: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = (*command, "-f", too_large, "--cluster", cluster, *RAISED)
     told: Any = json.loads(run(capsys, *asked, "-o", "json"))
-    assert (told["outcomes"][0] if "outcomes" in told else told)["autoscalers"] == BELOW_JSON
+    assert told["autoscalers"] == BELOW_JSON
     assert BELOW in run(capsys, *asked, "-o", "html")
 
 
@@ -82,7 +102,17 @@ def test_a_comment_on_a_pull_request_has_it_too(
     assert f"\n\n- {LOOKS}\n" in told
 
 
-@pytest.mark.parametrize("command", [("preempt",), ("simulate",), ("whatif", "apply")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("predict",),
+        (
+            "whatif",
+            "events",
+        ),
+        ("whatif", "apply"),
+    ],
+)
 @pytest.mark.parametrize("form", ["text", "html"])
 def test_where_nobody_waits_nothing_is_said_of_it(
     command: tuple[str, ...], form: str, cluster: str, small: str, capsys: pytest.CaptureFixture[str]
@@ -90,11 +120,10 @@ def test_where_nobody_waits_nothing_is_said_of_it(
     assert "autoscaler" not in run(capsys, *command, "-f", small, "--cluster", cluster, "-o", form).lower()
 
 
-def test_the_json_of_a_simulation_in_which_nobody_waits_is_as_it_was(
+def test_the_json_of_a_prediction_in_which_nothing_is_pending_has_no_autoscalers(
     cluster: str, small: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command in ("simulate", "preempt"):
-        assert "autoscalers" not in run(capsys, command, "-f", small, "--cluster", cluster, "-o", "json")
+    assert "autoscalers" not in run(capsys, "predict", "-f", small, "--cluster", cluster, "-o", "json")
 
 
 def test_a_configuration_that_cannot_be_read_is_wrong_usage(
@@ -103,7 +132,7 @@ def test_a_configuration_that_cannot_be_read_is_wrong_usage(
     config = tmp_path / "forewarn.yaml"
     config.write_text("autoscalerCutoff: low\n")
     with pytest.raises(SystemExit) as ended:
-        main(("preempt", "-f", too_large, "--cluster", cluster, "-c", str(config)))
+        main(("predict", "-f", too_large, "--cluster", cluster, "-c", str(config)))
     assert ended.value.code == 2
     assert 'must be a whole number, not "low"' in capsys.readouterr().err
 
@@ -111,7 +140,7 @@ def test_a_configuration_that_cannot_be_read_is_wrong_usage(
 @pytest.mark.parametrize("given", ["low", "2147483648", "-2147483649", "1e3"])
 def test_a_cutoff_is_a_priority(given: str, cluster: str, too_large: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(("preempt", "-f", too_large, "--cluster", cluster, f"--expendable-pods-priority-cutoff={given}"))
+        main(("predict", "-f", too_large, "--cluster", cluster, f"--expendable-pods-priority-cutoff={given}"))
     assert ended.value.code == 2
     assert "argument --expendable-pods-priority-cutoff: must be" in capsys.readouterr().err
 
@@ -120,7 +149,17 @@ GROUPS = "- name: spot\n  template: {status: {capacity: {cpu: 4, memory: 8Gi, po
 NEEDS = "needs 1 node of group spot: default/big (1 pod)"
 
 
-@pytest.mark.parametrize("command", [("preempt",), ("simulate",), ("whatif", "apply")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("predict",),
+        (
+            "whatif",
+            "events",
+        ),
+        ("whatif", "apply"),
+    ],
+)
 def test_node_groups_are_told_by_every_command_in_every_form(
     command: tuple[str, ...], cluster: str, too_large: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,7 +169,7 @@ def test_node_groups_are_told_by_every_command_in_every_form(
     assert NEEDS in run(capsys, *asked)
     assert NEEDS in run(capsys, *asked, "-o", "html")
     told: Any = json.loads(run(capsys, *asked, "-o", "json"))
-    (scale_up,) = (told["outcomes"][0] if "outcomes" in told else told)["autoscalers"]["nodeGroups"]["scaleUps"]
+    (scale_up,) = told["autoscalers"]["nodeGroups"]["scaleUps"]
     assert (scale_up["group"], scale_up["nodes"], scale_up["pods"]) == ("spot", 1, 1)
     assert scale_up["workloads"] == [{"workload": "default/big", "pods": 1, "nodes": 1}]
     if command[0] == "whatif":
@@ -143,7 +182,7 @@ def test_the_json_of_several_pods_has_their_plan_once(
     groups = tmp_path / "groups.yaml"
     groups.write_text(GROUPS)
     pods = written(tmp_path / "pods.json", *(make_pod(name).request(cpu="2") for name in ("one", "two")))
-    lines = run(capsys, "preempt", "-f", pods, "--cluster", cluster, "--node-templates", str(groups), "-o", "json")
+    lines = run(capsys, "predict", "-f", pods, "--cluster", cluster, "--node-templates", str(groups), "-o", "json")
     first, last = (json.loads(line)["autoscalers"] for line in lines.splitlines())
     assert "nodeGroups" not in first
     assert [each["pods"] for each in last["nodeGroups"]["scaleUps"]] == [2]
@@ -154,7 +193,7 @@ def test_why_no_group_helps_is_told(
 ) -> None:
     groups = tmp_path / "groups.yaml"
     groups.write_text(GROUPS.replace("cpu: 4", "cpu: 1"))
-    told = run(capsys, "simulate", "-f", too_large, "--cluster", cluster, "--node-templates", str(groups))
+    told = run(capsys, "whatif", "events", "-f", too_large, "--cluster", cluster, "--node-templates", str(groups))
     assert "no node group helps default/big (1 pod): Insufficient cpu (spot)" in told
 
 
@@ -164,7 +203,8 @@ def test_who_is_below_the_cutoff_gets_no_node_and_takes_no_room(
     groups = tmp_path / "groups.yaml"
     groups.write_text(GROUPS)
     asked = (
-        "simulate",
+        "whatif",
+        "events",
         "--cluster",
         cluster,
         "--node-templates",
@@ -191,7 +231,7 @@ def test_node_groups_that_cannot_be_read_are_wrong_usage(
     if text is not None:
         groups.write_text(text)
     with pytest.raises(SystemExit) as ended:
-        main(("preempt", "-f", too_large, "--cluster", cluster, "--node-templates", str(groups)))
+        main(("predict", "-f", too_large, "--cluster", cluster, "--node-templates", str(groups)))
     assert ended.value.code == 2
     assert problem in capsys.readouterr().err
 
@@ -205,7 +245,7 @@ def test_what_a_file_says_commands_no_terminal_where_it_is_wrong_usage(
     file = tmp_path / "hostile.yaml"
     file.write_text(text)
     with pytest.raises(SystemExit) as ended:
-        main(("preempt", "-f", too_large, "--cluster", cluster, option, str(file)))
+        main(("predict", "-f", too_large, "--cluster", cluster, option, str(file)))
     err = capsys.readouterr().err
     assert ended.value.code == 2
     assert "[2J" in err

@@ -24,20 +24,21 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 def test_bash_completes_commands_options_and_their_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c").write_text(script("bash", capsys))
     said = [("forewarn", "s"), ("forewarn", "lint", "--fail"), ("forewarn", "lint", "--fail-on", "w")]
+    said += [("forewarn", "webhook", "d"), ("forewarn", "whatif", "lose", "--each", "n")]
     lines = ["source ./c"]
     for words in said:
         lines += [f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _forewarn; echo ${{COMPREPLY[@]}}"]
     shell = shutil.which("bash") or pytest.skip("no bash")
     done = subprocess.run([shell, "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, check=True)
-    commands, option, value = done.stdout.splitlines()
+    commands, option, value, second, each = done.stdout.splitlines()
     assert commands.split() == [name for name in COMMANDS if name.startswith("s")]
-    assert (option, value) == ("--fail-on", "warning")
+    assert (option, value, second, each) == ("--fail-on", "warning", "doctor", "node")
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_scripts_name_every_command(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = script(shell, capsys)
-    assert all(name in text for name in COMMANDS)
+    assert all(word in text for name in COMMANDS for word in name.split())
     assert "fail-on" in text
     found = shutil.which(shell)
     if found:

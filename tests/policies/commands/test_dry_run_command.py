@@ -102,7 +102,7 @@ def test_wrong_usage_is_status_two(arguments: list[str], capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as stopped:
         main(["dry-run", *arguments])
     assert stopped.value.code == 2
-    assert "usage: forewarn dry-run" in capsys.readouterr().err
+    assert "Run `forewarn dry-run --help`" in capsys.readouterr().err
 
 
 def batch(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[dict[str, Any]]]:
@@ -173,7 +173,7 @@ def test_a_batch_is_unpacked_from_standard_input(
 PACKED = gzip.compress(b'{"id": 1}\n' * 1000)
 
 
-@pytest.mark.parametrize("command", ["dry-run", "preempt"])
+@pytest.mark.parametrize("command", ["dry-run", "predict"])
 @pytest.mark.parametrize(
     "damaged",
     [PACKED[:-20], PACKED[:-4] + b"1234", PACKED[:10] + b"\xff" * 20],

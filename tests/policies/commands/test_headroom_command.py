@@ -146,7 +146,7 @@ def test_what_each_asks_for_is_told_and_nothing_else(
         ((*SHOWN, "--at-least", "8", "--preempting"), 0, ""),
         ((*SHOWN, "--at-least", "-1"), 2, "must be between 0 and"),
         ((*SHOWN, "--preempting"), 2, "--preempting goes with --at-least"),
-        (SHOWN[:2], 2, "--cluster is missing"),
+        (SHOWN[:2], 3, "no kubeconfig found"),
         (("-f", "docs/whatif/cluster.yaml", "--cluster", "docs/whatif/cluster.yaml"), 3, "the pod names its node"),
         ((*SHOWN, "-o", "markdown"), 0, ""),
         (("-f", "docs/audit.md", "--cluster", "docs/whatif/cluster.yaml"), 3, ""),

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -41,10 +42,17 @@ def until_shown(terminal: int) -> str:
     return text
 
 
+def heard() -> None:
+    """Let SIGINT have its default effect: a script's background jobs are started with it ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def rest_of(terminal: int) -> str:
-    """What comes until nobody writes to it."""
-    text = ""
+    """What comes until nobody writes to it; fails after SECONDS."""
+    text, deadline = "", time.monotonic() + SECONDS
     while True:
+        ready, _, _ = select.select([terminal], [], [], max(deadline - time.monotonic(), 0))
+        assert ready, text
         try:
             more = os.read(terminal, 4096)
         except OSError:  # Linux says so where the last writer has gone
@@ -54,7 +62,7 @@ def rest_of(terminal: int) -> str:
         text += more.decode()
 
 
-@pytest.mark.parametrize("arguments", [["simulate", "-f", "new.json"], ["whatif", "apply", "-f", "new.json"]])
+@pytest.mark.parametrize("arguments", [["whatif", "events", "-f", "new.json"], ["whatif", "apply", "-f", "new.json"]])
 def test_ctrl_c_while_a_run_lasts(tmp_path: Path, arguments: list[str]) -> None:
     there: list[Any] = [make_node("n1").obj, make_pod("p").on("n1").obj]
     (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": there}))
@@ -68,6 +76,7 @@ def test_ctrl_c_while_a_run_lasts(tmp_path: Path, arguments: list[str]) -> None:
         env={**os.environ, "PYTHONPATH": str(root)},
         stdout=subprocess.PIPE,
         stderr=theirs,
+        preexec_fn=heard,
     )
     os.close(theirs)
     try:

@@ -52,7 +52,7 @@ def _dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("command", "says"),
     [
         ("risk", f"not predicted: what replaces the lost Pods of Deployment team/app: {WHY}"),
-        ("whatif node n1", f"nothing is done for Deployment team/app: {WHY}"),
+        ("whatif lose node n1", f"nothing is done for Deployment team/app: {WHY}"),
         ("whatif drain n1", f"nothing is done for Deployment team/app: {WHY}"),
         ("whatif scale Deployment/app 5 -n team", f"nothing is done for Deployment team/app: {WHY}"),
         ("audit", "not evaluated: Deployment team/app exceeds what forewarn keeps (64 KiB)"),

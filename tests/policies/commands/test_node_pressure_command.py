@@ -1,4 +1,4 @@
-"""`forewarn node-pressure`: who goes first on a node, by the kubelet's rules."""
+"""`forewarn whatif pressure`: who goes first on a node, by the kubelet's rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATS = ("--stats", "docs/node-pressure/stats.json")
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     try:
-        status = main(["node-pressure", *arguments])
+        status = main(["whatif", "pressure", *arguments])
     except SystemExit as exit_:
         status = int(str(exit_.code))
     out, err = capsys.readouterr()
@@ -430,7 +430,7 @@ def test_as_many_pods_are_told_at_the_door_as_one_reads(tmp_path: Path, capsys: 
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (("a-1",), 2, "--cluster is missing"),
+        (("a-1", "--signal", "memory"), 3, "no kubeconfig found"),
         (NODE, 2, "say what is asked"),
         ((*NODE, "--signal", "memory", "--inodes"), 2, "--inodes goes with"),
         ((*NODE, "--shutdown", "a=b"), 2, "write PRIORITY=SECONDS"),
@@ -454,7 +454,7 @@ def test_statistics_of_another_node_are_refused(tmp_path: Path, capsys: pytest.C
     summary.write_text(json.dumps({"node": {"nodeName": "b-1"}, "pods": []}))
     status, out, err = run(capsys, *NODE, "--signal", "memory", "--stats", str(summary))
     assert (status, out) == (3, "")
-    assert err == f'forewarn node-pressure: {summary}: this is the /stats/summary of node "b-1", not of "a-1"\n'
+    assert err == f'forewarn whatif pressure: {summary}: this is the /stats/summary of node "b-1", not of "a-1"\n'
 
 
 @given(

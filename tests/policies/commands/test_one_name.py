@@ -59,7 +59,7 @@ def full() -> list[Obj]:
 
 
 def test_whatif_has_a_row_for_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = json.loads(run(tmp_path, capsys, full(), "whatif", "node", "a", "-o", "json"))
+    answer = json.loads(run(tmp_path, capsys, full(), "whatif", "lose", "node", "a", "-o", "json"))
     (row,) = answer["workloads"]
     assert (row["workload"], row["running"]) == (REPLICA_SET, {"before": 2, "after": 0})
     assert answer["pending"]["byWorkload"] == {REPLICA_SET: 2}
@@ -73,7 +73,7 @@ def test_a_name_of_one_kind_is_told_without_it(tmp_path: Path, capsys: pytest.Ca
     budget["spec"] = {"minAvailable": 0, "selector": {"matchLabels": {"app": "front"}}}
     items = [node("a"), node("b"), *workload("ReplicaSet", "front", ["a"]), budget]
     items += workload("StatefulSet", "db", ["b"], "3", name="db")
-    answer = json.loads(run(tmp_path, capsys, items, "whatif", "node", "a", "-o", "json"))
+    answer = json.loads(run(tmp_path, capsys, items, "whatif", "lose", "node", "a", "-o", "json"))
     assert [row["workload"] for row in answer["workloads"]] == ["default/web"]
 
 
@@ -99,7 +99,9 @@ def test_risk_passes_over_a_daemon_set_alone(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_sweep_passes_over_a_daemon_set_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = json.loads(run(tmp_path, capsys, beside_a_daemon_set(), "whatif", "every-node", "-o", "json"))["rows"]
+    rows = json.loads(run(tmp_path, capsys, beside_a_daemon_set(), "whatif", "lose", "--each", "node", "-o", "json"))[
+        "rows"
+    ]
     assert {row["question"]: row["fewer"] for row in rows} == {"node a": 1, "node b": 0}
 
 
@@ -110,11 +112,11 @@ def test_what_is_simulated_tells_them_apart(tmp_path: Path, capsys: pytest.Captu
     arrives["spec"]["template"]["spec"]["priority"] = 100
     new = tmp_path / "new.json"
     new.write_text(json.dumps(arrives))
-    (outcome,) = json.loads(run(tmp_path, capsys, items, "simulate", "-f", str(new), "-o", "json"))["outcomes"]
+    (outcome,) = json.loads(run(tmp_path, capsys, items, "whatif", "events", "-f", str(new), "-o", "json"))["outcomes"]
     assert outcome["summary"]["byWorkload"] == outcome["summary"]["pending"] == {REPLICA_SET: 2}
-    out = run(tmp_path, capsys, items, "simulate", "-f", str(new))
+    out = run(tmp_path, capsys, items, "whatif", "events", "-f", str(new), "--timeline")
     assert f"{STATEFUL_SET} (priority 100) pushes out 2 pods of {REPLICA_SET} (priority 0) on a" in out
-    assert f"{REPLICA_SET}: 2 pods pending" in out
+    assert f"{REPLICA_SET} (priority 0): 2 → 0, 2 pending" in out
 
 
 def test_what_a_quota_refuses_is_told_of_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +128,7 @@ def test_what_a_quota_refuses_is_told_of_each(tmp_path: Path, capsys: pytest.Cap
         "status": {"hard": {"pods": "0"}, "used": {"pods": "3"}},
     }
     items = [*full(), node("c", "9"), quota]
-    answer = json.loads(run(tmp_path, capsys, items, "whatif", "node", "a", "-o", "json"))
+    answer = json.loads(run(tmp_path, capsys, items, "whatif", "lose", "node", "a", "-o", "json"))
     assert answer["missing"] == {REPLICA_SET: 2}
     told = json.loads(run(tmp_path, capsys, items, "risk", "-o", "json"))["workloads"]
     assert {each["workload"]: each["refusedByQuota"] for each in told} == {
@@ -140,7 +142,7 @@ def test_nodes_are_brought_for_each(tmp_path: Path, capsys: pytest.CaptureFixtur
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     template = {"metadata": {"labels": {"group": "a"}}, "status": {"capacity": allocatable, "allocatable": allocatable}}
     groups.write_text(json.dumps([{"name": "large", "template": template}]))
-    told = run(tmp_path, capsys, full(), "whatif", "node", "a", "--node-templates", str(groups), "-o", "json")
+    told = run(tmp_path, capsys, full(), "whatif", "lose", "node", "a", "--node-templates", str(groups), "-o", "json")
     (brought,) = json.loads(told)["autoscalers"]["nodeGroups"]["scaleUps"]
     assert [(each["workload"], each["pods"]) for each in brought["workloads"]] == [(REPLICA_SET, 2)]
 

@@ -40,7 +40,16 @@ TOLD = (
 @pytest.mark.parametrize(("text", "told"), TOLD)
 @pytest.mark.parametrize(
     "command",
-    [("preempt",), ("headroom",), ("simulate",), ("whatif", "apply"), ("whatif", "class", "gold", "--value", "3")],
+    [
+        ("predict",),
+        ("headroom",),
+        (
+            "whatif",
+            "events",
+        ),
+        ("whatif", "apply"),
+        ("whatif", "class", "gold", "--value", "3"),
+    ],
 )
 def test_a_fault_has_file_line_and_column(
     command: tuple[str, ...], text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -70,8 +79,8 @@ def test_a_fault_of_the_cluster_is_the_dumps(tmp_path: Path, capsys: pytest.Capt
     dump, file = tmp_path / "dump.yaml", tmp_path / "pod.yaml"
     dump.write_text(POD)
     file.write_text(POD.replace("  creationTimestamp: now\n", ""))
-    assert main(["preempt", "-f", str(file), "--cluster", str(dump)]) == 3
-    assert capsys.readouterr().err.startswith(f"forewarn preempt: {dump}:1: Pod a: metadata.creationTimestamp")
+    assert main(["predict", "-f", str(file), "--cluster", str(dump)]) == 3
+    assert capsys.readouterr().err.startswith(f"forewarn predict: {dump}:1: Pod a: metadata.creationTimestamp")
 
 
 @pytest.mark.parametrize(
@@ -110,8 +119,8 @@ def test_an_event_that_cannot_be_read_is_told_likewise(
 ) -> None:
     file = tmp_path / "events.yaml"
     file.write_text(text)
-    assert main(["simulate", "--events", str(file), "--cluster", SHOWN]) == 3
-    assert capsys.readouterr().err.startswith(f"forewarn simulate: {file}{told}")
+    assert main(["whatif", "events", "--events", str(file), "--cluster", SHOWN]) == 3
+    assert capsys.readouterr().err.startswith(f"forewarn whatif events: {file}{told}")
 
 
 def test_events_about_what_is_not_there_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +135,7 @@ def test_events_about_what_is_not_there_are_told(tmp_path: Path, capsys: pytest.
         f"- {{at: 5, delete: {{{named}}}}}\n"
         "- {at: 6, drain: a-1}\n"
     )
-    assert main(["simulate", "--events", str(file), "--cluster", SHOWN]) == 0
+    assert main(["whatif", "events", "--events", str(file), "--cluster", SHOWN]) == 0
     named = "loss of node nope, scale of Deployment shop/nope"
     told = f"note: 2 events name what is not in the cluster, and nothing comes of that: {named}\n"
     assert told in capsys.readouterr().out

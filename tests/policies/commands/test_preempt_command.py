@@ -1,4 +1,4 @@
-"""`forewarn preempt`: one pod, a workload, a batch."""
+"""`forewarn predict`: one pod, a workload, a batch."""
 
 import gzip
 import io
@@ -11,6 +11,7 @@ import pytest
 
 from policies.cli import main
 from policies.cluster import Cache
+from policies.sources.cluster import load_cluster as load_the_cluster
 from tests.builders import Made, MadePod, make_budget, make_claim, make_node, make_pod
 
 CASE = {
@@ -30,19 +31,20 @@ CLUSTER = [
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load_cluster(*sources: str) -> Cache:
-        assert sources == ("dump.json",)
-        cache = Cache()
+    def load_cluster(*sources: str, into: Cache | None = None) -> Cache:
+        if sources != ("dump.json",):
+            return load_the_cluster(*sources, into=into)
+        cache = into or Cache()
         for made in CLUSTER:
             cache.add(made.obj)
         return cache
 
-    monkeypatch.setattr("policies.commands.preempt.load_cluster", load_cluster)
+    monkeypatch.setattr("policies.sources.cluster.load_cluster", load_cluster)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     try:
-        status = main(["preempt", *arguments])
+        status = main(["preempt" if "--batch" in arguments else "predict", *arguments])
     except SystemExit as exit_:
         status = int(str(exit_.code))
     out, err = capsys.readouterr()
@@ -124,15 +126,13 @@ def test_nominated_pods_of_a_batch_count_unless_they_are_to_be_ignored(
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        ([], 2, "give one of -f, --pod and --batch"),
-        (["--batch", "a", "--pod", "b"], 2, "give one of"),
-        (["--batch", "a", "--cluster", "b"], 2, "leave out --cluster"),
+        ([], 2, "give one of -f and --pod"),
+        (["-f", "a", "--pod", "b"], 2, "give one of"),
         (["--pod", "b", "--replicas", "2"], 2, "--replicas goes with -f"),
-        (["-f", "x", "--replicas", "-1"], 2, "must not be negative"),
+        (["-f", "x", "--replicas", "-1"], 2, "must be between 0 and"),
         (["-f", "x", "--replicas", "two"], 2, "--replicas: must be a whole number, not 'two'"),
-        (["-f", "x"], 2, "--cluster is missing: name a dump"),
-        (["--pod", "x"], 2, "--cluster is missing: name a dump"),
-        (["--batch", "no-such-file"], 2, "no-such-file: no such file or directory"),
+        (["-f", "x"], 3, "no kubeconfig found"),
+        (["--pod", "x"], 3, "no kubeconfig found"),
         (["-f", "no-such-file", "--cluster", "dump.json"], 2, "no-such-file: no such file or directory"),
         (["--pod", "team/none", "--cluster", "dump.json"], 3, "--pod team/none: no such pod in the cluster"),
         (["--pod", "old", "--cluster", "dump.json"], 3, "--pod old: it is on node n1 already"),
@@ -232,13 +232,13 @@ def test_of_several_objects_each_finds_what_those_before_it_left(
         "1 would stay pending"
     )
     assert "default/b (priority 5): no room yet; 1 pod on its node is ending already (n1)" in out
-    assert out.endswith("--aftermath tells of it\n  note: an autoscaler would look for a node for it\n")
+    assert out.endswith("--cascade tells of it\n  note: an autoscaler would look for a node for it\n")
 
 
 def on_one_node(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache()
     cache.add(make_node("n1").obj)
-    monkeypatch.setattr("policies.commands.preempt.load_cluster", lambda *_: cache)
+    monkeypatch.setattr("policies.sources.cluster.load_cluster", lambda *_, **__: cache)
 
 
 def test_a_pod_that_a_later_one_pushes_out_is_told_so(
@@ -275,7 +275,7 @@ def test_a_nominated_pod_that_is_overtaken_is_tried_again(
     cache = Cache()
     for made in (make_node("n1"), make_pod("x").request(cpu="2").on("n1"), make_pod("y").request(cpu="2").on("n1")):
         cache.add(made.obj)
-    monkeypatch.setattr("policies.commands.preempt.load_cluster", lambda *_: cache)
+    monkeypatch.setattr("policies.sources.cluster.load_cluster", lambda *_, **__: cache)
     pods = [make_pod("mid").priority(5).request(cpu="2"), make_pod("high").priority(9).request(cpu="4")]
     _, out, _ = run(capsys, "-f", write(tmp_path / "a.json", *pods), "--cluster", "dump.json", "-o", "json")
     mid, high = map(json.loads, out.splitlines())
@@ -290,7 +290,7 @@ def test_a_nominated_pod_whose_room_a_later_one_takes_is_told_so(
     cache = Cache()
     for made in (make_node("n1"), make_pod("x").request(cpu="4").on("n1")):
         cache.add(made.obj)
-    monkeypatch.setattr("policies.commands.preempt.load_cluster", lambda *_: cache)
+    monkeypatch.setattr("policies.sources.cluster.load_cluster", lambda *_, **__: cache)
     pods = [make_pod("mid").priority(5).request(cpu="2"), make_pod("high").priority(9).request(cpu=cpu)]
     path = write(tmp_path / "a.json", *pods)
     _, out, _ = run(capsys, "-f", path, "--cluster", "dump.json", "-o", "json")

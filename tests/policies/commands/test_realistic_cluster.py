@@ -36,7 +36,7 @@ def asked(capsys: pytest.CaptureFixture[str], cluster: Path, arguments: Sequence
 def test_pods_whose_volume_is_in_a_lost_zone_stay_pending(
     zone: str, cluster: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = asked(capsys, cluster, ["whatif", "zone", zone])
+    answer = asked(capsys, cluster, ["whatif", "lose", "zone", zone])
     found = {each["workload"]: each for each in answer["workloads"]}
     for name in WITH_VOLUMES:
         each = found[name]
@@ -45,9 +45,9 @@ def test_pods_whose_volume_is_in_a_lost_zone_stay_pending(
 
 
 def test_each_zone_has_one_figure(cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = {row["question"]: row for row in asked(capsys, cluster, ["whatif", "every-zone"])["rows"]}
+    rows = {row["question"]: row for row in asked(capsys, cluster, ["whatif", "lose", "--each", "zone"])["rows"]}
     for zone in ZONES:
-        answer = asked(capsys, cluster, ["whatif", "zone", zone])
+        answer = asked(capsys, cluster, ["whatif", "lose", "zone", zone])
         assert rows[f"zone {zone}"]["fewer"] == answer["fewer"]
         assert rows[f"zone {zone}"]["pending"] == sum(each["pending"]["after"] for each in answer["workloads"])
 

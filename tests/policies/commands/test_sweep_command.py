@@ -1,4 +1,4 @@
-"""`forewarn whatif every-…`: each row is what the question alone comes to; parts put together are the whole."""
+"""`forewarn whatif --each`: each row is what the question alone comes to; parts put together are the whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tests.policies.commands.test_whatif_command import random_cluster
 from tests.policies.test_html import HOSTILE, check_alone
 
 SHOWN = "docs/whatif/cluster.yaml"
-SINGLE = {"every-node": (), "every-zone": (), "every-class": ("--delete",)}
+SINGLE = {"node": ("lose", "node"), "zone": ("lose", "zone"), "class": ("class",)}
+SWEEPS = {"node": ("lose", "--each", "node"), "zone": ("lose", "--each", "zone"), "class": ("class", "--each")}
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -127,16 +128,16 @@ def test_each_row_is_what_its_question_comes_to(
     objects = cluster_of(seed)
     cluster = written(tmp_path, objects)
     zones = [o["metadata"]["labels"]["topology.kubernetes.io/zone"] for o in objects if o["kind"] == "Node"]
-    sweep = asked(capsys, kind, "--cluster", cluster)
-    assert {row["question"].partition(" ")[0] for row in sweep["rows"]} == {kind.partition("-")[2]}
+    sweep = asked(capsys, *SWEEPS[kind], "--cluster", cluster)
+    assert {row["question"].partition(" ")[0] for row in sweep["rows"]} == {kind}
     for row in sweep["rows"]:
         what, name = row["question"].split(" ")
-        answer = asked(capsys, what, name, *SINGLE[kind], "--cluster", cluster)
+        answer = asked(capsys, *SINGLE[kind], name, *(("--delete",) if kind == "class" else ()), "--cluster", cluster)
         nodes = {"node": 1, "zone": zones.count(name), "class": 0}[what]
         assert {key: value for key, value in row.items() if key != "question"} == row_of(answer, nodes), name
         assert sweep["before"]["running"] == answer["running"]["before"]
         assert ("withoutIt" in sweep) is ("withoutIt" in answer)
-        if "withoutIt" in sweep and kind != "every-class":
+        if "withoutIt" in sweep and kind != "class":
             assert sweep["withoutIt"]["pushedOut"] == answer["withoutIt"]["pushedOut"]
 
 
@@ -154,13 +155,16 @@ def test_a_daemons_pod_goes_with_its_node_and_is_missed_where_another_takes_its_
     promise = tmp_path / "promise.json"
     promise.write_text(json.dumps([{"name": "all run", "when": {"lost": {"node": "any"}}, "expect": {"run": {}}}]))
     for arguments in (
-        ("whatif", "node", "n0", "--fail-on", "fewer"),
-        ("whatif", "every-node", "--fail-on", "fewer"),
+        ("whatif", "lose", "node", "n0", "--fail-on", "fewer"),
+        ("whatif", "lose", "--each", "node", "--fail-on", "fewer"),
         ("risk", "--fail-on", "loss"),
         ("test", str(promise)),
     ):
         assert run(capsys, *arguments, "--cluster", cluster)[0] == taken, arguments
-    assert [row["fewer"] for row in asked(capsys, "every-node", "--cluster", cluster)["rows"]] == [int(taken), 0]
+    assert [row["fewer"] for row in asked(capsys, "lose", "--each", "node", "--cluster", cluster)["rows"]] == [
+        int(taken),
+        0,
+    ]
 
 
 def test_what_controllers_do_anyway_is_told_apart_from_the_loss(
@@ -177,10 +181,10 @@ def test_what_controllers_do_anyway_is_told_apart_from_the_loss(
     del web["spec"]["template"]["spec"]["priority"]  # that of its class
     cluster = written(tmp_path, [*nodes, *classes(), low, *low_pods, web, *web_pods])
     anyway = {"pushedOut": 1, "pending": {"default/low": 1}}
-    answer = asked(capsys, "node", "empty", "--cluster", cluster)
+    answer = asked(capsys, "lose", "node", "empty", "--cluster", cluster)
     assert {key: answer["withoutIt"][key] for key in anyway} == anyway
     assert (len(answer["pushedOut"]), answer["pending"]["byWorkload"]) == (1, anyway["pending"])
-    sweep = asked(capsys, "every-node", "--cluster", cluster)
+    sweep = asked(capsys, "lose", "--each", "node", "--cluster", cluster)
     assert (sweep["withoutIt"]["pushedOut"], sweep["withoutIt"]["pending"]) == (1, 1)
 
 
@@ -197,22 +201,22 @@ def test_so_are_pods_that_are_too_many_and_those_that_a_taint_ends_later(
         stays = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "tolerationSeconds": 300}
         pod["spec"] = pod["spec"] | {"tolerations": [{**stays, "effect": "NoExecute"}]}
     cluster = written(tmp_path, [*nodes, *classes(), many, *pods, web, *web_pods])
-    without = asked(capsys, "node", "empty", "--cluster", cluster)["withoutIt"]
-    sweep = asked(capsys, "every-node", "--cluster", cluster)["withoutIt"]
+    without = asked(capsys, "lose", "node", "empty", "--cluster", cluster)["withoutIt"]
+    sweep = asked(capsys, "lose", "--each", "node", "--cluster", cluster)["withoutIt"]
     assert without["fewer"] == sweep["fewer"] > 0
     assert (without["pushedOut"], sum(without["pending"].values())) == (sweep["pushedOut"], sweep["pending"])
-    assert "fewer running" in run(capsys, "whatif", "node", "empty", "--cluster", cluster)[1]
+    assert "fewer running" in run(capsys, "whatif", "lose", "node", "empty", "--cluster", cluster)[1]
 
 
 def test_every_node_zone_and_class_is_asked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = written(tmp_path, [*cluster_of(1), make_node("of-no-zone").obj])
-    nodes = {row["question"] for row in asked(capsys, "every-node", "--cluster", cluster)["rows"]}
+    nodes = {row["question"] for row in asked(capsys, "lose", "--each", "node", "--cluster", cluster)["rows"]}
     assert "node of-no-zone" in nodes
-    assert {row["question"] for row in asked(capsys, "every-zone", "--cluster", cluster)["rows"]} == {
+    assert {row["question"] for row in asked(capsys, "lose", "--each", "zone", "--cluster", cluster)["rows"]} == {
         "zone a",
         "zone b",
     }
-    found = {row["question"] for row in asked(capsys, "every-class", "--cluster", cluster)["rows"]}
+    found = {row["question"] for row in asked(capsys, "class", "--each", "--cluster", cluster)["rows"]}
     assert found == {"class low", "class mid", "class high"}, "and not the cluster's own"
 
 
@@ -242,7 +246,7 @@ def test_the_worst_comes_first() -> None:
 
 
 def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:
-    sweep = Sweep("every-node", 9, 0, [*rows(MOST_ROWS + 5, fewer=1), *rows(70)])
+    sweep = Sweep("node", 9, 0, [*rows(MOST_ROWS + 5, fewer=1), *rows(70)])
     lines = list(render(sweep))
     assert sum(line.startswith("  node n") for line in lines) == MOST_ROWS
     assert lines[-2:] == [
@@ -250,23 +254,23 @@ def test_a_text_tells_so_many_and_of_the_others_how_many() -> None:
         "  70 others: nobody is lost, waits or is pushed out",
     ]
     assert markdown(sweep).count("| node n") == MOST_ROWS
-    waited = Sweep("every-node", 9, 2, rows(3, pending=2))
+    waited = Sweep("node", 9, 2, rows(3, pending=2))
     said = "nobody is lost or pushed out, and no more pods wait than before"
     assert list(render(waited))[-1] == f"  3 questions: {said}"
     assert markdown(waited).endswith(f"Of 3, {said}.\n")
-    assert list(render(Sweep("every-node", 9, 0, rows(1))))[-1].startswith("  1 question: nobody")
+    assert list(render(Sweep("node", 9, 0, rows(1))))[-1].startswith("  1 question: nobody")
 
 
 def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     objects = [make_node(f"n{name}").label("topology.kubernetes.io/zone", name).obj for name in HOSTILE]
     cluster = written(tmp_path, objects)
-    for kind in ("every-node", "every-zone"):
-        _, page, _ = run(capsys, "whatif", kind, "--cluster", cluster, "-o", "html")
+    for kind in ("node", "zone"):
+        _, page, _ = run(capsys, "whatif", *SWEEPS[kind], "--cluster", cluster, "-o", "html")
         read = check_alone(page)
         assert sum(name == "script" for name, _ in read.tags) == 1
         assert any("<script>" in text for tag, text in read.texts if tag == "th")
         for form in ("text", "markdown"):
-            _, out, _ = run(capsys, "whatif", kind, "--cluster", cluster, "-o", form)
+            _, out, _ = run(capsys, "whatif", *SWEEPS[kind], "--cluster", cluster, "-o", form)
             assert out.isascii() or out.replace("…", "").isprintable() or "\x1b" not in out
             assert "\x1b" not in out
             assert "\u202e" not in out
@@ -276,19 +280,19 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("happening", "kind", "status"),
     [
-        ("fewer", "every-node", 1),
-        ("preemption", "every-node", 1),
-        ("budget", "every-node", 0),
-        ("pending", "every-class", 0),
+        ("fewer", "node", 1),
+        ("preemption", "node", 1),
+        ("pdb", "node", 0),
+        ("pending", "class", 0),
     ],
 )
 def test_fail_on_looks_at_every_row(happening: str, kind: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "whatif", kind, "--cluster", SHOWN, "--fail-on", happening)[0] == status
+    assert run(capsys, "whatif", *SWEEPS[kind], "--cluster", SHOWN, "--fail-on", happening)[0] == status
 
 
 def test_a_cluster_without_zones_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = written(tmp_path, [make_node("a").obj])
-    status, _, err = run(capsys, "whatif", "every-zone", "--cluster", cluster)
+    status, _, err = run(capsys, "whatif", "lose", "--each", "zone", "--cluster", cluster)
     assert (status, err) == (3, "forewarn whatif: the cluster has no zones: there is nothing to ask\n")
 
 
@@ -340,9 +344,7 @@ def test_each_question_is_in_one_part() -> None:
 
 EXPECTATIONS = "docs/test/expectations.yaml"
 COMMANDS = {
-    "every-node": ("whatif", "every-node"),
-    "every-zone": ("whatif", "every-zone"),
-    "every-class": ("whatif", "every-class"),
+    **{name: ("whatif", *words) for name, words in SWEEPS.items()},
     "test": ("test", EXPECTATIONS),
 }
 
@@ -373,31 +375,31 @@ def with_a_lost_pod(path: Path) -> Path:
 def test_parts_put_together_are_the_whole(
     name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = str(with_a_lost_pod(tmp_path_factory.mktemp("cluster"))) if name == "every-node" else SHOWN
+    cluster = str(with_a_lost_pod(tmp_path_factory.mktemp("cluster"))) if name == "node" else SHOWN
     parts = parts_of(tmp_path, name, 3, cluster)
     forms = ("text", "json", "junit") if name == "test" else ("text", "json", "markdown", "html")
     for form in forms:
         whole = run(capsys, *COMMANDS[name], "--cluster", cluster, "-o", form)
-        assert name != "every-node" or "1 pod would not be replaced" in whole[1]
-        assert run(capsys, "merge", *reversed(parts), "-o", form) == whole
-    assert run(capsys, "merge", str(tmp_path)) == run(capsys, *COMMANDS[name], "--cluster", cluster)
+        assert name != "node" or "1 pod would not be replaced" in whole[1]
+        assert run(capsys, "whatif", "merge", *reversed(parts), "-o", form) == whole
+    assert run(capsys, "whatif", "merge", str(tmp_path)) == run(capsys, *COMMANDS[name], "--cluster", cluster)
     assert {path.name for path in tmp_path.iterdir()} == {Path(part).name for part in parts}
 
 
 def test_there_may_be_more_parts_than_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parts = parts_of(tmp_path, "every-zone", 4)
-    assert run(capsys, "merge", *parts) == run(capsys, "whatif", "every-zone", "--cluster", SHOWN)
+    parts = parts_of(tmp_path, "zone", 4)
+    assert run(capsys, "whatif", "merge", *parts) == run(capsys, "whatif", "lose", "--each", "zone", "--cluster", SHOWN)
 
 
 def test_fail_on_is_asked_of_the_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parts = parts_of(tmp_path, "every-node", 2)
-    assert run(capsys, "merge", *parts, "--fail-on", "preemption")[0] == 1
-    assert run(capsys, "merge", *parts, "--fail-on", "budget")[0] == 0
+    parts = parts_of(tmp_path, "node", 2)
+    assert run(capsys, "whatif", "merge", *parts, "--fail-on", "preemption")[0] == 1
+    assert run(capsys, "whatif", "merge", *parts, "--fail-on", "pdb")[0] == 0
 
 
 def test_what_is_not_all_of_one_run_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*files: str) -> str:
-        status, out, err = run(capsys, "merge", *files)
+        status, out, err = run(capsys, "whatif", "merge", *files)
         assert (status, out) == (3, "")
         return err.replace(f"{tmp_path}/", "")
 
@@ -406,29 +408,29 @@ def test_what_is_not_all_of_one_run_is_said(tmp_path: Path, capsys: pytest.Captu
         (tmp_path / name).write_text(json.dumps({**value, "shard": {**value["shard"], **told}}))
         return str(tmp_path / name)
 
-    nodes, zones = parts_of(tmp_path, "every-node", 2), parts_of(tmp_path, "every-zone", 2)
-    assert refused(nodes[0]) == "forewarn merge: every-node-0.json: one of 2 parts; part 1 missing\n"
-    assert "every-node-0.json: part 0 is here twice" in refused(nodes[0], nodes[1], nodes[0])
-    assert 'command was "every-node" there, and is "every-zone" here' in refused(nodes[0], zones[1])
+    nodes, zones = parts_of(tmp_path, "node", 2), parts_of(tmp_path, "zone", 2)
+    assert refused(nodes[0]) == "forewarn whatif merge: node-0.json: one of 2 parts; part 1 missing\n"
+    assert "node-0.json: part 0 is here twice" in refused(nodes[0], nodes[1], nodes[0])
+    assert 'command was "each node" there, and is "each zone" here' in refused(nodes[0], zones[1])
     assert "one of 2 parts, and this one of 3" in refused(nodes[0], changed("count.json", count=3))
     assert "another state of the cluster" in refused(nodes[0], changed("cluster.json", cluster="x"))
     assert "of 4 questions, and this one of 5" in refused(nodes[0], changed("of.json", of=5))
     few = refused(changed("1.json", of=8), changed("0.json", index=0, of=8))
-    assert few == "forewarn merge: 0.json: it has not the 4 rows that part 0 has\n"
+    assert few == "forewarn whatif merge: 0.json: it has not the 4 rows that part 0 has\n"
     twice = refused(changed("0.json", index=0), nodes[1])
-    assert twice.startswith("forewarn merge: every-node-1.json: node ")
+    assert twice.startswith("forewarn whatif merge: every-node-1.json: node ")
     assert twice.endswith(": another part has that too\n")
     before = json.loads(Path(nodes[1]).read_text()) | {"before": {"running": 7, "pending": 0}}
     Path(nodes[1]).write_text(json.dumps(before))
-    assert "says something else than every-node-0.json of the cluster before" in refused(*nodes)
+    assert "says something else than node-0.json of the cluster before" in refused(*nodes)
     (tmp_path / "first.json").write_text(Path(nodes[0]).read_text())
-    later = parts_of(tmp_path, "every-node", 2, SHOWN, "--until", "30m")
+    later = parts_of(tmp_path, "node", 2, SHOWN, "--until", "30m")
     assert "until was 3600.0 there, and is 1800.0 here" in refused(str(tmp_path / "first.json"), later[1])
 
 
 SHARD = '"shard": {"index": 0, "count": 1, "of": 1, "cluster": "", "asked"'
 TEST = f'{{{SHARD}: {{"command": "test"}}}}, '
-SWEEP = f'{{{SHARD}: {{}}}}, "version": 1, "sweep": "every-node", '
+SWEEP = f'{{{SHARD}: {{}}}}, "version": 1, "sweep": "node", '
 
 
 @pytest.mark.parametrize(
@@ -456,31 +458,31 @@ def test_a_file_that_forewarn_did_not_write_is_refused(
 ) -> None:
     (tmp_path / "part.json").write_text(text)
     (tmp_path / "lost+found").mkdir()
-    status, out, err = run(capsys, "merge", str(tmp_path / "part.json"))
+    status, out, err = run(capsys, "whatif", "merge", str(tmp_path / "part.json"))
     assert (status, out) == (3, "")
     assert "part.json" in err
     assert "internal error" not in err
-    assert run(capsys, "merge", str(tmp_path)) == (status, out, err), "and nothing else of the directory"
-    assert "no .json file in it" in run(capsys, "merge", str(tmp_path / "lost+found"))[2]
+    assert run(capsys, "whatif", "merge", str(tmp_path)) == (status, out, err), "and nothing else of the directory"
+    assert "no .json file in it" in run(capsys, "whatif", "merge", str(tmp_path / "lost+found"))[2]
 
 
 def test_what_is_told_can_be_read_again() -> None:
-    sweep = Sweep("every-class", 9, 1, rows(3, fewer=2), Row("nothing", 0, 1, 0, 0, 0.0, True), ["so"])
+    sweep = Sweep("class", 9, 1, rows(3, fewer=2), Row("nothing", 0, 1, 0, 0, 0.0, True), ["so"])
     assert from_dict(json.loads(json.dumps(as_dict(sweep)))) == sweep
 
 
 def test_a_part_is_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = run(capsys, "whatif", "every-node", "--cluster", SHOWN, "--shard", "0/2", "-o", "text")
+    status, _, err = run(capsys, "whatif", "lose", "--each", "node", "--cluster", SHOWN, "--shard", "0/2", "-o", "text")
     assert status == 2
-    assert "-o text: a part is told as json, which `forewarn merge` makes into the rest" in err
-    status, _, err = run(capsys, "whatif", "every-node", "--cluster", SHOWN, "-o", "pdf")
+    assert "-o text: a part is told as json, which `forewarn whatif merge` makes into the rest" in err
+    status, _, err = run(capsys, "whatif", "lose", "--each", "node", "--cluster", SHOWN, "-o", "pdf")
     assert status == 2
     assert "'pdf' is none of text, json, markdown, html" in err
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "not-there" / "x.json"
-    status, _, err = run(capsys, "whatif", "every-zone", "--cluster", SHOWN, "-o", f"json={file}")
+    status, _, err = run(capsys, "whatif", "lose", "--each", "zone", "--cluster", SHOWN, "-o", f"json={file}")
     assert (status, err) == (3, f"forewarn whatif: {file}: no such file or directory. Fix: create its directory\n")
 
 
@@ -488,7 +490,7 @@ GROUPS = "docs/whatif/node-groups.yaml"
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("kind", ["every-node", "every-zone", "every-class"])
+@pytest.mark.parametrize("kind", ["node", "zone", "class"])
 def test_the_nodes_needed_are_those_of_the_question_alone(
     kind: str, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -503,7 +505,7 @@ def test_the_nodes_needed_are_those_of_the_question_alone(
             nodes[each["group"]] = nodes.get(each["group"], 0) + each["nodes"]
         left = sum(each["pods"] for each in plan.get("notHelped", ()))
         assert row["nodeGroups"] == {"nodes": nodes, "notHelped": left, "cut": False}
-    if (kind, seed) == ("every-zone", 0):
+    if (kind, seed) == ("zone", 0):
         assert any(row["nodeGroups"]["nodes"] for row in swept["rows"])
 
 
@@ -511,23 +513,23 @@ def test_the_nodes_needed_are_those_of_the_question_alone(
 def test_parts_with_node_groups_are_the_whole_too(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ("whatif", "every-zone", "--cluster", SHOWN, "--node-templates", GROUPS)
+    command = ("whatif", "lose", "--each", "zone", "--cluster", SHOWN, "--node-templates", GROUPS)
     parts = [str(tmp_path / f"{number}.json") for number in range(2)]
     for number, part in enumerate(parts):
         assert run(capsys, *command, "--shard", f"{number}/2", "-o", f"json={part}") == (0, "", "")
     whole = run(capsys, *command, "-o", form)
-    assert run(capsys, "merge", *parts, "-o", form) == whole
+    assert run(capsys, "whatif", "merge", *parts, "-o", form) == whole
     assert "spot" in whole[1]
     other = str(tmp_path / "1.json")
     assert run(capsys, *command[:4], "--shard", "1/2", "-o", f"json={other}")[0] == 0
-    status, out, err = run(capsys, "merge", parts[0], other)
+    status, out, err = run(capsys, "whatif", "merge", parts[0], other)
     assert (status, out) == (3, "")
     assert "node templates was" in err
 
 
 def test_what_no_group_helps_and_what_is_not_worked_out_is_told() -> None:
     row = Row("node a", 5, 5, 0, 0, 1.0, True, needs=Needs({"spot": 2, "gpu": 1}, 3, True))
-    sweep = Sweep("every-node", 9, 0, [row])
+    sweep = Sweep("node", 9, 0, [row])
     assert "2 of spot, 1 of gpu; none for 3 pods; more not worked out" in "\n".join(render(sweep))
     assert as_dict(sweep)["rows"][0]["nodeGroups"] == {"nodes": {"spot": 2, "gpu": 1}, "notHelped": 3, "cut": True}
     assert from_dict(as_dict(sweep)).rows == [row]

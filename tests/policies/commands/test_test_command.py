@@ -78,7 +78,7 @@ def test_a_cluster_is_read_once_and_where_nothing_is_forked_anew_after_a_class_i
         reads.append(sources)
         return load_cluster(*sources, into=into)
 
-    monkeypatch.setattr("policies.commands.test.load_cluster", counted)
+    monkeypatch.setattr("policies.sources.cluster.load_cluster", counted)
     (tmp_path / "class.yaml").write_text(CLASS)
     (tmp_path / "pod.yaml").write_text(POD)
     lost = {"name": "lost", "when": {"lost": {"node": "any"}}, "expect": {"nonePushedOut": {"class": "gold"}}}
@@ -174,7 +174,7 @@ def test_by_may_select_no_pod_if_its_class_exists(capsys: pytest.CaptureFixture[
     whole, parts = run(capsys, path, *CLUSTER)[1], [str(tmp_path / f"part-{number}.json") for number in range(2)]
     for number, part in enumerate(parts):
         run(capsys, path, *CLUSTER, "--shard", f"{number}/2", "-o", f"json={part}")
-    assert main(["merge", *parts]) == 0
+    assert main(["whatif", "merge", *parts]) == 0
     assert capsys.readouterr().out == whole
 
 

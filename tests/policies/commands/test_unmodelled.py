@@ -109,18 +109,18 @@ class Asked:
         new = ["-f", self._path("new.json")]
         return {
             "lint": ["lint", self._path("new.json"), *cluster],
-            "preempt": ["preempt", *new, *cluster],
-            "preempt json": ["preempt", *new, *cluster, "-o", "json"],
-            "preempt --aftermath": ["preempt", *new, *cluster, "--aftermath"],
-            "preempt --pod": ["preempt", "--pod", self.waiting, *waits],
+            "predict": ["predict", *new, *cluster],
+            "predict json": ["predict", *new, *cluster, "-o", "json"],
+            "predict --cascade": ["predict", *new, *cluster, "--cascade"],
+            "predict --pod": ["predict", "--pod", self.waiting, *waits],
             "why": ["why", self.waiting, *waits],
             "headroom": ["headroom", *new, *cluster],
-            "simulate": ["simulate", *new, *cluster],
-            "simulate json": ["simulate", *new, *cluster, "-o", "json"],
+            "whatif events": ["whatif", "events", *new, *cluster],
+            "whatif events json": ["whatif", "events", *new, *cluster, "-o", "json"],
             "whatif apply": ["whatif", "apply", *new, *cluster],
-            "whatif node": ["whatif", "node", "node-1", *cluster],
-            "whatif node json": ["whatif", "node", "node-1", *cluster, "-o", "json"],
-            "whatif every-node": ["whatif", "every-node", *cluster],
+            "whatif lose node": ["whatif", "lose", "node", "node-1", *cluster],
+            "whatif lose node json": ["whatif", "lose", "node", "node-1", *cluster, "-o", "json"],
+            "whatif lose --each node": ["whatif", "lose", "--each", "node", *cluster],
             "whatif drain": ["whatif", "drain", "node-1", *cluster],
             "risk": ["risk", *cluster],
             "test": ["test", self._path("expected.yaml"), *cluster],
@@ -144,11 +144,12 @@ class Asked:
 
 
 OF_A_PREEMPTOR = (
-    "lint", "preempt", "preempt json", "preempt --pod", "why", "headroom", "simulate", "whatif apply", "test fit",
+    "lint", "predict", "predict json", "predict --pod", "why", "headroom", "whatif events", "whatif apply", "test fit",
     "webhook warning", "webhook annotation",
 )  # fmt: skip
 OF_VICTIMS = (
-    *OF_A_PREEMPTOR, "simulate json", "whatif node", "whatif every-node", "whatif drain", "risk", "test", "audit",
+    *OF_A_PREEMPTOR, "whatif events json", "whatif lose node", "whatif lose --each node", "whatif drain", "risk",
+    "test", "audit",
 )  # fmt: skip
 
 
@@ -225,7 +226,7 @@ def with_low_pods() -> list[Made]:
 TELLS_OF_BUDGETS = tuple(entry for entry in OF_VICTIMS if entry != "audit")
 
 
-@pytest.mark.parametrize("entry", [*TELLS_OF_BUDGETS, "audit", "preempt --aftermath", "whatif node json"])
+@pytest.mark.parametrize("entry", [*TELLS_OF_BUDGETS, "audit", "predict --cascade", "whatif lose node json"])
 @pytest.mark.parametrize("is_listed", [False, True])
 def test_an_answer_with_victims_says_that_no_budgets_were_listed(
     is_listed: bool, entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -236,7 +237,7 @@ def test_an_answer_with_victims_says_that_no_budgets_were_listed(
 
 
 @pytest.mark.parametrize(
-    "entry", ["preempt", "preempt json", "preempt --pod", "why", "headroom", "simulate", "whatif apply"]
+    "entry", ["predict", "predict json", "predict --pod", "why", "headroom", "whatif events", "whatif apply"]
 )
 def test_an_answer_without_victims_and_claims_says_nothing_of_lists(
     entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -245,7 +246,7 @@ def test_an_answer_without_victims_and_claims_says_nothing_of_lists(
     assert "no list of" not in told
 
 
-@pytest.mark.parametrize("entry", ["preempt", "preempt json", "preempt --pod", "why", "simulate", "whatif apply"])
+@pytest.mark.parametrize("entry", ["predict", "predict json", "predict --pod", "why", "whatif events", "whatif apply"])
 @pytest.mark.parametrize("missing", [KINDS[1:], KINDS[2:], ()], ids=lambda kinds: kinds[0] if kinds else "none")
 def test_an_answer_for_a_pod_with_claims_names_the_lists_that_are_missing(
     missing: tuple[str, ...], entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -265,7 +266,7 @@ def owned(api_version: str, kind: str) -> list[Made]:
     return [*base(), *listed("PodDisruptionBudget"), pod]
 
 
-UNKNOWN = ("whatif node", "whatif every-node", "risk", "simulate")
+UNKNOWN = ("whatif lose node", "whatif lose --each node", "risk", "whatif events")
 
 
 @pytest.mark.parametrize("entry", [*UNKNOWN, "test"])
@@ -305,7 +306,7 @@ def test_a_static_pod_is_matched_by_its_own_name(tmp_path: Path, capsys: pytest.
     annotations = {"kubernetes.io/config.mirror": "x"}
     pod = make_pod("etcd-node-1", "kube-system").on("node-1").metadata(ownerReferences=[owner], annotations=annotations)
     asked = Asked(tmp_path, [*base(), *listed("PodDisruptionBudget"), pod], new_pod())
-    told = asked.told("whatif node", capsys)
+    told = asked.told("whatif lose node", capsys)
     assert "kube-system/etcd-node-1" in told
     assert "kube-system/node-1" not in told
     assert "nothing makes it again" not in told
@@ -326,7 +327,7 @@ def with_a_device(*, rules: bool) -> list[Made]:
 
 
 @pytest.mark.parametrize(
-    "entry", ["lint", "preempt", "preempt json", "preempt --pod", "why", "headroom", "webhook warning"]
+    "entry", ["lint", "predict", "predict json", "predict --pod", "why", "headroom", "webhook warning"]
 )
 def test_a_device_that_a_rule_taints_is_not_available(
     entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -336,7 +337,7 @@ def test_a_device_that_a_rule_taints_is_not_available(
     assert "cannot allocate all claims" in told
 
 
-@pytest.mark.parametrize("entry", ["preempt", "preempt json", "preempt --pod", "why", "headroom"])
+@pytest.mark.parametrize("entry", ["predict", "predict json", "predict --pod", "why", "headroom"])
 def test_an_answer_with_devices_says_that_no_taint_rules_were_listed(
     entry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -86,9 +86,9 @@ def question(seed: int, objects: list[Obj]) -> tuple[list[str], list[Obj]]:
     kind = ("node", "zone", "drain", "scale")[seed % 4]
     if kind == "node":
         lost = rng.sample(nodes, rng.randint(1, len(nodes)))
-        return ["node", *lost], [{"lost": name} for name in lost]
+        return ["lose", "node", *lost], [{"lost": name} for name in lost]
     if kind == "zone":
-        return ["zone", "a"], [{"lost": name} for name in nodes[::2]]
+        return ["lose", "zone", "a"], [{"lost": name} for name in nodes[::2]]
     if kind == "drain":
         name = rng.choice(nodes)
         return ["drain", name], [{"drain": name}]
@@ -101,7 +101,7 @@ def question(seed: int, objects: list[Obj]) -> tuple[list[str], list[Obj]]:
 def test_the_answer_is_what_the_simulation_of_the_event_comes_to(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Counted anew from the events and the end that `forewarn simulate` tells."""
+    """Counted anew from the events and the end that `forewarn whatif events` tells."""
     objects = list(random_cluster(seed))
     what, events = question(seed, objects)
     cluster, told = tmp_path / "cluster.json", tmp_path / "events.json"
@@ -109,7 +109,7 @@ def test_the_answer_is_what_the_simulation_of_the_event_comes_to(
     told.write_text(json.dumps(events))
     answer = asked(capsys, *what, cluster=str(cluster))
     arguments = ("--events", str(told), "--cluster", str(cluster), "-o", "json")
-    (outcome,) = json.loads(run(capsys, *arguments, command="simulate")[1])["outcomes"]
+    (outcome,) = json.loads(run(capsys, "events", *arguments)[1])["outcomes"]
     gone = {name for event in events for name in [event.get("lost")] if name}
     final = {name: state for name, state in outcome["final"].items() if not state.get("terminating")}
     running = Counter(name.rpartition("-")[0] for name, state in final.items() if state["node"] not in ("", *gone))
@@ -212,7 +212,7 @@ CHANGES = f"""
 def test_the_timeline_says_what_becomes_of_a_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     events = tmp_path / "events.yaml"
     events.write_text(CHANGES)
-    _, out, _ = run(capsys, "--events", str(events), "--cluster", SHOWN, command="simulate")
+    _, out, _ = run(capsys, "events", "--events", str(events), "--cluster", SHOWN, "--timeline")
     told = [line.split("  ")[-1] for line in out.splitlines() if "node a-1" in line]
     assert [line.removeprefix("node a-1 ") for line in told[:5]] == [
         "is cordoned",
@@ -288,7 +288,7 @@ def test_every_form_says_what_is_left_undone(output: str, tmp_path: Path, capsys
     (tmp_path / "waits.yaml").write_text(WAITS)
     out = said("apply", "-f", str(tmp_path / "unknown.yaml"))
     assert "nothing is done for Deployment shop/big: spec.priorityClassName: no PriorityClass with name nope" in out
-    out = said("node", "a-1", "a-2", "b-1", "b-2", "--cluster", str(tmp_path / "waits.yaml"))
+    out = said("lose", "node", "a-1", "a-2", "b-1", "b-2", "--cluster", str(tmp_path / "waits.yaml"))
     assert "disruption budget shop/web: 0 healthy in the end, 3 wanted" in out
     assert "without it" in out
     assert "1 pod pending in the end" in out or output == "html"
@@ -329,7 +329,7 @@ def test_what_is_deleted_runs_no_more(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_markdown_has_a_table_and_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "zone", "a", "--cluster", SHOWN, "-o", "markdown", "--fail-on", "preemption")
+    status, out, _ = run(capsys, "lose", "zone", "a", "--cluster", SHOWN, "-o", "markdown", "--fail-on", "preemption")
     assert status == 1
     assert "| workload | class | priority | running | pending | why |" in out
     assert '-->|"2 pods, 40 s"|' in out or '-->|"2 pods,' in out
@@ -348,9 +348,13 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["zone", "c", "--cluster", SHOWN], 3, "no node is of zone c; of topology.kubernetes.io/zone there are a, b"),
-        (["node", "x", "--cluster", SHOWN], 3, 'there is no node "x" in the cluster'),
-        (["pool", "web", "--cluster", SHOWN], 3, '"web" is no selector: write key=value'),
+        (
+            ["lose", "zone", "c", "--cluster", SHOWN],
+            3,
+            "no node is of zone c; of topology.kubernetes.io/zone there are a, b",
+        ),
+        (["lose", "node", "x", "--cluster", SHOWN], 3, 'there is no node "x" in the cluster'),
+        (["lose", "pool", "web", "--cluster", SHOWN], 3, '"web" is no selector: write key=value'),
         (["scale", "web", "3", "--cluster", SHOWN], 3, "write KIND/NAME"),
         (["scale", "shop/web", "3", "--cluster", SHOWN], 3, "and its namespace with -n"),
         (["scale", "deploy/shop/web", "3", "--cluster", SHOWN], 3, "and its namespace with -n"),
@@ -361,7 +365,7 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         ),
         (["scale", "deploy/web", "-1", "--cluster", SHOWN], 2, ""),
         (["scale", "deploy/web", "99999999999", "--cluster", SHOWN], 2, "must be between 0 and"),
-        (["class", "gold", "--cluster", SHOWN], 2, "say what changes"),
+        (["class", "gold", "--cluster", SHOWN], 2, "give --value, --default"),
         (["class", "new", "--default", "--cluster", SHOWN], 3, "give it a value"),
         (["class", "gold", "--delete", "--value", "1", "--cluster", SHOWN], 2, "--delete goes without --value"),
         (["class", "gold", "--delete", "--default", "--cluster", SHOWN], 2, "--delete goes without --value"),
@@ -375,7 +379,7 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         (["scale", "DaemonSet/web", "1", "--cluster", SHOWN], 3, "with one of deployment (deploy), replicaset (rs)"),
         (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 3, "the cluster's own"),
         (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 3, "maximum allowed value"),
-        (["zone", "a"], 2, "--cluster is missing"),
+        (["lose", "zone", "a"], 3, "no kubeconfig found"),
         (["delete", "-f", "docs/simulate/default-class.yaml", "--cluster", SHOWN], 3, "whatif class NAME --delete"),
         (["upgrade", "--max-unavailable", "0", "--cluster", SHOWN], 2, "must be between 1 and"),
     ],
@@ -447,15 +451,18 @@ def test_a_zone_and_every_zone_count_one_loss_alike(tmp_path: Path, capsys: pyte
     del daemons["spec"]["replicas"]
     (tmp_path / "agents.json").write_text(json.dumps({"items": [daemons, *agents]}))
     both = ("--cluster", SHOWN, "--cluster", str(tmp_path / "agents.json"))
-    zone = json.loads(run(capsys, "zone", "a", *both, "-o", "json")[1])
-    every = json.loads(run(capsys, "every-zone", *both, "-o", "json")[1])
+    zone = json.loads(run(capsys, "lose", "zone", "a", *both, "-o", "json")[1])
+    every = json.loads(run(capsys, "lose", "--each", "zone", *both, "-o", "json")[1])
     (row,) = [row for row in every["rows"] if row["question"] == "zone a"]
     assert zone["fewer"] == row["fewer"] > 0
     assert zone["goneWithNodes"] == 2
     assert zone["running"]["before"] - zone["running"]["after"] == zone["fewer"] + zone["goneWithNodes"]
     told = f"({row['fewer']} fewer, and 2 DaemonSet Pods go with their nodes)"
-    assert told in run(capsys, "zone", "a", *both)[1]
-    assert "fewer: replicas that no longer run, without the DaemonSet Pods" in run(capsys, "every-zone", *both)[1]
+    assert told in run(capsys, "lose", "zone", "a", *both)[1]
+    assert (
+        "fewer: replicas that no longer run, without the DaemonSet Pods"
+        in run(capsys, "lose", "--each", "zone", *both)[1]
+    )
 
 
 ROLLOUT = """
@@ -481,11 +488,11 @@ def test_each_count_of_a_rollout_has_its_basis_and_the_settled_one_is_shared(
     applied = json.loads(run(capsys, "apply", *given, "-o", "json")[1])
     assert applied["basis"] == "settled"
     assert "counts are those of the whole rollout, when it has settled" in run(capsys, "apply", *given)[1]
-    out = run(capsys, *given, "--aftermath", command="preempt")[1]
+    out = run(capsys, *given, "--cascade", command="predict")[1]
     assert "counts are those of the missing replicas" in out
     settled = out.partition("aftermath: ")[2]
     assert f"pushed out: {len(applied['pushedOut'])} pods" in settled
-    lines = run(capsys, *given, "-o", "json", command="preempt")[1].splitlines()
+    lines = run(capsys, *given, "-o", "json", command="predict")[1].splitlines()
     assert {json.loads(line)["basis"] for line in lines} == {"missing-replicas"}
     linted = run(capsys, str(tmp_path / "web.yaml"), "--cluster", SHOWN, command="lint")[1]
     assert "no room in its rollout, beside its old pods; " in linted

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from policies.cli import main
 from policies.cluster import Cache
-from policies.commands.preempt import answer_case
+from policies.commands.recorded_cases import answer_case
 from policies.config import Config
 from policies.evaluator import evaluate
 from policies.kube_apiserver.dry_run import dry_run
@@ -277,7 +277,7 @@ def test_limit_ranges_of_the_file_count(tmp_path: Path, capsys: pytest.CaptureFi
     dump.write_text("\n".join(json.dumps(made.obj) for made in NOBODY))
     for own, outcome in ([], "fits"), ([HALF.obj], "preempts"):
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*own, workload("Deployment")]}))
-        assert main(["preempt", "-f", str(file), "--cluster", str(dump), "-o", "json"]) == 0
+        assert main(["predict", "-f", str(file), "--cluster", str(dump), "-o", "json"]) == 0
         assert json.loads(capsys.readouterr().out)["outcome"] == outcome
 
 
@@ -289,7 +289,7 @@ def test_a_limit_range_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytes
     assert "error: LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().out
     dump = tmp_path / "dump.json"
     dump.write_text(json.dumps(make_node("n1").obj))
-    assert main(["preempt", "-f", str(file), "--cluster", str(dump)]) == 3
+    assert main(["predict", "-f", str(file), "--cluster", str(dump)]) == 3
     assert "LimitRange team/defaults: spec.limits[0].max.cpu: quantities must" in capsys.readouterr().err
 
 

@@ -71,7 +71,7 @@ def test_whatif_says_that_the_job_fails(
     batch = job({"parallelism": 7, "completions": 9, **policy})
     items = [*(make_node(name).obj for name in ("n1", "n2")), batch, *pods]
     (tmp_path / "cluster.json").write_text(json.dumps({"items": items}))
-    asked = ("whatif", "node", "n1", "--cluster", str(tmp_path / "cluster.json"))
+    asked = ("whatif", "lose", "node", "n1", "--cluster", str(tmp_path / "cluster.json"))
     assert main([*asked, "-o", "json"]) == 0
     (standing,) = [w for w in json.loads(capsys.readouterr().out)["workloads"] if w["workload"] == "default/j"] or [{}]
     why = "the Job fails: BackoffLimitExceeded, more Pods failed than its backoffLimit of 6"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from policies.cluster import ClusterSnapshot
-from policies.commands.preempt import answer_case
+from policies.commands.recorded_cases import answer_case
 from policies.objects.fields import InvalidObject
 from policies.replicas import place
 from tests.builders import Made, ask, cluster, make_budget, make_node, make_pod

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from policies.cluster import Cache, ClusterSnapshot, admitted, predict
-from policies.commands.preempt import answer_case
+from policies.commands.recorded_cases import answer_case
 from policies.metering import CutShort, metered
 from policies.objects.devices import Device
 from policies.releases import known_minor

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policies.commands.preempt import answer_case
+from policies.commands.recorded_cases import answer_case
 from policies.minors import KNOWN_MINORS
 from policies.releases import known_minor
 from policies.scheduling.schedule_one import NO_PREEMPTION

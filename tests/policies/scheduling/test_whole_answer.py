@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import policies
-from policies.commands.preempt import prediction_of_case
+from policies.commands.recorded_cases import prediction_of_case
 from policies.releases import known_minor
 from policies.scheduling import whole_answer
 from policies.scheduling.schedule_one import Prediction

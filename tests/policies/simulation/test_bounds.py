@@ -1,4 +1,4 @@
-"""What somebody wrote does not keep `forewarn simulate` busy for good: it is refused, or given up, with a message."""
+"""No input keeps `forewarn whatif events` busy for good: it is rejected, or given up, with a message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from policies.commands.simulate import main
+from policies.commands.whatif import main
 from tests.builders import Made, make_node, make_pod
 
 Obj = dict[str, Any]
@@ -52,7 +52,8 @@ class Run:
         self, *options: str, new: list[Obj] | None = None, cluster: list[Obj] | None = None
     ) -> tuple[int, str, str]:
         nodes = [make_node("n1").obj, make_node("n2").obj]
-        arguments = ["--cluster", self.file("cluster.json", _list([*nodes, *(cluster or [])])), *options]
+        arguments = ["events", "--cluster", self.file("cluster.json", _list([*nodes, *(cluster or [])])), *options]
+        arguments += [] if "-o" in options else ["--timeline"]
         if new:
             arguments += ["-f", self.file("new.json", _list(new))]
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies.cli import main
-from policies.commands.simulate import answer_case
+from policies.commands.recorded_cases import answer_scenario as answer_case
 from tests.builders import make_claim, make_node, make_pod, make_storage_class, make_volume
 
 if TYPE_CHECKING:
@@ -255,11 +255,11 @@ def test_whatif_says_that_a_database_waits_for_the_zone_of_its_volume(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = write_cluster(tmp_path)
-    status, out = run(capsys, "whatif", "zone", "a", "--cluster", cluster, "--fail-on", "pending")
+    status, out = run(capsys, "whatif", "lose", "zone", "a", "--cluster", cluster, "--fail-on", "pending")
     assert status == 1
     assert "default/db (priority 0): 1 → 0, 1 pending" in out
     assert NOT_IN_ZONE in out
-    status, out = run(capsys, "whatif", "node", "a-1", "--cluster", cluster, "--fail-on", "pending")
+    status, out = run(capsys, "whatif", "lose", "node", "a-1", "--cluster", cluster, "--fail-on", "pending")
     assert (status, "1 → 0" in out) == (0, False)
 
 
@@ -287,7 +287,7 @@ def test_claims_that_a_snapshot_lacks_are_not_modelled(
     missing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = write_cluster(tmp_path, without=(missing,))
-    for command in (("whatif", "zone", "a"), ("whatif", "every-zone"), ("risk",)):
+    for command in (("whatif", "lose", "zone", "a"), ("whatif", "lose", "--each", "zone"), ("risk",)):
         _, out = run(capsys, *command, "--cluster", cluster)
         assert "not modelled: 1 PersistentVolumeClaim (default/data-db-0): not in the snapshot" in out, command
 
@@ -328,7 +328,7 @@ def test_what_a_provisioner_does_and_nobody_knows_is_not_modelled(
     cluster, new = tmp_path / "cluster.json", tmp_path / "new.json"
     cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     new.write_text(json.dumps(stateful_set(volumeClaimTemplates=[template])))
-    _, out = run(capsys, "simulate", "-f", str(new), "--cluster", str(cluster), "-o", "json")
+    _, out = run(capsys, "whatif", "events", "-f", str(new), "--cluster", str(cluster), "-o", "json")
     told = json.loads(out)
     assert {name: state["node"] for name, state in told["outcomes"][0]["final"].items()} == {"default/db-0": where}
     notes = [f"not modelled: 1 PersistentVolumeClaim (default/data-db-0): {said}"] if said else []

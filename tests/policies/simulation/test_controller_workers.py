@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from policies.commands.simulate import answer_case
+from policies.commands.recorded_cases import answer_scenario as answer_case
 from policies.simulation.dump import DumpCache, world_of
 from policies.simulation.latencies import Latencies
 from policies.simulation.scenario import Arrival

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policies.commands.simulate import answer_case
+from policies.commands.recorded_cases import answer_scenario as answer_case
 from policies.simulation.dump import DumpCache, world_of
 from policies.simulation.simulation import Simulation
 from tests.builders import Made, make_node, make_pod

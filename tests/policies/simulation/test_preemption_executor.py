@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from policies.commands.simulate import answer_case
+from policies.commands.recorded_cases import answer_scenario as answer_case
 from policies.objects.pod import Pod
 from policies.scheduling.preemption import Candidate
 from policies.simulation.clock import Clock

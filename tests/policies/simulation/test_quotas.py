@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policies.commands.simulate import answer_case
+from policies.commands.recorded_cases import answer_scenario as answer_case
 from policies.render.simulation import ending, timeline
 from policies.simulation.dump import DumpCache, world_of
 from policies.simulation.scenario import Arrival

@@ -1,4 +1,4 @@
-"""`forewarn simulate`: a cluster's dump, what arrives, and what is said of it."""
+"""`forewarn whatif events`: a cluster's dump, what arrives, and what is said of it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from policies.commands.preempt import main as preempt
-from policies.commands.simulate import main
+from policies.commands.predict import main as predict
+from policies.commands.whatif import main
 from policies.simulation.events_file import read_events, seconds
 from tests.builders import Made, make_node, make_pod
 
@@ -47,7 +47,8 @@ def simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...
             items = [obj.obj if isinstance(obj, Made) else obj for obj in objects]
             text = json.dumps(items if name == "events" else {"kind": "List", "apiVersion": "v1", "items": items})
             (tmp_path / f"{name}.json").write_text(text)
-        arguments = ["--cluster", str(tmp_path / "cluster.json"), *options]
+        arguments = ["events", "--cluster", str(tmp_path / "cluster.json"), *options]
+        arguments += [] if "-o" in options else ["--timeline"]
         arguments += ["-f", str(tmp_path / "new.json")] if new else []
         arguments += ["--events", str(tmp_path / "events.json")] if events else []
         status = main(arguments)
@@ -69,7 +70,7 @@ def test_a_replacement_that_pushes_out_the_next_is_a_level_deeper(simulate: Call
     assert "default/high (priority 100) pushes out 1 pod of default/mid (priority 10) on n1, with 30 s to end" in out
     assert "default/mid (priority 10) pushes out 1 pod of default/low (priority 1) on n2" in out
     assert "pushed out: 2 pods in 2 levels" in out
-    assert "default/low: 1 pod pending, priority 1" in out
+    assert "default/low (priority 1): 1 → 0, 1 pending" in out
 
 
 def test_fail_on_tells_what_happens(simulate: Callable[..., Run]) -> None:
@@ -217,16 +218,14 @@ def test_a_run_that_is_cut_off_says_so(simulate: Callable[..., Run]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--cluster", "x"], "what arrives"),
-        (["-f", "x"], "--cluster is missing"),
-        (["--batch", "x", "-f", "y"], "leave out -f"),
+        (["--cluster", "x"], "give -f, --events or both"),
         (["--cluster", "x", "-f", "y", "--runs", "0"], "between 1 and"),
         (["--cluster", "x", "-f", "y", "--until", "soon"], "seconds, or a duration"),
     ],
 )
 def test_wrong_usage(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(arguments)
+        main(["events", *arguments])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
 
@@ -268,7 +267,7 @@ def test_an_unreadable_workload_of_the_dump_stops_nothing(simulate: Callable[...
 def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) -> None:
     page = Path("docs/simulate")
     cluster = ["--cluster", str(page / "cluster.yaml"), "--cluster", str(page / "default-class.yaml")]
-    assert preempt(["-f", str(page / "tenant.yaml"), *cluster, "--aftermath"]) == 0
+    assert predict(["-f", str(page / "tenant.yaml"), *cluster, "--cascade"]) == 0
     told = capsys.readouterr().out
     assert "1 pod would be pushed out" in told
     assert "aftermath: settled after 8 min" in told
@@ -278,8 +277,8 @@ def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize("options", [["--pod", "a"], ["-f", "x", "-o", "json"], ["-f", "x", "--replicas", "2"]])
 def test_an_aftermath_is_of_files_in_words(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        preempt([*options, "--cluster", "x", "--aftermath"])
-    assert "--aftermath goes with -f" in capsys.readouterr().err
+        predict([*options, "--cluster", "x", "--cascade"])
+    assert "--cascade goes with -f" in capsys.readouterr().err
 
 
 def test_the_schedulers_configuration_decides(simulate: Any, tmp_path: Path) -> None:

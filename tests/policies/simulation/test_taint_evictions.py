@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policies.commands.simulate import answer_case
+from policies.commands.recorded_cases import answer_scenario as answer_case
 from tests.builders import make_node, make_pod
 
 Obj = dict[str, Any]

@@ -27,8 +27,8 @@ COMMANDS = {
     "lint baseline": ["lint", "-q", "--write-baseline", "OUT", "."],
     "audit baseline": ["audit", "--cluster", CLUSTER, "--write-baseline", "OUT"],
     "test junit": ["test", EXPECTATIONS, "--cluster", CLUSTER, "-o", "junit=OUT"],
-    "sweep html": ["whatif", "every-zone", "--cluster", CLUSTER, "-o", "html=OUT"],
-    "risk": ["whatif", "every-node", "--cluster", CLUSTER, "-o", "json=OUT"],
+    "sweep html": ["whatif", "lose", "--each", "zone", "--cluster", CLUSTER, "-o", "html=OUT"],
+    "risk": ["whatif", "lose", "--each", "node", "--cluster", CLUSTER, "-o", "json=OUT"],
 }
 FAILED = 3
 

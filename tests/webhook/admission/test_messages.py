@@ -232,7 +232,7 @@ def test_a_sentence_that_does_not_fit_is_left_out_and_the_remedy_stays() -> None
     first = "payments-settlement-worker (priority 100000): 1 of 9 new pods would fit on none of the 9 nodes known now."
     second = "It may not preempt: not eligible due to preemptionPolicy=Never."
     reasons = "4 nodes: Insufficient cpu and Insufficient memory; 3 nodes: had untolerated taint(s); an autoscaler may"
-    fix = "Fix: forewarn preempt says what each node lacks [fits-nowhere]"
+    fix = "Fix: forewarn predict says what each node lacks [fits-nowhere]"
     told = finding(f"{first} {second} {reasons} bring a node", "fits-nowhere", remediation=fix[5:-15])
     assert warnings_of([told]) == (f"{first} {second} {fix}",)
     (warning,) = warnings_of([told._replace(message=f"{first} {reasons} bring a node")])

@@ -421,7 +421,7 @@ def test_without_a_home_there_is_no_kubeconfig(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("pwd.getpwnam", nobody)
     for given in ("", "~/config", "~nobody-of-that-name/config"):
         monkeypatch.setenv("KUBECONFIG", given)
-        with pytest.raises(ApiError, match="there is no kubeconfig"):
+        with pytest.raises(ApiError, match="no kubeconfig found"):
             connect()
 
 
@@ -450,7 +450,7 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(
 def test_without_a_kubeconfig_and_outside_of_a_pod_there_is_nobody_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(ApiError, match="there is no kubeconfig"):
+    with pytest.raises(ApiError, match="no kubeconfig found"):
         connect()
 
 

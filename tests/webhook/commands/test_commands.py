@@ -1,4 +1,4 @@
-"""`forewarn serve` and `forewarn review` as a user runs them."""
+"""`forewarn webhook serve` and `forewarn webhook review` as a user runs them."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_answers_over_tls_are_those_of_review(
         data = body(obj, userInfo=masters)
         file.write_bytes(data)
         for phase in ("mutate", "validate"):
-            main(["review", "-f", str(file), "--cluster", str(cluster_file), "--phase", phase])
+            main(["webhook", "review", "-f", str(file), "--cluster", str(cluster_file), "--phase", phase])
             connection = started.connect()
             try:
                 connection.request("POST", f"/{phase}", data, JSON)
@@ -152,7 +152,7 @@ def test_review_mutates_applies_the_patch_and_validates(
 ) -> None:
     file = tmp_path / "review.json"
     file.write_bytes(body(obj, namespace=namespace))
-    assert main(["review", "-f", str(file), "--cluster", str(cluster_file)]) == code
+    assert main(["webhook", "review", "-f", str(file), "--cluster", str(cluster_file)]) == code
     mutated, validated = capsys.readouterr().out.splitlines()
     assert bool(patch_of(mutated.encode())) == (code == 0)
     assert json.loads(validated)["response"]["allowed"] == (code == 0)
@@ -162,27 +162,55 @@ def test_review_mutates_applies_the_patch_and_validates(
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["review", "-f", "{tmp}/nothing.json"], 2, "nothing.json: no such file or directory"),
-        (["review", "-f", "{tmp}/c.yaml"], 3, "c.yaml: the body is not JSON"),
-        (["review", "-f", "{tmp}/cluster.json"], 3, "expected apiVersion admission.k8s.io/v1"),
-        (["review", "-f", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
-        (["review", "-f", "{tmp}/c.yaml", "--cluster", "{tmp}/none"], 2, "none: no such file"),
+        (["webhook", "review", "-f", "{tmp}/nothing.json"], 2, "nothing.json: no such file or directory"),
+        (["webhook", "review", "-f", "{tmp}/c.yaml"], 3, "c.yaml: the body is not JSON"),
+        (["webhook", "review", "-f", "{tmp}/cluster.json"], 3, "expected apiVersion admission.k8s.io/v1"),
+        (["webhook", "review", "-f", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
+        (["webhook", "review", "-f", "{tmp}/c.yaml", "--cluster", "{tmp}/none"], 2, "none: no such file"),
         (
-            ["review", "-f", "{tmp}/cluster.json", "--admission-config", "{tmp}/c.yaml"],
+            ["webhook", "review", "-f", "{tmp}/cluster.json", "--admission-config", "{tmp}/c.yaml"],
             2,
             "c.yaml:1:1: kind is missing",
         ),
-        (["serve", "--cluster", "{tmp}/cluster.json", "--admission-config", "{tmp}/none"], 2, "none: No such file"),
-        (["serve"], 3, "there is no kubeconfig (KUBECONFIG, ~/.kube/config), and this is no pod of a cluster"),
-        (["serve", "--cluster", "live:x"], 3, "there is no kubeconfig"),
-        (["serve", "--cluster", "live", "--cluster", "{tmp}/cluster.json"], 2, "--cluster live stands alone"),
-        (["serve", "--cluster", "{tmp}/none"], 2, "none: no such file"),
-        (["serve", "--cluster", "{tmp}/cluster.json", "--namespace", "x"], 2, "--namespace is for a cluster that is"),
-        (["serve", "--cluster", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"], 2, 'c.yaml:1:1: unknown key "x"'),
-        (["serve", "--cluster", "{tmp}/cluster.json", "--write-ca", "{tmp}/no/ca"], 3, "no/ca: no such file"),
-        (["serve", "--cluster", "{tmp}/cluster.json", "--host", "192.0.2.1"], 3, "cannot listen on 192.0.2.1"),
         (
-            ["serve", "--cluster", "{tmp}/cluster.json", "--tls-cert", "{tmp}/a", "--tls-key", "{tmp}/b"],
+            ["webhook", "serve", "--cluster", "{tmp}/cluster.json", "--admission-config", "{tmp}/none"],
+            2,
+            "none: No such file",
+        ),
+        (
+            ["webhook", "serve"],
+            3,
+            "no kubeconfig found ($KUBECONFIG, ~/.kube/config) and not running in a cluster",
+        ),
+        (["webhook", "serve", "--cluster", "live:x"], 3, "no kubeconfig found"),
+        (
+            ["webhook", "serve", "--cluster", "live", "--cluster", "{tmp}/cluster.json"],
+            2,
+            "--cluster live stands alone",
+        ),
+        (["webhook", "serve", "--cluster", "{tmp}/none"], 2, "none: no such file"),
+        (
+            ["webhook", "serve", "--cluster", "{tmp}/cluster.json", "--namespace", "x"],
+            2,
+            "--namespace is for a cluster that is",
+        ),
+        (
+            ["webhook", "serve", "--cluster", "{tmp}/cluster.json", "-c", "{tmp}/c.yaml"],
+            2,
+            'c.yaml:1:1: unknown key "x"',
+        ),
+        (
+            ["webhook", "serve", "--cluster", "{tmp}/cluster.json", "--write-ca", "{tmp}/no/ca"],
+            3,
+            "no/ca: no such file",
+        ),
+        (
+            ["webhook", "serve", "--cluster", "{tmp}/cluster.json", "--host", "192.0.2.1"],
+            3,
+            "cannot listen on 192.0.2.1",
+        ),
+        (
+            ["webhook", "serve", "--cluster", "{tmp}/cluster.json", "--tls-cert", "{tmp}/a", "--tls-key", "{tmp}/b"],
             2,
             "a: No such",
         ),
@@ -364,12 +392,12 @@ def test_tokens_are_asked_for_and_read_again_while_serving(cluster_file: Path) -
     ("arguments", "status", "says"),
     [
         (["--health-port", "x"], 2, '"x" is no whole number'),
-        (["--health-port", "0"], 3, "forewarn ca-injector: "),
+        (["--health-port", "0"], 3, "forewarn webhook ca-injector: "),
     ],
 )
 def test_a_ca_injector_that_cannot_start_says_why(arguments: list[str], status: int, says: str, tmp_path: Path) -> None:
     environment = {**ENVIRONMENT, "KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}
-    command = [PYTHON, "-m", "policies.cli", "ca-injector", *arguments]
+    command = [PYTHON, "-m", "policies.cli", "webhook", "ca-injector", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
     assert (done.returncode, says in done.stderr) == (status, True), done.stderr
     assert "Traceback" not in done.stderr
@@ -476,7 +504,7 @@ def test_review_needs_none_of_the_libraries_of_the_server(cluster_file: Path) ->
     program = """
 import sys
 from policies.cli import main
-main(["review", "-f", "r.json", "--cluster", "cluster.json"])
+main(["webhook", "review", "-f", "r.json", "--cluster", "cluster.json"])
 print({"flask", "werkzeug", "uvicorn", "a2wsgi", "cryptography", "prometheus_client", "numpy"} & set(sys.modules))
 """
     environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
@@ -487,14 +515,14 @@ print({"flask", "werkzeug", "uvicorn", "a2wsgi", "cryptography", "prometheus_cli
     assert run.stdout.splitlines()[-1] == "set()"
 
 
-@pytest.mark.parametrize(("command", "status"), [("serve", 0), ("lint", 128 + signal.SIGTERM)])
+@pytest.mark.parametrize(("command", "status"), [("webhook serve", 0), ("lint", 128 + signal.SIGTERM)])
 def test_a_command_that_is_still_starting_ends_at_once_when_it_is_told_to(
     command: str, status: int, tmp_path: Path
 ) -> None:
     """By a handler of its own: in a container it is the first process, to which a signal without one says nothing."""
     cluster = tmp_path / "cluster.json"
     os.mkfifo(cluster)
-    arguments = [PYTHON, "-m", "policies.cli", command, "--cluster", str(cluster)]
+    arguments = [PYTHON, "-m", "policies.cli", *command.split(), "--cluster", str(cluster)]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(arguments, cwd=ROOT, text=True, env=ENVIRONMENT, **pipes) as process:  # type: ignore[call-overload]
         with open(_read_by(process, cluster), "w"):
@@ -528,4 +556,4 @@ def test_a_missing_extra_is_named() -> None:
     program = "import sys; sys.modules['flask'] = None; from policies.cli import main; sys.exit(main(['serve']))"
     run = subprocess.run([PYTHON, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert run.returncode == 3
-    assert run.stderr == "forewarn serve: flask is not installed: it comes with forewarn's extra `webhook`\n"
+    assert run.stderr == "forewarn webhook serve: flask is not installed: it comes with forewarn's extra `webhook`\n"

@@ -1,4 +1,4 @@
-"""`forewarn doctor`: an installation as it should be, then each thing of it gone wrong."""
+"""`forewarn webhook doctor`: an installation as it should be, then each thing of it gone wrong."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def examined(
     def examine(world: World, *flags: str) -> Report:
         with playing(world) as api:
             monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config", api.url)))
-            status = main(["--cluster", "live", *(flags or ("-o", "json"))])
+            status = main(list(flags or ("-o", "json")))
         for path, body in api.posted:
             assert path in (REVIEWS, WHO) or "generateName" in body["metadata"], path
         asked = [query for verb, path, query, _ in api.requests if verb == "post" and path not in (REVIEWS, WHO)]
@@ -863,7 +863,7 @@ def as_on_the_page() -> World:
 def test_the_page_shows_what_the_command_prints(examined: Callable[..., Report]) -> None:
     """`UPDATE=1` writes the real output into the page."""
     page = Path("docs/doctor.md")
-    (shown,) = re.findall(r"```console\n\$ kubectl forewarn doctor\n(.*?)```", page.read_text(), re.DOTALL)
+    (shown,) = re.findall(r"```console\n\$ kubectl forewarn webhook doctor\n(.*?)```", page.read_text(), re.DOTALL)
     report = examined(as_on_the_page(), "-o", "text")
     if os.environ.get("UPDATE"):
         page.write_text(page.read_text().replace(f"doctor\n{shown}```", f"doctor\n{report.out}{report.err}```"))

@@ -37,21 +37,25 @@ def forewarn(line: str) -> str:
 @pytest.mark.parametrize(
     ("line", "command"),
     [
-        ("preempt -f x.yaml", "preempt -f x.yaml --cluster live: --namespace shop"),
-        ("preempt -f x.yaml -n web", "preempt -f x.yaml --cluster live: --namespace web"),
-        ("-nweb preempt -f x.yaml", "preempt -f x.yaml --cluster live: --namespace web"),
-        ("-n=web preempt -f x.yaml", "preempt -f x.yaml --cluster live: --namespace web"),
-        ("preempt --namespace=web -f x.yaml", "preempt -f x.yaml --cluster live: --namespace web"),
-        ("preempt -f x --context production", "preempt -f x --cluster live:production --namespace default"),
-        ("preempt -f x --context=nowhere -o json", "preempt -f x -o json --cluster live:nowhere --namespace default"),
-        ("preempt -f x --cluster dump.json", "preempt -f x --cluster dump.json --namespace default"),
-        ("preempt --batch cases", "preempt --batch cases --namespace default"),
-        ("whatif zone a", "whatif zone a --cluster live: --namespace shop"),
-        ("lint -- -n", "lint --cluster live: --namespace shop -- -n"),
-        ("audit", "audit --cluster live:"),
-        ("why web-0 -o json", "why web-0 -o json --cluster live: --namespace shop"),
-        ("risk", "risk --cluster live:"),
-        ("risk -n web", "risk --cluster live: --namespace web"),
+        ("predict -f x.yaml", "predict -f x.yaml --namespace shop"),
+        ("predict -f x.yaml -n web", "predict -f x.yaml --namespace web"),
+        ("-nweb predict -f x.yaml", "predict -f x.yaml --namespace web"),
+        ("-n=web predict -f x.yaml", "predict -f x.yaml --namespace web"),
+        ("predict --namespace=web -f x.yaml", "predict -f x.yaml --namespace web"),
+        ("predict -f x --context production", "predict -f x --context production --namespace default"),
+        ("predict -f x --context=nowhere -o json", "predict -f x -o json --context nowhere --namespace default"),
+        ("predict -f x --cluster dump.json", "predict -f x --cluster dump.json --namespace default"),
+        ("whatif lose zone a", "whatif lose zone a --namespace shop"),
+        ("whatif merge parts", "whatif merge parts"),
+        ("whatif pressure n --context production", "whatif pressure n --context production --namespace default"),
+        ("lint -- -n", "lint --cluster live --namespace shop -- -n"),
+        ("audit", "audit"),
+        ("audit --context production", "audit --context production"),
+        ("why web-0 -o json", "why web-0 -o json --namespace shop"),
+        ("risk", "risk"),
+        ("risk -n web", "risk --namespace web"),
+        ("webhook doctor", "webhook doctor --namespace shop"),
+        ("webhook serve -n forewarn", "webhook serve --namespace forewarn"),
         ("snapshot -o d --context production", "snapshot -o d --context production"),
         ("explain unknown-priority-class", "explain unknown-priority-class"),
         ("headroom --help", "headroom --help"),
@@ -89,7 +93,7 @@ def test_kubeconfigs_are_merged_as_kubectl_merges_them(
 )
 def test_a_kubeconfig_that_makes_no_sense_is_left_to_the_command(config: Path, text: str) -> None:
     config.write_text(text)
-    assert forewarn("headroom -f x") == "headroom -f x --cluster live: --namespace default"
+    assert forewarn("headroom -f x") == "headroom -f x --namespace default"
 
 
 def test_a_flag_without_its_value_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,11 +113,14 @@ def test_kubeconfig_is_where_the_cluster_is_looked_for(tmp_path: Path, capsys: p
     [
         (["headroom", "--context", "p"], ["production"]),
         (["headroom", "--output", ""], ["text", "json", "markdown", "html"]),
-        (["preempt", "--fail-on", "p"], ["preemption", "pending"]),
+        (["predict", "--fail-on", "p"], ["preemption", "pending"]),
         (["-n", "a", "headroom", "--at"], ["--at-least"]),
         (["headroom", "--kubec"], ["--kubeconfig"]),
         (["nonsense", "--"], []),
-        (["preempt", "-f", ""], []),
+        (["webhook", "d"], ["doctor"]),
+        (["whatif", "l"], ["lose"]),
+        (["whatif", "lose", "--ea"], ["--each"]),
+        (["predict", "-f", ""], []),
     ],
 )
 def test_what_may_come_next(words: list[str], found: list[str]) -> None:
@@ -124,9 +131,10 @@ def test_kubectl_reads_the_answers_of_completion(capsys: pytest.CaptureFixture[s
     """A line for each choice, a tab before what it means; last a directive."""
     assert complete([""]) == 0
     *lines, directive = capsys.readouterr().out.splitlines()
-    assert [line.partition("\t")[0] for line in lines] == [c for c in COMMANDS if c != "completion"]
+    first = dict.fromkeys(name.partition(" ")[0] for name in COMMANDS if name != "completion")
+    assert [line.partition("\t")[0] for line in lines] == [*first]
     assert directive == ":4"
-    assert complete(["preempt", "-f", ""]) == 0
+    assert complete(["predict", "-f", ""]) == 0
     assert capsys.readouterr().out == ":0\n"
 
 
@@ -140,10 +148,10 @@ def test_k9s_calls_commands_that_there_are() -> None:
         assert translated(split(said[2:]))[0] in COMMANDS
 
 
-def test_every_command_that_takes_a_cluster_gets_the_one_of_kubectl() -> None:
-    taking = {name for name, it in COMMANDS.items() if name != "completion" and "--cluster" in options_of(it)}
-    asked = {name for name in COMMANDS if "live:" in translated(split([name]))}
-    assert asked == taking - {"serve"} | {"whatif"}, "whatif has the option behind each of its questions"
+def test_every_command_that_takes_a_context_gets_the_one_of_kubectl() -> None:
+    taking = {name for name, it in COMMANDS.items() if name != "completion" and "--context" in options_of(it)}
+    given = {name for name in COMMANDS if "--context" in translated(split([*name.split(), "--context", "c"]))}
+    assert given - {"whatif", "whatif merge", "webhook serve"} == taking, "whatif has the option behind each change"
 
 
 def test_a_kubeconfig_that_does_not_exist_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

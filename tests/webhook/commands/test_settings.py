@@ -85,10 +85,10 @@ def test_wrong_usage_exits_with_2_and_says_what_would_be_right(
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("PORT", "x", 'error: FOREWARN_PORT: "x" is no whole number'),
-        ("HEALTH_PORT", "70000", "error: FOREWARN_HEALTH_PORT: 70000 is not within 0 and 65535"),
-        ("DRAIN", "5s", 'error: FOREWARN_DRAIN: "5s" is no number of seconds'),
-        ("TLS_MIN_VERSION", "1.1", "error: FOREWARN_TLS_MIN_VERSION: 1.1 is none of 1.3, 1.2"),
+        ("PORT", "x", ': FOREWARN_PORT: "x" is no whole number'),
+        ("HEALTH_PORT", "70000", ": FOREWARN_HEALTH_PORT: 70000 is not within 0 and 65535"),
+        ("DRAIN", "5s", ': FOREWARN_DRAIN: "5s" is no number of seconds'),
+        ("TLS_MIN_VERSION", "1.1", ": FOREWARN_TLS_MIN_VERSION: 1.1 is none of 1.3, 1.2"),
     ],
 )
 def test_the_environment_is_checked_too_and_the_variable_is_named(

@@ -1,21 +1,21 @@
-"""`forewarn scheduler-config`: a scheduler's profiles as they come out of its configuration."""
+"""`forewarn info scheduler`: a scheduler's profiles as they come out of its configuration."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import asdict, is_dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from policies.commands.cluster_command import add_output_option, output_of
 from policies.commands.parser import Parser
 from policies.commands.release import KNOWN, feature_gates, release_minor
 from policies.config.model import ConfigError
 from policies.releases import BadGates, Release
-from policies.terminal import as_json, clean, columns, complain
+from policies.terminal import as_json, clean, complain
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.profiles import Extender, Profile, SchedulerConfiguration
@@ -50,14 +50,14 @@ def main(arguments: Sequence[str]) -> int:
         release = Release(options.kubernetes_version, options.feature_gates, scheduler_source(options.file))
         semantics = release.semantics()
     except (ConfigError, BadGates) as fault:
-        return complain("scheduler-config", fault, USAGE)
+        return complain("info scheduler", fault, USAGE)
     configuration = semantics.scheduler
     assert configuration is not None
-    if options.output == "json":
-        sys.stdout.write(as_json(_entry(configuration, semantics.release)))
-    else:
-        for line in _lines(configuration, semantics.release):
-            print(clean(line, color=False))  # noqa: T201
+    with output_of(options):
+        if options.output == "json":
+            sys.stdout.write(as_json(_entry(configuration, semantics.release)))
+        else:
+            sys.stdout.writelines(clean(line, color=False) + "\n" for line in _lines(configuration, semantics.release))
     return OK
 
 
@@ -174,16 +174,16 @@ def _profile_entry(profile: Profile, configuration: SchedulerConfiguration) -> M
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="forewarn scheduler-config",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Print a scheduler's profiles as they come out of its KubeSchedulerConfiguration: the plugins of "
-        "every extension point in their order, with weights and arguments.",
-        epilog="Exit status: 0, 2 where kube-scheduler would not start with it.",
+        prog="forewarn info scheduler",
+        description="Show the profiles of a KubeSchedulerConfiguration as kube-scheduler reads it: the plugins of each "
+        "extension point in their order, with weights and arguments.",
+        epilog="Exit status: 0 shown, 2 kube-scheduler would not start with it.",
+        examples=("info scheduler scheduler.yaml", "info scheduler --presets"),
     )
     add = parser.add_argument
     add("file", nargs="?", default="default", metavar="FILE|PRESET", help="(default: the release's own profile)")
     add("--presets", action="store_true", help="list the presets")
-    add("--kubernetes-version", type=release_minor, metavar=KNOWN, help="the release (default: the newest)")
+    add("--kubernetes-version", type=release_minor, metavar=KNOWN, help="release (default: the newest)")
     add("--feature-gates", type=feature_gates, default={}, metavar="A=true,B=false", help="of the scheduler")
-    add("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    add_output_option(add)
     return parser

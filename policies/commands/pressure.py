@@ -1,4 +1,4 @@
-"""`forewarn node-pressure`: who goes first on a node, by the kubelet's own rules."""
+"""`forewarn whatif pressure`: who goes first on a node, by the kubelet's own rules."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import argparse
 import json
 import re
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.cluster import Cache
 from policies.commands.cluster_command import (
     add_cluster_option,
     add_color_option,
+    add_namespace_option,
+    add_output_option,
     answered,
+    loaded,
     options_with_cluster,
 )
 from policies.commands.parser import Parser
 from policies.objects.fields import InvalidObject, at, group_kind, text
-from policies.sources import SourceError, find_files, load_cluster, read_file
-from policies.terminal import as_json, as_markdown, clean, columns, painter, wants_color
+from policies.sources import SourceError, find_files, read_file
+from policies.terminal import as_json, as_markdown, clean, painter, wants_color
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("say what is asked: --signal, --admit or --shutdown")
     if options.inodes and options.signal in (None, "memory", "pids"):
         parser.error("--inodes goes with --signal nodefs, imagefs or containerfs")
-    return answered("node-pressure", lambda: _answer(options))
+    return answered("whatif pressure", options, lambda: _answer(options))
 
 
 def _answer(options: argparse.Namespace) -> int:
@@ -76,7 +78,7 @@ def _answer(options: argparse.Namespace) -> int:
     from policies.render.node_pressure import Answer
 
     cache = NodeCache(options.node)
-    load_cluster(*options.cluster, into=cache)
+    loaded(options, cache)
     if ("", options.node) not in cache.snapshot().objects.nodes:
         raise InvalidObject(f'there is no node "{options.node}" in the cluster')
     pods = [read_pod(obj) for _, obj in sorted(cache.stored.items())]
@@ -224,27 +226,26 @@ def _periods(text_: str) -> list[tuple[int, int]]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="forewarn node-pressure",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Say who goes first on a node by the kubelet's own rules: under pressure, at its"
-        " door, at shutdown.",
-        epilog="Exit status: 0 an answer was given, 2 wrong usage, 3 could not do the job.",
+        prog="forewarn whatif pressure",
+        description="Rank the Pods of a node by the kubelet's own rules: for eviction under pressure, for a critical "
+        "Pod that the kubelet admits, and at shutdown.",
+        epilog="Exit status: 0 ranked, 2 wrong usage, 3 could not do the job.",
+        examples=(
+            "whatif pressure node-1 --signal memory --stats summary.json",
+            "whatif pressure node-1 --admit static-pod.yaml --cluster cluster.json.gz",
+        ),
     )
     add = parser.add_argument
     add("node", metavar="NODE")
     add_cluster_option(add)
-    add("--signal", choices=SIGNALS, help="what runs short")
-    add("--inodes", action="store_true", help="of a disk, its inodes")
+    add("--signal", choices=SIGNALS, help="the resource that runs out")
+    add("--inodes", action="store_true", help="inodes of that disk run out")
     add("--stats", metavar="FILE", help="the kubelet's /stats/summary (- for standard input)")
-    add(
-        "--image-fs",
-        choices=IMAGES,
-        default="shared",
-        help="where images are: on nodefs, alone, or split (default: shared)",
-    )
-    add("--admit", metavar="FILE", help="a pod that comes to the kubelet itself: whom it ends for it")
+    told = "disk of images: on nodefs, alone, or split (default: shared)"
+    add("--image-fs", choices=IMAGES, default="shared", help=told)
+    add("--admit", metavar="FILE", help="a critical Pod that the kubelet admits, and whom it evicts for it")
     add("--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="shutdownGracePeriodByPodPriority")
-    add("-n", "--namespace", default="default", help="namespace of a pod without one (default: default)")
-    add("-o", "--output", choices=FORMATS, default="text", help="default: text")
+    add_namespace_option(add)
+    add_output_option(add, FORMATS)
     add_color_option(add)
     return parser

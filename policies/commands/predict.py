@@ -1,27 +1,31 @@
-"""`forewarn preempt`: whom a pod would push out, and from which node."""
+"""`forewarn predict`: the node and the victims of Pods and workloads."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from policies.commands.autoscaling import add_autoscaling_options, autoscaling_of
-from policies.commands.batch import run_batch
-from policies.commands.cluster_command import add_cluster_option, add_color_option
-from policies.commands.parser import Parser
+from policies.commands.cluster_command import (
+    add_cluster_option,
+    add_color_option,
+    add_namespace_option,
+    add_output_option,
+    answered,
+    loaded,
+    options_with_cluster,
+)
+from policies.commands.parser import Parser, whole
 from policies.commands.places import Places
 from policies.commands.release import add_release_options, release_of, settle
 from policies.kinds import CLAIM, LIMIT_RANGE, POD, POD_TEMPLATE_PATHS, PRIORITY_CLASS
-from policies.minors import RECORDED_MINOR
-from policies.objects.fields import InvalidObject, group_kind, json_type, mapping
-from policies.semantics import DEFAULT
-from policies.sources import SourceError, find_files, load_cluster, read_file, status_of
-from policies.terminal import as_json, clean, columns, complain, painter, wants_color
+from policies.objects.fields import InvalidObject, group_kind, mapping
+from policies.sources import SourceError, find_files, read_file, status_of
+from policies.terminal import as_json, clean, complain, painter, wants_color
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator, Sequence
 
     from policies.applied_together import Applied
@@ -30,132 +34,26 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
     from policies.releases import Release
     from policies.scheduling.schedule_one import Prediction
-    from policies.semantics import Semantics
     from policies.sources.files import File
     from policies.whatif.autoscalers import Autoscalers, Autoscaling
 
 OK, FOUND, USAGE, FAILED = range(4)
 OUTCOMES: Final = {"preemption": "preempts", "pending": "pending", "not-predicted": "not-predicted"}
-CASE_KINDS: Final = {
-    "nodes": ("v1", "Node"),
-    "pods": ("v1", "Pod"),
-    "namespaces": ("v1", "Namespace"),
-    "limitRanges": ("v1", "LimitRange"),
-    "pdbs": ("policy/v1", "PodDisruptionBudget"),
-    "pvcs": ("v1", "PersistentVolumeClaim"),
-    "pvs": ("v1", "PersistentVolume"),
-    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
-    "csiNodes": ("storage.k8s.io/v1", "CSINode"),
-    "csiDrivers": ("storage.k8s.io/v1", "CSIDriver"),
-    "csiStorageCapacities": ("storage.k8s.io/v1", "CSIStorageCapacity"),
-    "resourceClaims": ("resource.k8s.io/v1", "ResourceClaim"),
-    "resourceClaimTemplates": ("resource.k8s.io/v1", "ResourceClaimTemplate"),
-    "deviceClasses": ("resource.k8s.io/v1", "DeviceClass"),
-    "resourceSlices": ("resource.k8s.io/v1", "ResourceSlice"),
-    "volumeAttachments": ("storage.k8s.io/v1", "VolumeAttachment"),
-    "services": ("v1", "Service"),
-    "replicationControllers": ("v1", "ReplicationController"),
-    "replicaSets": ("apps/v1", "ReplicaSet"),
-    "statefulSets": ("apps/v1", "StatefulSet"),
-}
-"""Lists of a case -> what their objects are when they do not say it."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns the exit status: 0 answered, 1 --fail-on (or a bad line), 2 usage, 3 not done."""
+    """Run the command; returns the exit status: 0 answered, 1 --fail-on, 2 usage, 3 not done."""
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if sum(map(bool, (options.batch, options.filename, options.pod))) != 1:
-        parser.error("give one of -f, --pod and --batch")
+    options = options_with_cluster(parser, arguments)
+    if bool(options.filename) == bool(options.pod):
+        parser.error("give one of -f and --pod")
     if options.replicas is not None and not options.filename:
         parser.error("--replicas goes with -f")
-    if options.aftermath and (not options.filename or options.replicas is not None or options.output != "text"):
-        parser.error("--aftermath goes with -f, without --replicas and -o json or html")
-    if options.batch and options.cluster:
-        parser.error("--batch brings its clusters along: leave out --cluster")
-    if options.batch and options.fail_on:
-        parser.error("--fail-on goes with -f and --pod: each line of a batch has its outcome")
-    if not options.batch and not options.cluster:
-        parser.error("--cluster is missing: name a dump of the cluster, or live")
+    if options.cascade and (not options.filename or options.replicas is not None or options.output != "text"):
+        parser.error("--cascade goes with -f and -o text, without --replicas")
     release = release_of(options, parser)
-    places = Places()
-    try:
-        if options.batch:
-            semantics = release.semantics(RECORDED_MINOR)
-            count = options.nominated == "count"
-            return run_batch(options.batch, partial(answer_case, count_nominated=count, semantics=semantics))
-        return _predict(options, release, autoscaling_of(options, parser), places)
-    except (SourceError, InvalidObject, ValueError) as fault:
-        return complain("preempt", places.located(fault), status_of(fault))
-
-
-def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> ApiObject:
-    """The answer to one case. Raises InvalidObject and ValueError."""
-    from policies.scheduling.configuration import InvalidConfiguration
-
-    try:
-        return prediction_of_case(case, count_nominated=count_nominated, semantics=semantics).to_dict()
-    except InvalidConfiguration as refused:
-        return {"configError": str(refused)}
-
-
-def prediction_of_case(
-    case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT, cache: Cache | None = None
-) -> Prediction:
-    """What becomes of its pod: a case has lists of objects, the pod, and it may have a scheduler's configuration.
-
-    `cache`: what `cache_of_case` made of the same case, maybe by other semantics: to ask about several releases.
-    Raises InvalidObject, InvalidConfiguration and ValueError.
-    """
-    from policies.cluster import predict
-
-    pod = case.get("pod")
-    if not isinstance(pod, dict):
-        raise ValueError(f"pod must be an object, not {json_type(pod)}")
-    own = _semantics(case, semantics)
-    if cache is None:
-        cache = cache_of_case(case, count_nominated=count_nominated)
-    cache.semantics = own
-    return predict(cache.snapshot(), _typed(pod, "pods"), reasons=True)
-
-
-def cache_of_case(case: ApiObject, *, count_nominated: bool) -> Cache:
-    """The cluster of a case. Raises InvalidObject and ValueError."""
-    from policies.cluster import Cache
-
-    cache = Cache()
-    for key, objects in case.items():
-        if isinstance(objects, list):
-            for obj in objects:
-                typed = _typed(obj, key)
-                if key != "pods" or count_nominated or _bound(typed):
-                    cache.add(typed)
-        elif key not in ("id", "pod", "config") and objects is not None:
-            raise ValueError(f"{key} must be a list, not {json_type(objects)}")
-    return cache
-
-
-def _semantics(case: ApiObject, semantics: Semantics) -> Semantics:
-    """With the case's own profiles, where it brings some. Raises InvalidConfiguration."""
-    from policies.scheduling.configuration import scheduler_configuration
-
-    if case.get("config") is None:
-        return semantics
-    return replace(semantics, scheduler=scheduler_configuration(case["config"], semantics))
-
-
-def _typed(obj: Any, key: str) -> ApiObject:
-    if not isinstance(obj, dict):
-        raise ValueError(f"{key} must hold objects, not {json_type(obj)}")
-    if "kind" in obj or key not in CASE_KINDS:
-        return obj
-    api_version, kind = CASE_KINDS[key]
-    return {**obj, "apiVersion": api_version, "kind": kind}
-
-
-def _bound(pod: ApiObject) -> bool:
-    spec = pod.get("spec")
-    return not isinstance(spec, dict) or bool(spec.get("nodeName"))
+    places, autoscaling = Places(), autoscaling_of(options, parser)
+    return answered("predict", options, lambda: _predict(options, release, autoscaling, places), places)
 
 
 def _predict(options: argparse.Namespace, release: Release, autoscaling: Autoscaling, places: Places) -> int:
@@ -169,7 +67,7 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
     placements = applied.placed
     faults += [placed for placed in applied.placements if isinstance(placed, InvalidObject)]
     for fault in faults:
-        complain("preempt", places.located(fault), status_of(fault))
+        complain("predict", places.located(fault), status_of(fault))
     if options.output == "json":
         waits = [each for each in applied.predictions if each.outcome == "pending"][-1:]
         for placement in placements:
@@ -189,8 +87,8 @@ def _predict(options: argparse.Namespace, release: Release, autoscaling: Autosca
         sys.stdout.write(page(placements, cluster, _lines(options, applied, cluster, autoscaling, painter(False))))
     else:
         _print(options, applied, cluster, autoscaling)
-        if options.aftermath:
-            from policies.commands.simulate import aftermath
+        if options.cascade:
+            from policies.commands.simulated import aftermath
 
             color = wants_color(options.color, sys.stdout)
             comes = aftermath(cache, [options.filename], options.namespace, places)  # type: ignore[arg-type]
@@ -247,11 +145,11 @@ def _how(prediction: Prediction) -> ApiObject:
 
 
 def _loaded(options: argparse.Namespace) -> Cache:
-    if not options.aftermath:
-        return load_cluster(*options.cluster)
+    if not options.cascade:
+        return loaded(options)
     from policies.simulation.dump import DumpCache
 
-    return load_cluster(*options.cluster, into=DumpCache())
+    return loaded(options, DumpCache())
 
 
 def _applied(options: argparse.Namespace, cluster: ClusterSnapshot, faults: list[Exception], places: Places) -> Applied:
@@ -342,43 +240,30 @@ def _subjects(file: File, namespace: str) -> Sequence[ReviewedObject]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="forewarn preempt",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Say where a pod would run, and whom it would push out, as kube-scheduler would decide it.",
-        epilog="Exit status: 0 an answer was given, 1 --fail-on was met or a line of a batch is malformed, "
-        "2 wrong usage or no such file, 3 no answer: a Pod has no prediction, or a file cannot be read.",
+        prog="forewarn predict",
+        description="Predict the node and the victims of a Pod, of each replica of a workload, or of a Pending Pod, as "
+        "kube-scheduler would decide.",
+        epilog="Exit status: 0 predicted, 1 --fail-on was met, 2 wrong usage or no such file, 3 no prediction: a Pod "
+        "is not predicted, or a file cannot be read.",
+        examples=("predict -f deployment.yaml", "predict --pod shop/web-0 --cluster cluster.json.gz -o json"),
     )
     add = parser.add_argument
-    add("-f", "--filename", metavar="FILE", help="a pod or a workload (- for standard input)")
-    add("--pod", metavar="NAMESPACE/NAME", help="a pod of the cluster that is pending")
+    add("-f", "--filename", metavar="FILE", help="manifest of Pods or workloads (file, directory, or -)")
+    add("--pod", metavar="NAMESPACE/NAME", help="a Pending Pod of the cluster")
     add_cluster_option(add)
     add_release_options(add)
-    add("--explain", action="store_true", help="also say which release and profile decided, and how it was worked out")
-    add("--aftermath", action="store_true", help="with -f: also say what comes of it, as forewarn simulate does")
-    add("--replicas", type=_number, metavar="N", help="as if spec.replicas were N")
-    add("-n", "--namespace", default="default", help="namespace of objects without one (default: default)")
-    add("-o", "--output", choices=("text", "json", "html"), default="text", help="default: text")
+    add("--explain", action="store_true", help="show the release, the profile and the steps of the decision")
+    add("--cascade", action="store_true", help="with -f: simulate what follows, as forewarn whatif apply does")
+    add("--replicas", type=whole(0, 2**31 - 1), metavar="N", help="replace spec.replicas by N")
+    add_namespace_option(add)
+    add_output_option(add, ("text", "json", "html"))
     add(
-        "--fail-on", action="append", choices=tuple(OUTCOMES), default=[], help="exit with 1 when this happens to a Pod"
+        "--fail-on",
+        action="append",
+        choices=tuple(OUTCOMES),
+        default=[],
+        help="exit with 1 if this happens to a Pod (repeatable)",
     )
     add_autoscaling_options(add)
     add_color_option(add)
-    add("--batch", metavar="FILE", help="cases as JSON lines (.gz too; - for standard input), answered likewise")
-    add(
-        "--nominated",
-        choices=("ignore", "count"),
-        default="count",
-        help="pods of a batch that are nominated to a node but not bound: count, as kube-scheduler does (default), "
-        "or ignore; without --batch they always count",
-    )
     return parser
-
-
-def _number(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
-    if number < 0:
-        raise argparse.ArgumentTypeError("must not be negative")
-    return number

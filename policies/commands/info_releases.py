@@ -1,19 +1,19 @@
-"""`forewarn versions`: for which releases of Kubernetes predictions hold, and what each does otherwise."""
+"""`forewarn info releases`: for which releases of Kubernetes predictions hold, and what each does otherwise."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
+from policies.commands.cluster_command import add_output_option, output_of
 from policies.commands.parser import Parser
 from policies.minors import CHECKED_WITH, KNOWN_MINORS, NEWEST, RECORDED_MINOR
 from policies.releases import CHANGES, PATCH_CHANGES, UNFIXED, is_known, is_locked
 from policies.semantics import FEATURE_GATES, Semantics
-from policies.terminal import as_json, columns
+from policies.terminal import as_json
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
 
     from policies.releases import PatchChange
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns the exit status: 0, or 2 for wrong usage."""
     options = _parser().parse_args(arguments)
+    with output_of(options):
+        _print(options)
+    return 0
+
+
+def _print(options: argparse.Namespace) -> None:
     minors = [options.release] if options.release else list(KNOWN_MINORS)
     if options.output == "json":
         sys.stdout.write(as_json([_entry(minor) for minor in minors]))
@@ -29,7 +35,6 @@ def main(arguments: Sequence[str]) -> int:
         for minor in minors:
             for line in _lines(minor):
                 print(line)  # noqa: T201
-    return 0
 
 
 def _entry(minor: int) -> dict[str, object]:
@@ -75,11 +80,11 @@ def _parser() -> argparse.ArgumentParser:
     from policies.commands.release import KNOWN, release_minor
 
     parser = Parser(
-        prog="forewarn versions",
-        formatter_class=partial(argparse.HelpFormatter, width=columns()),
-        description="Show the Kubernetes releases that forewarn predicts, the changes of each, the differences of its "
-        "earlier patch releases, and the feature gates that change predictions (!: locked).",
+        prog="forewarn info releases",
+        description="Show the supported Kubernetes releases, the changes of each, the differences of its earlier patch "
+        "releases, and the feature gates that change predictions (!: locked).",
+        examples=("info releases", "info releases 1.37 -o json"),
     )
-    parser.add_argument("release", nargs="?", type=release_minor, metavar=KNOWN, help="of this release alone")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument("release", nargs="?", type=release_minor, metavar=KNOWN, help="only this release")
+    add_output_option(parser.add_argument)
     return parser

@@ -1,0 +1,177 @@
+"""`forewarn preempt --batch` and `forewarn simulate --batch`: answers to recorded cases, as JSON lines.
+
+For the recordings of upstream's components and the campaigns against its code (CONTRIBUTING.md); no part of the help.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from policies.commands.batch import run_batch
+from policies.commands.cluster_command import answered
+from policies.commands.parser import Parser
+from policies.commands.release import add_release_options, release_of
+from policies.commands.simulated import add_runs_options
+from policies.findings import plural
+from policies.minors import RECORDED_MINOR
+from policies.objects.fields import json_type
+from policies.semantics import DEFAULT
+from policies.terminal import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.cluster import Cache
+    from policies.objects.fields import ApiObject
+    from policies.scheduling.schedule_one import Prediction
+    from policies.semantics import Semantics
+
+CASE_KINDS: Final = {
+    "nodes": ("v1", "Node"),
+    "pods": ("v1", "Pod"),
+    "namespaces": ("v1", "Namespace"),
+    "limitRanges": ("v1", "LimitRange"),
+    "pdbs": ("policy/v1", "PodDisruptionBudget"),
+    "pvcs": ("v1", "PersistentVolumeClaim"),
+    "pvs": ("v1", "PersistentVolume"),
+    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
+    "csiNodes": ("storage.k8s.io/v1", "CSINode"),
+    "csiDrivers": ("storage.k8s.io/v1", "CSIDriver"),
+    "csiStorageCapacities": ("storage.k8s.io/v1", "CSIStorageCapacity"),
+    "resourceClaims": ("resource.k8s.io/v1", "ResourceClaim"),
+    "resourceClaimTemplates": ("resource.k8s.io/v1", "ResourceClaimTemplate"),
+    "deviceClasses": ("resource.k8s.io/v1", "DeviceClass"),
+    "resourceSlices": ("resource.k8s.io/v1", "ResourceSlice"),
+    "volumeAttachments": ("storage.k8s.io/v1", "VolumeAttachment"),
+    "services": ("v1", "Service"),
+    "replicationControllers": ("v1", "ReplicationController"),
+    "replicaSets": ("apps/v1", "ReplicaSet"),
+    "statefulSets": ("apps/v1", "StatefulSet"),
+}
+"""Lists of a case -> what their objects are when they do not say it."""
+
+
+def preempt(arguments: Sequence[str]) -> int:
+    """Predict the Pod of each case; returns the exit status: 0, 1 a line is malformed, 2 usage, 3 not done."""
+    parser = _parser("preempt")
+    told = "Pods that are nominated to a node but not bound: count, as kube-scheduler does (default), or ignore"
+    parser.add_argument("--nominated", choices=("ignore", "count"), default="count", help=told)
+    options = parser.parse_args(arguments)
+    semantics = release_of(options, parser).semantics(RECORDED_MINOR)
+    answer = partial(answer_case, count_nominated=options.nominated == "count", semantics=semantics)
+    return answered("preempt", options, lambda: run_batch(options.batch, answer))
+
+
+def simulate(arguments: Sequence[str]) -> int:
+    """Simulate each scenario; returns the exit status likewise."""
+    from policies.simulation.scenario import is_recording
+
+    parser = _parser("simulate")
+    add_runs_options(parser.add_argument)
+    options = parser.parse_args(arguments)
+    semantics, recordings = release_of(options, parser).semantics(RECORDED_MINOR), 0
+
+    def answer(case: ApiObject) -> ApiObject:
+        nonlocal recordings
+        recordings += is_recording(case)
+        return answer_scenario(case, runs=options.runs, seed=options.seed, semantics=semantics)
+
+    status = answered("simulate", options, lambda: run_batch(options.batch, answer))
+    if recordings:
+        what = "recording (`category` without `scalingDown`)"
+        what = plural(recordings, what, what.replace("recording ", "recordings "))
+        say(f"forewarn simulate: {what}: ReplicaSets and StatefulSets delete no Pods in them, unlike in a cluster")
+    return status
+
+
+def _parser(name: str) -> Parser:
+    parser = Parser(prog=f"forewarn {name}", description="Answer recorded cases.")
+    told = "cases as JSON lines (.gz too; - for standard input)"
+    parser.add_argument("--batch", required=True, metavar="FILE", help=told)
+    add_release_options(parser.add_argument)
+    return parser
+
+
+def answer_case(case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT) -> ApiObject:
+    """The answer to one case. Raises InvalidObject and ValueError."""
+    from policies.scheduling.configuration import InvalidConfiguration
+
+    try:
+        return prediction_of_case(case, count_nominated=count_nominated, semantics=semantics).to_dict()
+    except InvalidConfiguration as refused:
+        return {"configError": str(refused)}
+
+
+def prediction_of_case(
+    case: ApiObject, *, count_nominated: bool, semantics: Semantics = DEFAULT, cache: Cache | None = None
+) -> Prediction:
+    """What becomes of its pod: a case has lists of objects, the pod, and it may have a scheduler's configuration.
+
+    `cache`: what `cache_of_case` made of the same case, maybe by other semantics: to ask about several releases.
+    Raises InvalidObject, InvalidConfiguration and ValueError.
+    """
+    from policies.cluster import predict
+
+    pod = case.get("pod")
+    if not isinstance(pod, dict):
+        raise ValueError(f"pod must be an object, not {json_type(pod)}")
+    own = _semantics(case, semantics)
+    if cache is None:
+        cache = cache_of_case(case, count_nominated=count_nominated)
+    cache.semantics = own
+    return predict(cache.snapshot(), _typed(pod, "pods"), reasons=True)
+
+
+def cache_of_case(case: ApiObject, *, count_nominated: bool) -> Cache:
+    """The cluster of a case. Raises InvalidObject and ValueError."""
+    from policies.cluster import Cache
+
+    cache = Cache()
+    for key, objects in case.items():
+        if isinstance(objects, list):
+            for obj in objects:
+                typed = _typed(obj, key)
+                if key != "pods" or count_nominated or _bound(typed):
+                    cache.add(typed)
+        elif key not in ("id", "pod", "config") and objects is not None:
+            raise ValueError(f"{key} must be a list, not {json_type(objects)}")
+    return cache
+
+
+def _semantics(case: ApiObject, semantics: Semantics) -> Semantics:
+    """With the case's own profiles, where it brings some. Raises InvalidConfiguration."""
+    from policies.scheduling.configuration import scheduler_configuration
+
+    if case.get("config") is None:
+        return semantics
+    return replace(semantics, scheduler=scheduler_configuration(case["config"], semantics))
+
+
+def _typed(obj: Any, key: str) -> ApiObject:
+    if not isinstance(obj, dict):
+        raise ValueError(f"{key} must hold objects, not {json_type(obj)}")
+    if "kind" in obj or key not in CASE_KINDS:
+        return obj
+    api_version, kind = CASE_KINDS[key]
+    return {**obj, "apiVersion": api_version, "kind": kind}
+
+
+def _bound(pod: ApiObject) -> bool:
+    spec = pod.get("spec")
+    return not isinstance(spec, dict) or bool(spec.get("nodeName"))
+
+
+def answer_scenario(case: ApiObject, *, runs: int = 1, seed: int = 0, semantics: Semantics = DEFAULT) -> ApiObject:
+    """The answer to one scenario, as recordings have it. Raises InvalidObject and ValueError."""
+    from policies.simulation.outcomes import explore
+    from policies.simulation.scenario import read_scenario
+    from policies.simulation.simulation import Simulation
+
+    world = read_scenario(case, semantics)
+    outcomes = explore(partial(Simulation, world), runs, seed)
+    finals = {repr(outcome.simulation.final()) for outcome in outcomes}
+    category = {"category": case["category"]} if "category" in case else {}
+    answer = {"runs": runs, "distinctFinals": len(finals), "outcomes": [outcome.to_dict() for outcome in outcomes]}
+    return {**category, **answer}

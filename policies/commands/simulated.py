@@ -1,0 +1,184 @@
+"""What commands that simulate have in common: what arrives from files, until when, and progress on a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from policies.commands.parser import whole
+from policies.findings import listed
+from policies.kinds import LIMIT_RANGE, NAMESPACE, NODE, POD_TEMPLATE_PATHS, PRIORITY_CLASS
+from policies.objects.fields import group_kind, mapping, ref_of
+from policies.sources import SourceError, find_files, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from policies.cluster import ClusterSnapshot
+    from policies.commands.places import Places
+    from policies.simulation.dump import DumpCache
+    from policies.simulation.scenario import Arrival, World
+
+BUDGET: Final = "policy/PodDisruptionBudget"
+AT_ONCE: Final = (PRIORITY_CLASS, NAMESPACE, LIMIT_RANGE)
+"""What counts from time 0 on, whenever it comes: admission asks for it."""
+DEFAULT_UNTIL: Final = 3600.0
+"""Seconds."""
+MOST_UNTIL: Final = 31 * 86400.0
+MOST_RUNS: Final = 1000
+
+
+def world_with(cache: DumpCache, arrivals: Sequence[Arrival], until: float) -> World:
+    """The world of a dump with what arrives in it. Raises InvalidObject."""
+    from policies.simulation.dump import world_of
+
+    for arrival in arrivals:
+        if group_kind(arrival.object) in AT_ONCE and arrival.op == "create":
+            cache.add(arrival.object)
+    return world_of(cache, sorted(arrivals, key=lambda arrival: arrival.at), until=until)
+
+
+def passed_over(arrivals: Iterable[Arrival]) -> Iterator[str]:
+    """What is asked for and plays no part, a sentence for each kind of change."""
+    changes = Counter(
+        (group_kind(arrival.object).rpartition("/")[2], arrival.op)
+        for arrival in arrivals
+        if group_kind(arrival.object) in AT_ONCE and arrival.op != "create"
+    )
+    for (kind, operation), count in sorted(changes.items()):
+        what = f"{operation}s of {kind}" if count > 1 else f"{operation} of a {kind}"
+        yield f"{count} {what} passed over: what is there counts from the beginning to the end"
+
+
+def nowhere(cluster: ClusterSnapshot, arrivals: Iterable[Arrival]) -> Iterator[str]:
+    """A sentence on events about what is neither in the cluster nor made by an event before."""
+    from policies.whatif.questions import is_there
+
+    made, missing = set[tuple[str, str, str]](), list[str]()
+    for arrival in sorted(arrivals, key=lambda arrival: arrival.at):
+        kind, ref = group_kind(arrival.object), ref_of(arrival.object, "default")
+        key = kind, ref.namespace, ref.name
+        if arrival.op == "create":
+            made.add(key)
+        elif kind not in AT_ONCE and key not in made and not is_there(cluster, *key):
+            named = f"node {ref.name}" if kind == NODE else f"{ref.kind} {ref.namespace}/{ref.name}"
+            missing.append(f"{'loss' if arrival.op == 'lost' else arrival.op} of {named}")
+    if missing:
+        events = "1 event names" if len(missing) == 1 else f"{len(missing)} events name"
+        yield f"{events} what is not in the cluster, and nothing comes of that: {listed(missing)}"
+
+
+def aftermath(cache: DumpCache, paths: Sequence[str], namespace: str, places: Places) -> Iterator[str]:
+    """What comes of it when these files are applied, line by line. Raises SourceError, InvalidObject and ValueError."""
+    from policies.render.simulation import ending, settled
+    from policies.simulation.simulation import Simulation
+    from policies.simulation.summary import summarize
+
+    simulation = Simulation(world_with(cache, [*applied(paths, namespace, places)], DEFAULT_UNTIL))
+    simulation.run()
+    summary = summarize(simulation)
+    yield f"aftermath: {settled(summary)}"
+    yield from (f"  {line}" for line in ending(summary))
+    yield from (f"  note: {line}" for line in (*summary.assumes, *simulation.storage.not_modelled))
+
+
+def applied(paths: Sequence[str], namespace: str, places: Places) -> Iterator[Arrival]:
+    """The objects of files and directories, as one apply at time 0 brings them. `places` learns where they stand.
+
+    Raises SourceError, and InvalidObject where no pod could be made of a template.
+    """
+    from policies.controllers.new_pods import check_template
+    from policies.manifests import read
+    from policies.simulation.scenario import Arrival, bounded
+
+    wanted = frozenset(("/Pod", "/Node", BUDGET, *AT_ONCE, *POD_TEMPLATE_PATHS))
+    for path in paths:
+        found = False
+        for file in find_files([path]):
+            reading = read(read_file(file), file.name, wanted, namespace=namespace)
+            for diagnostic in reading.diagnostics:
+                if diagnostic.rule in ("parse-error", "template-braces"):
+                    raise SourceError(diagnostic.location.file, diagnostic.message, diagnostic.location.line)
+            for subject in reading.subjects:
+                found = True
+                places.add(subject)
+                check_template(subject.object)
+                names = {"name": subject.ref.name}
+                if subject.ref.namespace:
+                    names["namespace"] = subject.ref.namespace
+                metadata = {**mapping(subject.object, "metadata"), **names}
+                yield Arrival(0.0, "create", bounded({**subject.object, "metadata": metadata}))
+        if not found:
+            raise SourceError(path, "nothing in it that could be simulated")
+
+
+def events_of(path: str) -> Iterator[Arrival]:
+    """The events of a file. Raises SourceError."""
+    from policies.config.document import place_of_entry
+    from policies.manifests import Fault, values
+    from policies.simulation.events_file import MOST_BYTES, EntryFault, read_events
+
+    name = "<stdin>" if path == "-" else path
+    data = read_file(path, MOST_BYTES)
+    if len(data) > MOST_BYTES:
+        raise SourceError(name, f"more than {MOST_BYTES // 2**20} MiB: so many events are not simulated")
+    found = False
+    try:
+        for event in read_events(value for value, _ in values(data, name)):
+            found = True
+            yield event
+    except Fault as fault:
+        raise SourceError(name, fault.message, fault.start) from None
+    except EntryFault as fault:
+        raise SourceError(name, str(fault), *place_of_entry(data, fault.number)) from None
+    except ValueError as fault:
+        raise SourceError(name, str(fault)) from None
+    if not found:
+        raise SourceError(name, "no event in it: a list of `{at, create|update|delete|scale|cordon|drain|lost}`")
+
+
+@contextmanager
+def watched() -> Iterator[Callable[[float, int], None] | None]:
+    """What says on a terminal how far a run is; that line is wiped at the end."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+
+    def show(seconds: float, steps: int) -> None:
+        sys.stderr.write(f"\r\033[K{max(seconds, 0.0):.0f} s simulated, {steps:,} steps")
+        sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        sys.stderr.write("\r\033[K")
+        sys.stderr.flush()
+
+
+def simulated_until(text: str) -> float:
+    """Seconds, or `90s`, `5m`, `1h`. Raises argparse.ArgumentTypeError."""
+    from policies.simulation.events_file import seconds
+
+    try:
+        until = seconds(int(text) if text.isdecimal() and len(text) < 10 else text, "--until")
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from None
+    if until > MOST_UNTIL:
+        raise argparse.ArgumentTypeError(f"must be {MOST_UNTIL / 3600:.0f}h (31 days) at most")
+    return until
+
+
+def add_until_option(add: Callable[..., object], more: str = "") -> None:
+    """Add `--until` by a parser's `add_argument`; `more`: about its default. None if it is not given."""
+    told = f"end of the simulation: 90s, 5m (default: 1h{more})"
+    add("--until", type=simulated_until, metavar="DURATION", help=told)
+
+
+def add_runs_options(add: Callable[..., object]) -> None:
+    """Add `--runs` and `--seed` likewise."""
+    told = "number of runs, with ties and races decided at random in all but the first (default: 1)"
+    add("--runs", metavar="N", type=whole(1, MOST_RUNS), default=1, help=told)
+    add("--seed", metavar="N", type=int, default=0, help="random seed of --runs (default: 0)")
