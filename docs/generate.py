@@ -24,6 +24,7 @@ _LATE = {True: "confirmed", False: "warns while late"}
 sys.path.insert(0, str(ROOT))
 
 import chart  # noqa: E402
+import cli_page  # noqa: E402
 
 from policies.config import Annotate, RepeatedWarnings  # noqa: E402
 from policies.disclosure import Disclose  # noqa: E402
@@ -362,6 +363,7 @@ def main() -> int:
     """Write the files, or with --check say which are stale; returns the exit status."""
     made = {
         ROOT / "docs/rules.md": rules_page(),
+        ROOT / "docs/reference/cli.md": cli_page.page(),
         ROOT / "policies/config/schema.json": json.dumps(schema(), indent=2) + "\n",
         ROOT / "manifests/components/audit-only/config.yaml": audit_only(),
         RBAC: between(RBAC, "rules:\n", "# whether API servers", watched()),
