@@ -18,8 +18,8 @@ def page() -> str:
     lines = [
         "# Command line",
         "",
-        "`forewarn --help` lists the commands and `forewarn COMMAND --help` their options. `kubectl forewarn COMMAND` is",
-        "the same. Exit statuses have [a page of their own](exit-statuses.md).",
+        "`forewarn --help` lists the commands and `forewarn COMMAND --help` their options. `kubectl forewarn COMMAND`",
+        "takes the same arguments. See [Exit statuses](exit-statuses.md) for what each command returns.",
         "",
     ]
     for name in _names():

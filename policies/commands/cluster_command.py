@@ -72,7 +72,12 @@ def loaded(options: argparse.Namespace, into: Cache | None = None, **more: Any) 
     """
     from policies.sources.cluster import described, load_cluster  # a linter without a cluster does not wait for it
 
-    cache = load_cluster(*options.cluster, into=into, **more)
+    try:
+        cache = load_cluster(*options.cluster, into=into, **more)
+    except SourceError as fault:
+        if options.announced != LIVE or fault.file != LIVE:
+            raise
+        raise SourceError("", fault.problem) from None  # nobody named a source
     if options.announced:
         there = cache.snapshot()
         counts = f"{plural(len(there.objects.nodes), 'node')}, {plural(len(there.pods), 'Pod')}"

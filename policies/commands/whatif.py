@@ -98,7 +98,6 @@ def _check_loss(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
     if options.each:
         if options.scope:
             parser.error("lose: give --each, or name what is lost")
-        options.each = options.each[0]
         return
     if options.scope not in SCOPES or not options.names:
         said = ", ".join(f"{scope} {each.upper()}" for scope, each in (("node", "name…"), ("zone", "name")))
@@ -335,7 +334,7 @@ def _parser() -> argparse.ArgumentParser:
     lose = add("lose", "a node, zone or pool is lost, or each of them in turn")
     lose.add_argument("scope", nargs="?", choices=SCOPES, metavar="node|zone|pool")
     lose.add_argument("names", nargs="*", metavar="NAME", help="names of nodes, of a zone, or LABEL=VALUE of a pool")
-    lose.add_argument("--each", action="append", choices=("node", "zone"), help="each node, or each zone, one by one")
+    lose.add_argument("--each", choices=("node", "zone"), help="each node, or each zone, one by one")
     add_shard_option(lose.add_argument)
     add("drain", "nodes are drained, as kubectl drain does").add_argument("names", nargs="+", metavar="NODE")
     upgrade = add("upgrade", "each node is drained, replaced and uncordoned in turn")

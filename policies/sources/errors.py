@@ -9,12 +9,15 @@ FAILED: Final = 3
 
 
 class SourceError(Exception):
-    """An input that cannot be read: `file`, the `line` and `column` where they are known (else 0), what is wrong."""
+    """An input that cannot be read: `file`, the `line` and `column` where they are known (else 0), what is wrong.
+
+    `file`: empty for an input that the user has not named.
+    """
 
     def __init__(self, file: str, problem: str, line: int = 0, column: int = 0) -> None:
         self.file, self.problem, self.line = file, problem, line
         where = f"{file}:{line}:{column}" if line and column else f"{file}:{line}" if line else file
-        super().__init__(f"{where}: {problem}")
+        super().__init__(f"{where}: {problem}" if where else problem)
 
 
 class MissingFile(SourceError):
