@@ -177,14 +177,14 @@ def _bounded(problems: Iterator[Problem]) -> Iterator[Problem]:
     more = sum(1 for _ in islice(problems, _MOST_COUNTED))
     if more:
         count = f"more than {_MOST_COUNTED}" if more == _MOST_COUNTED else str(more)
-        yield Problem(f"{count} more of the same in this object")
+        yield Problem(f"{count} more like these in this object", remediation="fix the reported ones first")
 
 
 def _unevaluated(why: CutShort) -> Problem:
     """That a rule was not evaluated. Its texts name nothing but the object, its namespace's quotas and a bound."""
     if isinstance(why, TooLarge):
         return Problem(f"{_NOT_EVALUATED}{why}", remediation=why.excess.fix, detail=why.detail)
-    return Problem(f"{_NOT_EVALUATED}{why}")
+    return Problem(f"{_NOT_EVALUATED}{why}", remediation="try again")
 
 
 def _of_unevaluated(action: Action, why: CutShort, subject: ReviewedObject, config: Config) -> Action:
@@ -269,7 +269,7 @@ def _unreadable(subject: ReviewedObject, fault: InvalidObject, config: Config, p
     """A field that no rule can make sense of. At the webhook the API server has decoded the object before us."""
     severity = config.severity(parse_error)
     if phase is Phase.LINT and severity is not None and config.hears(parse_error):
-        problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path)
+        problem = Problem(f"{field_path(fault.path)}: {fault.problem}", fault.path, "write a value of this type")
         yield _finding(subject, problem, parse_error.ID, severity, Action.WARN)
 
 

@@ -1,4 +1,4 @@
-"""What a rule says about an object, and where: totally ordered, so that output is the same on every run."""
+"""What a rule reports about an object, and where. Totally ordered, so that every run prints the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Severity(IntEnum):
-    """How bad it is; the smaller the worse, so that sorting puts the worst first."""
+    """How severe a finding is; the smallest is the worst, so that sorting puts it first."""
 
     ERROR = 1
     WARNING = 2
@@ -89,11 +89,12 @@ def written(text: Text, audience: Audience) -> str:
 class Problem(NamedTuple):
     """What a rule yields. The evaluator adds id, severity, action, object and location, and makes a Finding of it.
 
-    `message`: what is wrong, values quoted, then why; lower case, no full stop. The first sentence fits a kubectl
-    warning (120 characters). `path`: the offending value; where a field is absent, leave it empty (the object's name
-    is shown). `location` overrides `path` for what is not inside the subject's object. `detail`: the same for programs,
-    with every name. What names anything but the subject and its class is written for its reader. `severity`: at most
-    this, where it is less than in general; of a note nobody is warned, nor denied.
+    `message`: what is wrong, in at most 120 characters, lowercase, without a full stop and without the name of the
+    object, which is shown beside it. More sentences may follow; a kubectl warning has them only if they fit.
+    `remediation`: what to do, as an imperative. `path`: the offending value; if the field is absent, leave it empty
+    (the object's name is shown). `location` overrides `path` for what is not inside the subject's object. `detail`:
+    the same for programs, with every name. A text that names anything but the subject and its class is written for
+    its reader. `severity`: at most this, if it is lower than the rule's; a note never warns or denies.
     """
 
     message: Text
@@ -106,14 +107,14 @@ class Problem(NamedTuple):
 
 
 class RequesterText(NamedTuple):
-    """What a requester reads who may not see everything; an empty message: nothing."""
+    """The texts for a requester who may not see everything; an empty message shows nothing."""
 
     message: str
     remediation: str = ""
 
 
 class Finding(NamedTuple):
-    """One rule's statement on one object, in force.
+    """A problem with one object, with the severity and action in force.
 
     `message`, `remediation` and `detail` name everything: they are for the audit log and for commands. `for_requester`
     holds the words for who made the request; None where nothing is withheld of these.

@@ -1,8 +1,8 @@
-"""What can be mended safely, as edits of the text: everything beside them keeps its bytes.
+"""Safe fixes as edits of the text; all other bytes stay.
 
-Safe is what the API server would otherwise refuse, and has one way out: a class that is one slip away from the only
-class like it, a number that the API server computes itself, a second global default. A renamed field is offered to
-editors alone: it begins to mean something.
+A fix is safe if kube-apiserver would reject the object otherwise, and there is only one fix: a misspelled class with
+exactly one similar class, a priority that kube-apiserver computes itself, a second global default. A renamed field is
+offered only to editors, because it takes effect then.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Edit(NamedTuple):
 
 
 def edit_of(finding: Finding, line: str, classes: Collection[str], lines: tuple[str, str] = ("", "")) -> Edit | None:
-    """What mends a finding, None where that takes thought.
+    """The fix of a finding; None if there is no safe one.
 
     `line`: the one that it is on. `classes`: the names that may be recommended. `lines`: those before and behind it
     that are not blank.
@@ -46,7 +46,7 @@ def edit_of(finding: Finding, line: str, classes: Collection[str], lines: tuple[
     if finding.rule in _PINNED and finding.path.endswith("priority"):
         return _without_number(finding, line, lines)
     if finding.rule == "global-default-not-unique" and text == "true":
-        return Edit(where, text, "false", "make it no default")
+        return Edit(where, text, "false", "set globalDefault: false")
     meant = finding.detail.get("meant")
     if finding.rule == "unknown-field" and isinstance(meant, str) and _KEY.fullmatch(text):
         return Edit(where, text, meant, f"write {meant}", is_safe=False)
@@ -59,7 +59,7 @@ def _renamed_class(finding: Finding, text: str, classes: Collection[str]) -> Edi
     mark = text[:1] if text[:1] in ("'", '"') else ""
     if near != [finding.detail.get("meant")] or text != f"{mark}{name}{mark}":
         return None
-    return Edit(finding.location, text, f"{mark}{near[0]}{mark}", f"name class {near[0]}")
+    return Edit(finding.location, text, f"{mark}{near[0]}{mark}", f"use class {near[0]}")
 
 
 def _without_number(finding: Finding, line: str, around: tuple[str, str]) -> Edit | None:
@@ -67,7 +67,7 @@ def _without_number(finding: Finding, line: str, around: tuple[str, str]) -> Edi
     match = _NUMBER.fullmatch(line)
     if match is None or not any(_indent(other) == len(match[1]) for other in around):
         return None
-    return Edit(finding.location, line, None, "leave priority out")
+    return Edit(finding.location, line, None, "remove priority")
 
 
 def _indent(line: str) -> int:

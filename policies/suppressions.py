@@ -1,7 +1,7 @@
-"""What is known and shall not be told again: comments, annotations, entries of the configuration, and baselines.
+"""Findings that are not reported: by comments, annotations, entries of the configuration, and baselines.
 
-A suppression says which rule, and why; it may say until when. One that says too little, is past its end, or suppresses
-nothing is a finding itself.
+A suppression names a rule and a reason; it may have an end date. One that is malformed, expired, or suppresses nothing
+is a finding itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policies.findings import NO_OBJECT, NOWHERE, Finding, Location, ObjectRef, Severity, printable
+from policies.findings import NO_OBJECT, NOWHERE, Finding, Location, ObjectRef, Severity, cut, printable
 from policies.rules import RULES
 from policies.rules.file import invalid_suppression, unused_suppression
 from policies.rules.support.names import nearest
@@ -39,7 +39,7 @@ _SILENT_WITH_CLUSTER: Final = frozenset(("priority-class-not-checked",))
 
 
 class Suppression(NamedTuple):
-    """What is not to be told: findings of these rules in a file's lines, on an object, or as the patterns say."""
+    """Suppresses findings of these rules in a file's lines, on an object, or where the patterns match."""
 
     rules: tuple[str, ...]
     reason: str
@@ -66,7 +66,7 @@ class Suppression(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What is left to tell, and how much is not told."""
+    """The findings to report, and how many are suppressed."""
 
     kept: list[Finding]
     suppressed: int
@@ -144,7 +144,7 @@ def suppress(
     return Verdict(sorted(kept, key=lambda finding: finding.order), count)
 
 
-_UNUSED: Final = "nothing to suppress: no finding of {} here"
+_UNUSED: Final = "suppresses nothing: no finding of {} here"
 
 
 class _Places:
@@ -167,21 +167,21 @@ class _Places:
 
 
 def _fault(suppression: Suppression, today: date) -> str:
-    """What is wrong with a suppression; empty where nothing is."""
+    """What is wrong with a suppression; empty if nothing is."""
     if not suppression.rules:
-        return "not understood: write ignore[rule] and the reason"
+        return "malformed suppression: no rule and reason"
     for rule in suppression.rules:
         if rule not in _RULES:
-            return f'no rule "{rule}"{nearest(rule, _RULES)}'
+            return f'no rule "{cut(rule, _LONGEST)}"{nearest(rule, _RULES)}'
     if not suppression.reason:
-        return f"a reason is missing: say why {suppression.rules[0]} does not hold here"
+        return f"suppression of {suppression.rules[0]} has no reason"
     if suppression.until:
         try:
             end = date.fromisoformat(suppression.until)
         except ValueError:
-            return f'"{suppression.until}" is no date: write until=2027-01-31'
+            return f'"{cut(suppression.until, _LONGEST)}" is not a date such as until=2027-01-31'
         if end < today:
-            return f"expired on {end}: {suppression.reason}"
+            return f"suppression expired on {end}: {cut(suppression.reason, _LONGEST)}"
     return ""
 
 
@@ -209,9 +209,10 @@ def _told(
 
 
 _FIXES: Final = {
-    invalid_suppression.ID: "# forewarn: ignore[rule] reason until=2027-01-31",
-    unused_suppression.ID: "take it out",
+    invalid_suppression.ID: "write `# forewarn: ignore[rule] reason until=2027-01-31`",
+    unused_suppression.ID: "remove it",
 }
+_LONGEST: Final = 60
 
 
 def path_of(file: str) -> str:
@@ -246,10 +247,10 @@ def less_baseline(findings: Sequence[Finding], baseline: Mapping[str, Any]) -> t
     known: Counter[tuple[str, ...]] = Counter()
     entries = baseline.get("findings")
     if baseline.get("version") != 1 or not isinstance(entries, list):
-        raise ValueError("this is no baseline of version 1")
+        raise ValueError("not a baseline of version 1")
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("count", 1), int):
-            raise ValueError("an entry is not as --write-baseline has it")
+            raise ValueError("an entry is malformed; write the baseline again with --write-baseline")
         key = tuple(str(entry.get(k, "")) for k in ("rule", "file", "kind", "namespace", "name", "field"))
         known[key] += entry.get("count", 1)
     kept = []

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from policies.objects.reviewed_object import ReviewedObject
 
 _BRACES: Final = re.compile(r"\{\{.*?(?:\}\}|$)", re.MULTILINE)
+_FIX_SYNTAX: Final = "fix the syntax here"
 _RENDER_FIRST: Final = "render the template first: `helm template … | forewarn lint -`"
 
 
@@ -32,13 +33,13 @@ def broken(document: Document, fault: Fault) -> FileDiagnostic:
     braces = _braces(document.text, fault.start)
     if braces is not None:
         shown = braces[0] if len(braces[0]) <= 60 else f"{braces[0][:57]}..."
-        message = f"template braces {shown}: this is a template, not yet a manifest"
+        message = f"template braces {shown}: this is a template, not a manifest"
         return FileDiagnostic("template-braces", message, document.location(*braces.span()), _RENDER_FIRST)
     line, since = document.line_of(fault.start), None
     if fault.since is not None:
         since = document.line_of(fault.since)
-    message = fault.message if since in (None, line) else f"{fault.message} that begins in line {since}"
-    return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end))
+    message = fault.message if since in (None, line) else f"{fault.message} that begins on line {since}"
+    return FileDiagnostic("parse-error", message, document.location(fault.start, fault.end), _FIX_SYNTAX)
 
 
 def _braces(text: str, fault: int) -> re.Match[str] | None:
@@ -70,7 +71,8 @@ def of_yaml(
         if owner is not None:
             import json
 
-            fix = f'write "{scalar.text}" if a string is meant, else {json.dumps(scalar_value(scalar))}'
+            string, value = f'"{_cut(scalar.text)}"', json.dumps(scalar_value(scalar))
+            fix = f"write {string}" if string == value else f"write {string} for a string, else {value}"
             yield FileDiagnostic("ambiguous-value", message, span(document, scalar), fix, owner)
 
 
@@ -87,14 +89,21 @@ def of_json(spans: Spans, start: int, subjects: Sequence[ReviewedObject]) -> Ite
             yield _duplicate(str(kept.key), document.line_of(lost.key_start), where, owner)
 
 
+def _cut(key: str) -> str:
+    return key if len(key) <= _LONGEST_KEY else f"{key[: _LONGEST_KEY - 1]}…"
+
+
+_LONGEST_KEY: Final = 40
+
+
 def _duplicate(key: str, line: int, where: Location, owner: ObjectRef | None) -> FileDiagnostic:
-    message = f"key {quote(key)} is given twice: kubectl drops the value in line {line} without a word"
+    message = f"duplicate key {quote(_cut(key))}: kubectl drops the value on line {line} without a warning"
     return FileDiagnostic("duplicate-key", message, where, "keep one of them", owner)
 
 
 def _overwritten(key: str, where: Location, line: int, owner: ObjectRef | None) -> FileDiagnostic:
-    message = f"key {quote(key)} is overwritten in kubectl by the << behind it (from line {line}); YAML keeps it"
-    return FileDiagnostic("ambiguous-value", message, where, "put << before the keys that differ", owner)
+    message = f"kubectl overwrites key {quote(_cut(key))} with the << after it (line {line}); YAML 1.2 keeps it"
+    return FileDiagnostic("ambiguous-value", message, where, "put << before the keys that override it", owner)
 
 
 def _yaml_owners(root: Node, subjects: Sequence[ReviewedObject]) -> Callable[[int], ObjectRef | None]:

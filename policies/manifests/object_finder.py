@@ -70,7 +70,7 @@ class ObjectFinder:
                 yield from self._take(item, source, (*prefix, "items", index))
         elif items is not None:
             yield FileDiagnostic(
-                "parse-error", f"Lists in Lists, more than {_NESTED_LISTS} deep", source(prefix).locate(())
+                "parse-error", f"Lists nested more than {_NESTED_LISTS} deep", source(prefix).locate(()), "use one List"
             )
         else:
             yield from self._incomplete(value, source(prefix))
@@ -95,16 +95,17 @@ class ObjectFinder:
         else:
             return
         yield FileDiagnostic(
-            "parse-error", f"object with {has} has no {lacks}: kubectl refuses it", where, f"add `{lacks}:`"
+            "parse-error", f"object with {has} has no {lacks}: kubectl rejects it", where, f"add `{lacks}:`"
         )
 
     def _no_object(self, value: str | list[Any], source: Source) -> Iterator[FileDiagnostic]:
         """A root that is a list of objects, or plain text; a list of something else is the file of another program."""
         if isinstance(value, str):
-            yield FileDiagnostic("parse-error", "plain text, no object: kubectl refuses it", source.locate(()))
+            fix = "write a Kubernetes object, or exclude the file"
+            yield FileDiagnostic("parse-error", "plain text, not an object: kubectl rejects it", source.locate(()), fix)
         elif any(isinstance(item, dict) and group_kind(item) in self._wanted for item in value[:_LOOKED_AT]):
-            fix = "begin each object with ---, or wrap them: kind: List, items:"
-            yield FileDiagnostic("parse-error", "a list of objects: kubectl takes none", source.locate(()), fix)
+            fix = "separate the objects with ---, or wrap them in kind: List, items:"
+            yield FileDiagnostic("parse-error", "a list of objects: kubectl rejects it", source.locate(()), fix)
 
 
 def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
@@ -112,7 +113,7 @@ def _almost_a_class(value: dict[str, Any], source: Source) -> FileDiagnostic:
     kind, api_version = value["kind"], value["apiVersion"]
     field, right = ("kind", CLASS_KIND) if kind != CLASS_KIND else ("apiVersion", CLASS_VERSION)
     message = f"no matches for kind {quote(kind)} in version {quote(api_version)}; did you mean {quote(right)}?"
-    fix = f"apiVersion: {CLASS_VERSION}, kind: {CLASS_KIND}"
+    fix = f"write apiVersion: {CLASS_VERSION} and kind: {CLASS_KIND}"
     return FileDiagnostic("unknown-kind", message, source.locate((field,)), fix, ref_of(value))
 
 

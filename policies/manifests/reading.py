@@ -116,7 +116,7 @@ class _FileReader:
             what = f"more than {MAX_DIAGNOSTICS} faults"
         else:
             return False
-        message = f"the file has {what}: forewarn does not read it from here on"
+        message = f"the file has {what}: forewarn skips the rest"
         self._diagnostics.append(
             FileDiagnostic("parse-error", message, document.location(start), "split the file into several")
         )

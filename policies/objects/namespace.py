@@ -44,10 +44,10 @@ def exempt_until(text: str) -> datetime | None:
 
 
 def not_honoured(text: str, now: datetime, longest: timedelta) -> str:
-    """Why an end that is not over exempts nothing; empty where it does, or is over. `longest`: how far it may be."""
+    """Why an end in the future exempts nothing; empty if it does, or is past. `longest`: how far away it may be."""
     end = exempt_until(text)
     if end is None:
-        return "exempts nothing: it is no time such as 2026-01-02T12:00:00Z"
+        return "exempts nothing: it is not a time such as 2026-01-02T12:00:00Z"
     if end - now <= longest:
         return ""
     return f"exempts nothing: it ends in more than {longest / timedelta(hours=1):g} hours"

@@ -1,4 +1,4 @@
-"""Findings for people: one greppable line each, the source line, a caret below the value, and what would be right."""
+"""Findings as text: one line each for grep, the source line, a caret below the value, and the fix."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def render(
 
 
 def _excerpt(finding: Finding, line: str | None, paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The source line with its caret, cut to what a screen shows around the value."""
+    """The source line with its caret, cut to a screen's width around the value."""
     place = finding.location
     gutter = " " * len(str(place.line))
     if line is not None:
@@ -75,7 +75,7 @@ def _excerpt(finding: Finding, line: str | None, paint: Callable[[str, str], str
         yield f"  {place.line} | {shown}"
         yield f"  {gutter} | {paint(caret, str(finding.severity))}"
     if finding.remediation:
-        yield f"  {gutter} = fix: {one_line(finding.remediation)}"
+        yield f"  {gutter} = Fix: {one_line(finding.remediation)}"
 
 
 def summary(
@@ -88,7 +88,7 @@ def summary(
 ) -> str:
     """What was read, found and skipped, in one line."""
     counts = [(s, sum(f.severity is s for f in findings)) for s in Severity]
-    found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "nothing to say"
+    found = ", ".join(plural(count, str(severity)) for severity, count in counts if count) or "no findings"
     found += f" ({suppressed} suppressed)" if suppressed else ""
     left = f", {plural(sum(skipped.values()), 'object')} of other kinds skipped" if skipped else ""
     out = ", ".join(plural(left_out[what], what, _PLURALS.get(what, "")) for what in sorted(left_out))

@@ -1,6 +1,6 @@
 """Many warnings to one user within a minute: the first ones whole, then short ones, then a count.
 
-Only words are saved: what is not told in full stands in the audit annotations, and a denial is never touched.
+The audit annotations have every warning in full; a denial never changes.
 """
 
 from __future__ import annotations
@@ -107,13 +107,9 @@ class WarningLimiter:
 
 
 def _short(finding: Finding, request: AdmissionRequest, annotated: bool) -> str:
-    """`Deployment web: no room; its pod would preempt 1 pod … (see its annotation) [preempts-running-pods]`."""
-    name, message = one_line(finding.object.name), one_line(finding.message)
-    message = message.removeprefix(name).lstrip()
-    if message.startswith("(priority "):
-        message = message.partition("): ")[2]
-    what = message.partition(". ")[0]
-    who = cut(f"{request.kind.kind} {name}".strip(), MAX_SHORT // 3)
+    """`Deployment web: would preempt 1 Pod on node-1… (see its annotation) [preempts-running-pods]`."""
+    what = one_line(finding.message).partition(". ")[0]
+    who = cut(f"{request.kind.kind} {one_line(finding.object.name)}".strip(), MAX_SHORT // 3)
     where = " (see its annotation)" if annotated and finding.rule in impact_annotation.PREDICTING else ""
     tail = f"{where} [{finding.rule}]"
     return f"{ended_early(f'{who}: {what}', MAX_SHORT - len(tail))}{tail}"

@@ -64,18 +64,18 @@ def _doubt(text: str, field: str, wants_string: bool) -> str:
     if text in _SWITCHES:
         import json
 
-        return f"{text} without quotes is the boolean {json.dumps(resolve(text))} to kubectl, and a string in YAML 1.2"
+        return f"kubectl reads unquoted {text} as the boolean {json.dumps(resolve(text))}; YAML 1.2 reads a string"
     if text[0] not in "+-0123456789" or len(text) > 100:
         return ""
     if _OCTAL.fullmatch(text) and field not in _FILE_MODES and text.strip("+-0"):
         return _octal(text)
     if _BINARY_OR_GROUPED.fullmatch(text) and isinstance(value := resolve(text), int | float):
-        return f"{text} without quotes is the number {value} to kubectl, and a string in YAML 1.2"
+        return f"kubectl reads unquoted {text} as the number {value}; YAML 1.2 reads a string"
     if wants_string and _BASE_60.fullmatch(text):
         number = _base_60(text)
-        return f'{text} without quotes is the string "{text}" to kubectl, and the number {number} in YAML 1.1'
+        return f'kubectl reads unquoted {text} as the string "{text}"; YAML 1.1 reads the number {number}'
     if wants_string and _EXPONENT.fullmatch(text) and isinstance(value := resolve(text), float):
-        return f"{text} without quotes is the number {value:g} to kubectl, and a string in YAML 1.1"
+        return f"kubectl reads unquoted {text} as the number {value:g}; YAML 1.1 reads a string"
     return ""
 
 
@@ -85,15 +85,15 @@ def _octal(text: str) -> str:
     if not isinstance(value, int):
         # No octal number (a digit above 7): kubectl takes it as a decimal one.
         return (
-            f"{text} without quotes is the number {int(value)} to kubectl, and a string in YAML 1.1"
+            f"kubectl reads unquoted {text} as the number {int(value)}; YAML 1.1 reads a string"
             if isinstance(value, float)
             else ""
         )
     if "o" in text:
-        return f"{text} without quotes is the octal number {value} to kubectl, and a string in YAML 1.1"
+        return f"kubectl reads unquoted {text} as the octal number {value}; YAML 1.1 reads a string"
     if abs(value) == int(decimal):
         return ""
-    return f"{text} without quotes is the octal number {value} to kubectl, and {int(decimal)} in YAML 1.2"
+    return f"kubectl reads unquoted {text} as the octal number {value}; YAML 1.2 reads {int(decimal)}"
 
 
 def _base_60(text: str) -> float | int:

@@ -1,7 +1,7 @@
-"""Pods have a PriorityClass that does not exist any more.
+"""Running Pods have a PriorityClass that was deleted.
 
-Why: they keep their number while they run. Whatever is made in their place is refused, at the next restart, rollout or
-loss of a node, as long as its template names the class.
+Why: the Pods keep their priority while they run. Their replacement Pods are rejected, at the next restart, rollout or
+node failure, as long as the template names the class.
 
 Bad:
 
@@ -34,7 +34,7 @@ Good:
       priority: 1000
       nodeName: node-1
 
-Fix: create the class again with the number that they have, or move their workloads to another class and restart them.
+Fix: recreate the class with the value that the Pods have, or move their workloads to another class and restart them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, ObjectRef, Problem, Severity
 from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import priorities_of, summary_of_pods
+from policies.rules.support.rule_text import keys_of, naming, pods_text, priorities_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.disclosure import Audience
     from policies.objects.pod import Pod
     from policies.objects.reviewed_object import ReviewedObject
 
@@ -59,7 +60,7 @@ DEPENDS_ON: Final = DependsOn(("classes", "pods"), "the class may have been crea
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Each class that pods have and that is not there."""
+    """Each class that Pods have and that does not exist."""
     names = {name for name, _ in context.pod_counts_by_priority if name and not context.is_known(name)}
     pods: dict[str, list[Pod]] = {name: [] for name in sorted(names)}
     for pod in context.pods if names else ():
@@ -70,12 +71,17 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _problem(name: str, pods: list[Pod]) -> Problem:
-    have = "has" if len(pods) == 1 else "have"
     return Problem(
-        lambda audience: (
-            f"it does not exist, and {summary_of_pods(pods, audience)} {have} it, with priority {priorities_of(pods)}"
-        ),
-        remediation="create it with that value, or move their workloads to another class",
+        lambda audience: _message(pods, audience),
+        remediation=f"recreate with value {priorities_of(pods)}, or change the template",
         object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", name),
         detail={"class": name, "pods": len(pods)},
     )
+
+
+def _message(pods: list[Pod], audience: Audience) -> str:
+    names = keys_of(pods, audience)
+    if len(pods) == 1:
+        after = " still uses it; its replacement will be rejected"
+        return naming("deleted, but ", names, 1, after) if names else f"deleted, but 1 Pod{after}"
+    return f"deleted, but {pods_text(pods, audience, ' still use it; their replacements will be rejected')}"

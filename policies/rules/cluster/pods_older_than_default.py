@@ -1,8 +1,7 @@
-"""Pods without a class are older than the global default, and those that replace them rank otherwise.
+"""Pods without a class have another priority than the global default gives new Pods.
 
-Why: a default counts for new pods alone. As long as old ones run beside them, whatever is made anew can push out what
-was there before, and so one restart can set off the next: in 2019 this was half an hour of outage
-(docs/simulate.md).
+Why: a global default counts only for new Pods. While old ones run, replacement Pods have another priority and can
+preempt old ones, so one restart can cause the next.
 
 Bad:
 
@@ -41,7 +40,7 @@ Good:
       priority: 1000
       nodeName: node-1
 
-Fix: restart their workloads one after the other while there is room; `forewarn whatif` shows what comes of it.
+Fix: restart their workloads one after the other while nodes have free capacity. `forewarn whatif` shows what happens.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, ObjectRef, Problem, Severity
 from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import priorities_of, summary_of_pods
+from policies.rules.support.rule_text import pods_text, priorities_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,11 +62,11 @@ ID: Final = "pods-older-than-default"
 TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
-DEPENDS_ON: Final = DependsOn(("classes", "pods"), "the pods that it counts may be gone")
+DEPENDS_ON: Final = DependsOn(("classes", "pods"), "the pods that it counts may be deleted")
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The pods that named no class, with another number than the default gives now."""
+    """The Pods without a class that have another priority than the default gives now."""
     default = context.classes.default if context.cluster else None
     if default is None or not any(_is_older(n, p, default) for n, p in context.pod_counts_by_priority):
         return
@@ -83,14 +82,12 @@ def _is_older(class_name: str, priority: int | None, default: PriorityClass) -> 
 
 def _problem(default: PriorityClass, pods: list[Pod]) -> Problem:
     above = all(pod.effective_priority < default.value for pod in pods)
-    may = " and may push them out" if above and default.preemption_policy != "Never" else ""
-    have = "has" if len(pods) == 1 else "have"
+    may = " and may preempt them" if above and default.preemption_policy != "Never" else ""
+    keep = "keeps" if len(pods) == 1 else "keep"
+    after = f" without a class {keep} priority {priorities_of(pods)}; new Pods get {default.value}{may}"
     return Problem(
-        lambda audience: (
-            f"{summary_of_pods(pods, audience)} without a class {have} priority {priorities_of(pods)} from before this "
-            f"default; new pods get {default.value}{may}"
-        ),
-        remediation="restart their workloads while there is room",
+        lambda audience: pods_text(pods, audience, after),
+        remediation="restart their workloads while nodes have free capacity",
         object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", default.name),
         detail={"pods": len(pods), "value": default.value},
     )

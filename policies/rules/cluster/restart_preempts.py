@@ -1,9 +1,10 @@
-"""Restarting a workload now would push others out.
+"""A restart of a workload now would preempt Pods of others.
 
-Why: it runs, so nobody looks at it. But the room that it had has gone to others, or its number has changed since its
-pods were made: the next restart, rollout or loss of a node pushes out who is there now. Each workload is restarted
-alone, as `kubectl rollout restart` does it, on the cluster as it is. Workloads whose restart preempts only placeholder
-Pods, which keep room free for others (`placeholderPods`), are counted in one note.
+Why: the workload runs, so the problem does not show. But other Pods use the capacity that it had, or its priority has
+changed since its Pods were created. The next restart, rollout or node failure preempts them.
+
+Details: each workload is restarted alone, as by `kubectl rollout restart`, on the cluster as it is. Workloads whose
+restart preempts only placeholder Pods (`placeholderPods`) are counted in one note.
 
 Cluster:
 
@@ -88,7 +89,7 @@ Good:
             image: web
             resources: {requests: {cpu: 200m}}
 
-Fix: make room before it is restarted, let it roll out without a surge (maxSurge: 0), or choose a lower class.
+Fix: free capacity before you restart it, set maxSurge: 0, or use a lower class.
 """
 
 from __future__ import annotations
@@ -97,10 +98,10 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import described, of_new_pods, on_nodes, victims_of
+from policies.rules.support.impact import victims_of, victims_text
 from policies.rules.support.placeholders import is_placeholder
 from policies.rules.support.restarts import restarts_of
-from policies.rules.support.rule_text import listed_of
+from policies.rules.support.rule_text import naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,15 +116,15 @@ ID: Final = "restart-preempts"
 TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
-DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 _NAMED: Final = 3
 """Workloads that the note names."""
 _MOST: Final = 100
-"""Workloads that programs are given."""
+"""Workloads in the detail for programs."""
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The workloads whose restart has victims other than their own pods; those with placeholders alone together."""
+    """The workloads whose restart preempts Pods of others; those that preempt only placeholder Pods in one note."""
     of_placeholders: list[tuple[Restart, list[Pod]]] = []
     for restart in restarts_of(context):
         own = restart.impact.own
@@ -149,18 +150,21 @@ def _note(found: list[tuple[Restart, list[Pod]]]) -> Problem:
 
     def message(audience: Audience) -> str:
         named = [f"{r.ref.namespace}/{r.ref.name}" for r, _ in found if audience.is_told_of(r.ref.namespace)]
-        shown = f" ({listed_of(named, len(found), _NAMED)})" if named else ""
-        return f"restarted now, {workloads}{shown} would preempt {told}, which keep room free for that"
+        before, after = f"restarts of {workloads}", f" would preempt {told}"
+        return naming(f"{before} (", named, len(found), f"){after}", _NAMED) if named else f"{before}{after}"
 
     return Problem(
-        message, detail={"workloads": [str(restart.ref) for restart, _ in found[:_MOST]]}, severity=Severity.NOTE
+        message,
+        remediation="none needed: placeholder Pods reserve this capacity",
+        detail={"workloads": [str(restart.ref) for restart, _ in found[:_MOST]]},
+        severity=Severity.NOTE,
     )
 
 
 def _not_predicted(restart: Restart) -> Problem:
     return Problem(
-        f"restarted now: not predicted: {restart.impact.why_not}",
-        remediation="restart it while its nodes have enough free resources for the new Pods",
+        f"a restart is not predicted: {restart.impact.why_not}",
+        remediation="restart it while its nodes have enough free capacity for the new Pods",
         object=restart.ref,
         detail=restart.impact.to_dict(),
         severity=Severity.NOTE,
@@ -168,14 +172,13 @@ def _not_predicted(restart: Restart) -> Problem:
 
 
 def _problem(restart: Restart, preempting: tuple[Prediction, ...], victims: list[Pod]) -> Problem:
-    pods = of_new_pods(len(preempting), restart.impact)
+    surges = restart.ref.kind != "StatefulSet"
     return Problem(
         lambda audience: (
-            f"restarted now, {pods} (priority {restart.impact.priority}) would preempt "
-            f"{plural(len(victims), 'pod')}{on_nodes(preempting, audience)}. Victims: {described(victims, audience)}"
+            f"{victims_text('a restart now would preempt', preempting, victims, audience)}"
             f"{restart.impact.cut_short(audience)}"
         ),
-        remediation="make room first, or let it roll out without a surge",
+        remediation="free capacity first, or set maxSurge: 0" if surges else "free capacity first",
         object=restart.ref,
         detail=restart.impact.to_dict(),
     )

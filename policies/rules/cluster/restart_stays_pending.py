@@ -1,8 +1,10 @@
-"""Restarting a workload now would leave it short of pods, or its rollout standing still.
+"""A restart of a workload now would leave it with Pending Pods, or block its rollout.
 
-Why: it runs, so nobody looks at it. But its nodes are cordoned or gone, others have its room, or it asks for more than
-any node has left: what is made in the place of its pods finds none. Each workload is restarted alone, as `kubectl
-rollout restart` does it, on the cluster as it is; an autoscaler may bring a node.
+Why: the workload runs, so the problem does not show. But its nodes are cordoned or deleted, other Pods use its
+capacity, or it requests more than any node has free: its replacement Pods stay Pending.
+
+Details: each workload is restarted alone, as by `kubectl rollout restart`, on the cluster as it is. An autoscaler may
+add a node.
 
 Cluster:
 
@@ -67,8 +69,8 @@ Good:
             image: db
             resources: {requests: {cpu: 500m}}
 
-Fix: make room before it is restarted, or let a Deployment end old pods first (maxUnavailable); `forewarn predict` says
-what each node lacks.
+Fix: uncordon nodes or free capacity before you restart it, or let a Deployment terminate old Pods first
+(maxUnavailable). `forewarn predict` shows what each node lacks.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import listed_reasons, of_new_pods, reasons_of
+from policies.rules.support.impact import fix_of, nodes_that_fit, of_new_pods, reasons_of
 from policies.rules.support.restarts import restarts_of
 
 if TYPE_CHECKING:
@@ -90,13 +92,14 @@ ID: Final = "restart-stays-pending"
 TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
-DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 _LOOKED_AT: Final = 100
-"""Of so many pods that have a node each, the reasons are looked at."""
+"""Pods with a node each whose reasons are read."""
+_PREDICT: Final = "run `forewarn predict` for the reason on each node"
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The workloads whose restart comes to pods that fit nowhere."""
+    """The workloads whose restart leaves Pods that fit on no node."""
     for restart in restarts_of(context):
         if restart.stands_still:
             yield _problem(restart)
@@ -105,11 +108,13 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 def _problem(restart: Restart) -> Problem:
     impact = restart.impact
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"]
-    after = "; the old ones stay, and the rollout stands still" if impact.beside_old else ""
+    reasons = reasons_of(pending[:_LOOKED_AT])
+    which = "it" if impact.new == 1 else of_new_pods(impact.pending, impact).rstrip()
+    after = ". The old Pods stay, and the rollout is blocked" if impact.beside_old else ""
+    fix = fix_of(reasons, {"uncordon the node": "uncordon", "lower requests": "free capacity"})
     return Problem(
-        f"restarted now, {of_new_pods(impact.pending, impact)} (priority {impact.priority}) would stay pending: "
-        f"{listed_reasons(reasons_of(pending[:_LOOKED_AT]))}{after}{impact.cut_short()}",
-        remediation="make room first; forewarn predict says what each node lacks",
+        f"a restart now would leave {which} Pending: {nodes_that_fit(reasons)}{after}{impact.cut_short()}",
+        remediation=f"{'uncordon or free capacity' if fix == 'uncordon' else fix} first" if fix else _PREDICT,
         object=restart.ref,
         detail=impact.to_dict(),
     )

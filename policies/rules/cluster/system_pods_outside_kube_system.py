@@ -1,8 +1,10 @@
-"""Pods outside kube-system rank with what the cluster itself needs.
+"""Running Pods outside kube-system have the priority of system components.
 
-Why: from 2000000000 on a pod pushes out every workload of yours, and the kubelet neither evicts it under pressure nor
-ends it first at shutdown. Templates that name the two system classes are told of by system-class-outside-kube-system;
-here are pods that have the number all the same, as their template has changed since, or is not known.
+Why: a Pod with priority 2000000000 or higher can preempt all your workloads. Under node pressure the kubelet does not
+evict it, and at node shutdown it terminates last.
+
+Details: system-class-outside-kube-system reports templates that name a system class. This rule reports Pods that have
+such a priority though their template is unknown or has changed.
 
 Bad:
 
@@ -28,7 +30,7 @@ Good:
       priority: 2000000000
       nodeName: node-1
 
-Fix: give them a class of your own, and restart what makes them.
+Fix: use a class of your own, and restart the workload.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from policies.objects.fields import InvalidObject
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.objects.workload import pod_template_of
 from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_name, priorities_of, summary_of_pods
+from policies.rules.support.rule_text import class_name, pods_text, priorities_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,13 +54,13 @@ ID: Final = "system-pods-outside-kube-system"
 TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
-DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the pods that it counts may be gone")
+DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the pods that it counts may be deleted")
 _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 _LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Namespaces with such pods, but for those whose template is told of."""
+    """Namespaces with such Pods, except those whose template another rule reports."""
     if not any((priority or 0) >= _LEAST for _, priority in context.pod_counts_by_priority):
         return
     told = set(_told_of(context))
@@ -74,12 +76,10 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 def _problem(namespace: str, pods: list[Pod]) -> Problem:
     have = "has" if len(pods) == 1 else "have"
+    after = f" {have} priority {priorities_of(pods)} and can preempt all your workloads"
     return Problem(
-        lambda audience: (
-            f"{summary_of_pods(pods, audience)} {have} priority {priorities_of(pods)}. "
-            "It is that of what the cluster itself needs: they push out every workload of yours"
-        ),
-        remediation="give them a class of your own",
+        lambda audience: pods_text(pods, audience, after, in_namespace=True),
+        remediation="use a class of your own, and restart the workload",
         object=ObjectRef("v1", "Namespace", "", namespace),
         detail={"pods": len(pods)},
     )

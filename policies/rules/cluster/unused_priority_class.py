@@ -1,7 +1,6 @@
-"""No workload uses a PriorityClass, and at most a pod that nothing would make again.
+"""No workload uses a PriorityClass, and at most one Pod without a controller.
 
-Why: each class is one more that people can pick by mistake, and one more number in the order of who pushes out whom.
-A class that is left over is often the highest one there is.
+Why: users can select the class by mistake. A class that is left over is often the highest one.
 
 Bad:
 
@@ -29,7 +28,7 @@ Good:
         spec:
           priorityClassName: urgent
 
-Fix: delete the class, or leave it and say with a suppression what it is kept for.
+Fix: delete the class, or suppress the finding and give the reason.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.objects.workload import pod_template_of
 from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_name
+from policies.rules.support.rule_text import class_name, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,12 +55,12 @@ ID: Final = "unused-priority-class"
 TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.NOTE
 ACTION: Final[Action | None] = None
-DEPENDS_ON: Final = DependsOn(("classes", "workloads", "pods"), "what uses the class may have come")
+DEPENDS_ON: Final = DependsOn(("classes", "workloads", "pods"), "a user of the class may have been created")
 _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The classes that nobody names, and those that a single pod without a controller has."""
+    """The classes that are not used, and those that a single Pod without a controller uses."""
     cluster = context.cluster
     if cluster is None:
         return
@@ -76,12 +75,13 @@ def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _problem(unused: PriorityClass, user: Pod | None) -> Problem:
-    what = "no pod and no workload has it"
+    what = f"no Pod and no workload uses this class (value {unused.value})"
     if user is not None:
-        what = f"only pod {user.key} has it, which nothing would make again"
+        after = f" uses this class (value {unused.value}), and no controller recreates it"
+        what = naming("only Pod ", [user.key], 1, after)
     return Problem(
-        f"{what}; its value is {unused.value}",
-        remediation="delete it, unless it is kept for something",
+        what,
+        remediation="delete it, or suppress this finding with a reason",
         object=ObjectRef("scheduling.k8s.io/v1", "PriorityClass", "", unused.name),
         detail={"class": unused.name, "pods": [user.key] if user else []},
     )
@@ -103,7 +103,7 @@ def _named_by_namespaces(cluster: ClusterSnapshot) -> Iterator[str]:
 
 
 def _pods_of(names: set[str], cluster: ClusterSnapshot) -> Mapping[str, list[Pod]]:
-    """The pods of these classes that have not ended."""
+    """The Pods of these classes that have not terminated."""
     found: dict[str, list[Pod]] = {name: [] for name in names}
     if any(name in names for name, _ in cluster.pod_counts_by_priority):
         for pod in cluster.pods.values():

@@ -1,6 +1,6 @@
-"""kubectl reads a plain value as something else than it looks.
+"""kubectl reads an unquoted value differently than YAML 1.2.
 
-Why: kubectl reads YAML 1.1: yes, no, on and off are booleans, 0777 is octal, 1:30 is a number in base 60.
+Why: kubectl reads YAML 1.1: yes, no, on and off are booleans, 0777 is octal, and 1:30 is a base-60 number.
 
 Bad:
 
@@ -18,7 +18,7 @@ Good:
       name: low
     value: 8
 
-Fix: quote the text, or write the number plainly.
+Fix: quote the text, or write it in decimal.
 """
 
 from __future__ import annotations
@@ -43,5 +43,5 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """What reading the files has found."""
+    """The problems that reading the files has found."""
     yield from diagnostics(ID, context)

@@ -1,6 +1,6 @@
 """A mapping has the same key twice.
 
-Why: only one of the two counts, and readers do not agree which; kubectl takes the last and says nothing of the other.
+Why: only one of the two counts, and programs disagree which. kubectl uses the last one without a warning.
 
 Bad:
 
@@ -42,5 +42,5 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """What reading the files has found."""
+    """The problems that reading the files has found."""
     yield from diagnostics(ID, context)

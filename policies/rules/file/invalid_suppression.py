@@ -1,6 +1,6 @@
-"""A suppression cannot be read, gives no reason, names no rule that exists, or is past its end.
+"""A suppression is malformed, has no reason, names no existing rule, or is expired.
 
-Why: what is silenced without a word why, or for longer than was meant, is forgotten. Such a suppression has no effect.
+Why: such a suppression has no effect. A reason and an end date keep findings from being hidden forever.
 
 Bad (also pinned-priority):
 
@@ -26,7 +26,8 @@ Good:
         spec:
           priority: 0  # forewarn: ignore[pinned-priority] the vendor's chart writes it until=2099-01-31
 
-Fix: name the rule and say why: `# forewarn: ignore[rule] reason until=2027-01-31` behind the value, or above it.
+Fix: name the rule and the reason: `# forewarn: ignore[rule] reason until=2027-01-31`, after the value or on the line
+above.
 """
 
 from __future__ import annotations
@@ -51,5 +52,5 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Nothing here: suppressions are looked at when all findings are there."""
+    """Nothing: suppressions are checked after all rules have run."""
     yield from diagnostics(ID, context)

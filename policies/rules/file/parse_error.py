@@ -1,6 +1,6 @@
 """A file, or an object in it, cannot be read.
 
-Why: kubectl refuses it, and what it holds was not checked. The run goes on with the other documents.
+Why: kubectl rejects it, and forewarn did not check it. forewarn continues with the other documents.
 
 Bad:
 
@@ -18,7 +18,7 @@ Good:
       name: web
       labels: {}
 
-Fix: mend the syntax at the position given.
+Fix: fix the syntax at this position.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FIELDS: Final = (
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """What reading the files has found; of an object, the fields that the API server could not decode."""
+    """Syntax errors of files; of an object, the fields that kube-apiserver cannot decode."""
     if not subject.object:
         yield from diagnostics(ID, context)
     elif group_kind(subject.object) == PRIORITY_CLASS:
@@ -62,24 +62,24 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
         fault = decode_error(subject.object)
         if fault is not None and fault.path != ("value",):  # priority-value-invalid
-            yield Problem(fault.text, fault.path)
+            yield Problem(fault.text, fault.path, "write a value of this type")
     elif template := context.template(subject):
         for name, kind, wanted in _FIELDS:
             value = template.spec.get(name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
                 text = f"cannot unmarshal {json_type(value)} into Go struct field PodSpec.{name} of type {wanted}"
-                yield Problem(text, template.at(name))
+                yield Problem(text, template.at(name), "write a value of this type")
         yield from _not_strings((), subject.object)
         if template.is_template:
             yield from _not_strings(template.path, template.object)
 
 
 def _not_strings(path: Path, obj: ApiObject) -> Iterator[Problem]:
-    """Labels and annotations that are no text."""
+    """Labels and annotations that are not strings."""
     for name in ("labels", "annotations"):
         entries = at(obj, "metadata", name)
         for key, value in entries.items() if isinstance(entries, Mapping) else ():
             if value is not None and not isinstance(value, str):
                 where = f"Go struct field ObjectMeta.metadata.{name} of type string"
                 text = f"cannot unmarshal {json_type(value)} into {where}"
-                yield Problem(text, (*path, "metadata", name, key), "put it into quotes")
+                yield Problem(text, (*path, "metadata", name, key), "quote the value")

@@ -1,6 +1,6 @@
-"""A file still holds template braces.
+"""A file contains template braces.
 
-Why: what {{ … }} becomes is not known before the chart is rendered; the API server never sees these files.
+Why: the value of {{ … }} is unknown until the chart is rendered; kube-apiserver never gets these files.
 
 Bad:
 
@@ -16,7 +16,7 @@ Good:
     metadata:
       name: prod-web
 
-Fix: lint what is rendered: helm template CHART | forewarn lint -
+Fix: lint the rendered manifests: helm template CHART | forewarn lint -
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """What reading the files has found."""
+    """The problems that reading the files has found."""
     yield from diagnostics(ID, context)

@@ -1,8 +1,10 @@
-"""A field that no object of this kind has, or not at this place.
+"""An object has a field that its kind does not have, or not at this place.
 
-Why: kubectl and server-side apply have the API server refuse it; what applies without such a check (Helm, an older
-kubectl) loses the field without a word, and a misspelt `priorityClassName` leaves pods at priority 0. The fields are
-those of every release of Kubernetes that forewarn knows; of one, with `--kubernetes-version`.
+Why: kubectl and server-side apply reject the object. Clients that do not validate (Helm, older kubectl) drop the field
+without a warning, and a misspelled `priorityClassName` leaves Pods at priority 0.
+
+Details: the rule knows the fields of every Kubernetes release that forewarn supports; of one release, with
+`--kubernetes-version`.
 
 Bad:
 
@@ -28,7 +30,7 @@ Good:
       template:
         spec: {}
 
-Fix: spell it as Kubernetes does, or put it where it belongs.
+Fix: correct the spelling, or move the field to its place.
 """
 
 from __future__ import annotations
@@ -59,16 +61,17 @@ SEVERITY: Final = Severity.ERROR
 ACTION: Final = None
 DEPENDS_ON: Final = NOTHING_STORED
 _NEAR: Final = 0.75
+_LONGEST: Final = 50
 _CONTAINERS: Final = "containers"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Every field that strict decoding refuses."""
+    """Each field that strict decoding rejects."""
     for unknown in unknown_fields(subject.object, context.minor):
         path = unknown.path
         detail, hint, fix = _advice(unknown, type_of(subject.object))
         yield Problem(
-            f"unknown field {quote(field_path(path))}: kubectl refuses it{hint}",
+            f"unknown field {quote(_shown(path))}: kubectl rejects it{hint}",
             path,
             fix,
             location=subject.source.locate(path, key=True),
@@ -76,21 +79,27 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         )
 
 
+def _shown(path: Path) -> str:
+    """The path, or its end if it is long."""
+    text = field_path(path)
+    return text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
+
+
 def _advice(unknown: Unknown, root: str) -> tuple[dict[str, Any], str, str]:
-    """What was meant, as data, as the end of the message, and as what to do."""
+    """The suggestion as data, as the end of the message, and as the fix."""
     name = str(unknown.path[-1])
     known = fields_of(unknown.type).known
     minors = minors_of(unknown)
     if minors:
         releases = listed([f"1.{minor}" for minor in minors], len(minors))
-        return {"minors": list(minors)}, f" in this release; {releases} has it", "leave it out"
+        return {"minors": list(minors)}, f" in this release; {releases} has it", "remove it"
     same = [other for other in known if other.lower() == name.lower()]
     near = same or _nearest(name, known)
     if near and (same or not _has_home(name, root)):
         return {"meant": near[0]}, f"; did you mean {quote(near[0])}?", f"write {near[0]}"
     home = _home(unknown.path, root)
     if home is None:
-        return {}, "", "leave it out"
+        return {}, "", "remove it"
     under = field_path(home).replace("[0]", "[*]")
     where = under or "the object itself"
     return {"under": under}, f"; it belongs under {where}", f"move it to {where}"

@@ -1,7 +1,7 @@
-"""An object is almost a PriorityClass: its kind or its apiVersion is misspelt.
+"""The kind or apiVersion of a PriorityClass is misspelled.
 
-Why: kubectl knows no such type and applies nothing of it; without this, the class would only be missing where a pod
-names it. The group of a type that somebody else defines is not taken for a slip.
+Why: kubectl does not know the kind and does not apply the object; the class is then missing when a Pod names it. Groups
+of custom resources are not reported.
 
 Bad:
 
@@ -44,5 +44,5 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """What reading the files has found."""
+    """The problems that reading the files has found."""
     yield from diagnostics(ID, context)

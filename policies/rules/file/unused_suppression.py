@@ -1,7 +1,7 @@
 """A suppression suppresses nothing.
 
-Why: what it was written for is mended, or was never there. Left in place it would silence the next fault. Rules that
-depend on a cluster are not counted where none is given.
+Why: the problem was fixed, or never existed. A suppression that stays would hide the next one. Without a cluster, rules
+that depend on a cluster are not counted.
 
 Bad:
 
@@ -26,7 +26,7 @@ Good:
       template:
         spec: {}
 
-Fix: take it out.
+Fix: remove it.
 """
 
 from __future__ import annotations
@@ -51,5 +51,5 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Nothing here: suppressions are looked at when all findings are there."""
+    """Nothing: suppressions are checked after all rules have run."""
     yield from diagnostics(ID, context)

@@ -1,8 +1,10 @@
-"""A Namespace is exempted from forewarn by somebody who may not do that.
+"""A user exempts a Namespace from forewarn without the right to.
 
-Why: the annotation forewarn.dev/exempt-until lets everything in a namespace pass, and whoever may change a Namespace
-could write it. Who may is said by breakGlass.groups of the configuration; by default, the administrators of the
-cluster. Anybody may take it away, and an end that is over exempts nothing.
+Why: the annotation forewarn.dev/exempt-until disables all rules in a Namespace, and everybody who may update the
+Namespace could set it.
+
+Details: `breakGlass.groups` of the configuration says who may; by default, cluster administrators. Everybody may remove
+the annotation, and a time in the past exempts nothing.
 
 Bad (validate):
 
@@ -20,14 +22,14 @@ Good (validate):
     metadata:
       name: team
 
-Fix: have somebody of these groups set it, or add a group to breakGlass.groups.
+Fix: ask a member of these groups to set it, or add a group to breakGlass.groups.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem
+from policies.findings import Action, Problem, cut
 from policies.objects.namespace import EXEMPT_UNTIL_ANNOTATION, exempt_until
 from policies.objects.reviewed_object import User
 from policies.rules.support.context import NOTHING_STORED, Context, Target
@@ -44,11 +46,12 @@ TARGETS: Final = (Target.NAMESPACE,)
 SEVERITY: Final = None
 ACTION: Final = Action.DENY
 DEPENDS_ON: Final = NOTHING_STORED
+_LONGEST: Final = 60
 _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """An end to come that is not the stored one, by a user of none of the groups."""
+    """A new time in the future, set by a user of none of the groups."""
     until, before = text_at(subject.object, *_PATH), text_at(subject.old or {}, *_PATH)
     end = exempt_until(until)
     if end is None or end <= context.now or until == before:
@@ -56,7 +59,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     user = subject.user or User()
     if not any(one_of(context.options.break_glass.groups, group) for group in user.groups):
         yield Problem(
-            f"{user.name or 'who is not known'} may not set the annotation {EXEMPT_UNTIL_ANNOTATION}",
+            f"user {cut(user.name, _LONGEST) or 'unknown'} may not set annotation {EXEMPT_UNTIL_ANNOTATION}",
             _PATH,
-            "ask somebody of the groups that breakGlass of forewarn's configuration names, or leave it out",
+            "ask a member of breakGlass.groups of forewarn's configuration, or remove it",
         )

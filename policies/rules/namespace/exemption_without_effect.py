@@ -1,7 +1,7 @@
-"""A Namespace's exemption has no effect: its end is no time, or too far away.
+"""The exemption of a Namespace has no effect: its end is not a time, or too far in the future.
 
-Why: the annotation forewarn.dev/exempt-until is for an emergency and ends by itself. One whose end is further away than
-breakGlass.maxDuration of the configuration, 30 days by default, exempts nothing until it is nearer.
+Why: the annotation forewarn.dev/exempt-until is for an emergency and expires. If its end is further away than
+breakGlass.maxDuration of the configuration (30 days by default), it exempts nothing until the end is nearer.
 
 Bad:
 
@@ -21,7 +21,7 @@ Good:
       annotations:
         forewarn.dev/exempt-until: "2026-01-02T12:00:00Z"
 
-Fix: name an end that is near, as in 2026-01-02T12:00:00Z.
+Fix: set an earlier time, such as 2026-01-02T12:00:00Z.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ TARGETS: Final = (Target.NAMESPACE,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED
+_FIX: Final = "set an earlier time, such as 2026-01-02T12:00:00Z"
 _PATH: Final = ("metadata", "annotations", EXEMPT_UNTIL_ANNOTATION)
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """An end that is not honoured now, told where it is set or changed."""
+    """An end that has no effect now, reported when it is set or changed."""
     until = text_at(subject.object, *_PATH)
     if until and until != text_at(subject.old or {}, *_PATH):
         why = not_honoured(until, context.now, context.options.break_glass.max_duration)
         if why:
-            yield Problem(f"the annotation {EXEMPT_UNTIL_ANNOTATION} {why}", _PATH, "name an end that is nearer")
+            yield Problem(f"annotation {EXEMPT_UNTIL_ANNOTATION} {why}", _PATH, _FIX)

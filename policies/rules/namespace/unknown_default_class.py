@@ -1,7 +1,7 @@
-"""A Namespace's default class does not exist.
+"""The default class of a Namespace does not exist.
 
-Why: forewarn gives pods without a class the one that the annotation forewarn.dev/default-priority-class names. If
-there is no such class, they keep the cluster's default.
+Why: forewarn gives Pods without a class the one in the annotation forewarn.dev/default-priority-class. If it does not
+exist, they get the default of the cluster.
 
 Cluster:
 
@@ -29,14 +29,14 @@ Good:
       annotations:
         forewarn.dev/default-priority-class: gold
 
-Fix: create the class first, or name one that exists.
+Fix: create the class first, or use one that exists.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, quote
 from policies.objects.namespace import DEFAULT_CLASS_ANNOTATION
 from policies.rules.support.context import Context, DependsOn, Target
 from policies.rules.support.recommended import recommended_to
@@ -60,9 +60,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if name and context.classes_known and name not in context.classes:
         yield Problem(
             lambda audience: (
-                f"no PriorityClass with name {name} was found; pods here keep the cluster's default"
+                f"PriorityClass {quote(name)} not found; Pods here get the cluster's default"
                 f"{recommended_to(subject, context).nearest(name, audience)}"
             ),
             ("metadata", "annotations", DEFAULT_CLASS_ANNOTATION),
-            "create the class, or name one that exists",
+            "create it, or use one that exists",
         )

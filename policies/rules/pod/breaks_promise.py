@@ -1,12 +1,13 @@
-"""New pods would push out running ones that the configuration promises to spare.
+"""New Pods would preempt Pods that an expectation of the configuration protects.
 
-Why: who runs a cluster promises some of its tenants that nobody of a kind pushes them out, and such a promise is kept
-by luck until somebody looks. `promises` says them in the words of `forewarn test`: nonePushedOut, and by whom. What is
-judged is the prediction of preempts-running-pods: the pods that the new ones themselves would push out; of nodes that
-tie, the first by name counts. What comes of replacements later takes a simulation, which an admission call has no time
-for: ask `forewarn test`. The webhook warns; `actions: {breaks-promise: deny}` has it deny, workloads too. A Pod that
-exceeds a bound of the prediction is denied too, with the field and the bound. Nobody is denied a Pod that there was no
-time to predict, nor an update that only takes replicas away: a note in the audit log says so.
+Why: you guarantee some tenants that certain Pods never preempt theirs. Nothing in Kubernetes checks that.
+
+Details: an expectation in `promises` has the words of `forewarn test`: which Pods are not preempted, and by whom. The
+rule checks the prediction of preempts-running-pods: what the new Pods themselves preempt. If several nodes tie, the
+first by name counts. For what replacement Pods preempt later, run `forewarn test`. The webhook warns; with `actions:
+{breaks-promise: deny}` it denies, workloads too. It also denies a Pod that exceeds a limit of the prediction, and names
+the field and the limit. It never denies a Pod because time ran out, nor an update that only removes replicas; the audit
+log then has a note.
 
 Options:
 
@@ -73,19 +74,18 @@ Good:
         image: nightly
         resources: {requests: {cpu: 400m}}
 
-Fix: ask for less, choose a lower class, or ask who made the promise.
+Fix: lower the requests, use a lower class, or ask the owner of the expectation.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, plural, quote
+from policies.findings import Action, Problem, Severity, cut, plural, quote
 from policies.metering import each
 from policies.objects.fields import NOTHING, at
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import described, of_new_pods, on_nodes, predicted_of, shortened, victims_of
-from policies.rules.support.rule_text import counted
+from policies.rules.support.impact import of_new_pods, predicted_of, victims_of, victims_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,11 +106,11 @@ ID: Final = "breaks-promise"
 TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.WARN
-DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Each promise that a subject's new pods break."""
+    """Each expectation that a subject's new Pods violate."""
     promises = context.options.promises
     impact, template = (predicted_of(context).of(subject), context.template(subject)) if promises else (None, None)
     if impact is None or template is None or context.cluster is None:
@@ -124,13 +124,13 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             kept += 1
     if kept and (impact.is_incomplete or impact.why_not):
         impact.check_bounds()
-        yield _not_known(kept, impact, subject, template)
+        yield _not_known(kept, impact, template)
 
 
 def _pushed_out(
     impact: Impact, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot
 ) -> dict[tuple[_Pods, _Pods], list[_Push]]:
-    """Who is pushed out by whom, by what promises ask of both: of thousands most are alike."""
+    """The victims and their preemptors, by what expectations select them by: of thousands, most are alike."""
     found: dict[tuple[_Pods, _Pods], list[_Push]] = {}
     for prediction in impact.preempting:
         by = _pusher(prediction.pod, subject, template, cluster)
@@ -147,7 +147,7 @@ def _against(promise: Promise, pushed: dict[tuple[_Pods, _Pods], list[_Push]]) -
 
 
 def _pusher(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: ClusterSnapshot) -> _Pods:
-    """Of a new pod: those of a workload are the workload's, whatever makes them."""
+    """What selects a new Pod. One of a workload counts as the workload's, whatever controller creates it."""
     if not template.is_template:
         return pod.namespace, pod.priority_class_name, cluster.top_workload_of(pod)
     from policies.objects.pod import Owner  # the linter starts without it
@@ -158,7 +158,7 @@ def _pusher(pod: Pod, subject: ReviewedObject, template: PodTemplate, cluster: C
 
 
 def _takes_replicas_away(subject: ReviewedObject) -> bool:
-    """Whether an update does nothing else: the pods that are missing still are not what it asks for."""
+    """Whether an update does nothing else: new Pods are then those that were missing before."""
     new, old = at(subject.object, "spec"), at(subject.old or NOTHING, "spec")
     if not isinstance(new, dict) or not isinstance(old, dict):
         return False
@@ -175,36 +175,35 @@ def _broken(
     template: PodTemplate,
 ) -> Problem:
     preempting = tuple({id(prediction): prediction for prediction, _ in hit}.values())
-    spared = {victim.identity for _, victim in hit}
-    victims = [victim for victim in victims_of(preempting) if victim.identity in spared]
-    name = shortened(subject.ref.name)
+    protected = {victim.identity for _, victim in hit}
+    victims = [victim for victim in victims_of(preempting) if victim.identity in protected]
 
-    def told(audience: Audience) -> str:
-        new = of_new_pods(len(preempting), impact, audience)
-        pods = f"{new} would preempt {counted(len(victims), 'pod', audience)}"
-        called = f" It is called {quote(promise.name)}." if audience.sees_all else ""
-        breaks = f"{name} (priority {impact.priority}): breaks promise {promise.number}; {pods}"
-        victims_told = f"Victims: {described(victims, audience)}"
-        return f"{breaks}{on_nodes(preempting, audience)}.{called} {victims_told}{impact.cut_short(audience)}"
+    def message(audience: Audience) -> str:
+        name = quote(cut(promise.name, _LONGEST_NAME)) if audience.sees_all else promise.number
+        head = f"violates expectation {name}: {of_new_pods(len(preempting), impact, audience)}would preempt"
+        return f"{victims_text(head, preempting, victims, audience)}{impact.cut_short(audience)}"
 
     return Problem(
-        told,
+        message,
         template.at("priorityClassName"),
-        "ask for less, choose a lower class, or ask who made the promise",
+        "lower requests or priority, or ask the owner of the expectation",
         detail=impact.to_dict(),
         severity=Severity.NOTE if _takes_replicas_away(subject) else None,
     )
 
 
-def _not_known(kept: int, impact: Impact, subject: ReviewedObject, template: PodTemplate) -> Problem:
-    """Nobody is denied anything that was not worked out."""
-    told = f"{impact.predicted} of {plural(impact.new, 'new pod')} predicted in the time there was"
+_LONGEST_NAME: Final = 40
+
+
+def _not_known(kept: int, impact: Impact, template: PodTemplate) -> Problem:
+    """A note: nobody is denied what is not predicted."""
+    told = f"only {impact.predicted} of {plural(impact.new, 'new Pod')} predicted in time"
     if impact.why_not:
         told = f"not predicted: {impact.why_not}"
     return Problem(
-        f"{shortened(subject.ref.name)}: {told}: {plural(kept, 'promise')} not judged",
+        f"{plural(kept, 'expectation')} not checked: {told}",
         template.at("priorityClassName"),
-        "ask `forewarn predict`",
+        "run `forewarn predict`",
         detail=impact.to_dict(),
         severity=Severity.NOTE,
     )

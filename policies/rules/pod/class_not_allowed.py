@@ -1,13 +1,14 @@
-"""A pod, a template or a namespace's default uses a class that allowedClasses does not allow there.
+"""A Pod, a template or a Namespace's default uses a class that allowedClasses does not allow there.
 
-Why: quotas are a poor means to say who may use a class: they limit amounts, and whoever may write a quota may take
-any class. A class that some entry of allowedClasses names may be used only where one of these entries holds: all
-conditions that the entry gives, and one item of each list. Everybody may use a class that no entry names. Users and
-groups are checked when a workload is created or its class changes, not for the controllers of kube-system that create
-its pods; for workloads the rule warns by default: set the action to deny to enforce it. Setting a class as the default
-of a namespace (annotation forewarn.dev/default-priority-class) is checked like naming it in a pod there. Where it
-depends on who applies, or on labels of a namespace that is not known, the linter says nothing and counts the object in
-its summary.
+Why: ResourceQuotas limit amounts; they do not say who may use a class. Without this rule, everybody who may create Pods
+can use the highest class.
+
+Details: if entries of `allowedClasses` name a class, at least one of them must match: all its conditions, and one item
+of each list. Everybody may use a class that no entry names. Users and groups are checked when a workload is created or
+its class changes, but not for the controllers of kube-system that create its Pods. For workloads the webhook warns by
+default; set the action to deny to enforce the rule. The annotation forewarn.dev/default-priority-class of a Namespace
+is checked like a Pod there. If the answer depends on the user, or on labels of an unknown Namespace, the linter reports
+nothing and counts the object in its summary.
 
 Options:
 
@@ -47,7 +48,7 @@ Good:
         spec:
           priorityClassName: gold
 
-Fix: use another class, or have an entry of allowedClasses name the namespace.
+Fix: use another class, or add an entry to allowedClasses.
 """
 
 from __future__ import annotations
@@ -75,9 +76,7 @@ ID: Final = "class-not-allowed"
 TARGETS: Final = (Target.POD, Target.TEMPLATE, Target.PART, Target.NAMESPACE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
-DEPENDS_ON: Final = DependsOn(
-    ("namespaces", "classes"), "the namespace may have got its label, the default may be another"
-)
+DEPENDS_ON: Final = DependsOn(("namespaces", "classes"), "the namespace may have the label by now, or another default")
 
 
 class _Use(NamedTuple):
@@ -95,9 +94,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if use is None or _is_allowed(subject, use, context) is not False:
         return
     asks_who = any(entry.asks_who for entry in entries_of(use.name, context))
-    who = f" by {subject.user.name}" if subject.user and asks_who else ""
+    who = f" for user {subject.user.name}" if subject.user and asks_who else ""
     yield Problem(
-        f"class {quote(use.name)} may not be used{who} in namespace {use.namespace}",
+        f"class {quote(use.name)} is not allowed in namespace {use.namespace}{who}",
         use.path,
         "use another class, or ask for an entry in allowedClasses",
         detail={"class": use.name},

@@ -1,10 +1,11 @@
-"""A Pod that is not forewarn's uses the PriorityClass that forewarn ships for itself.
+"""A Pod uses the PriorityClass that forewarn installs for its own Pods.
 
 Why: the class forewarn has the highest value that a user can define, so that admission keeps working on a full cluster.
-Any other Pod with it preempts every workload of yours. The class is deleted together with forewarn: from then on,
-kube-apiserver rejects Pods that name it. The same holds for forewarn-sweep, the class of its Jobs. forewarn's own Pods
-are those in the namespace of the same name as the class, and those with the label
-`app.kubernetes.io/part-of: forewarn`.
+Any other Pod with it preempts all your workloads. The class is deleted when forewarn is uninstalled; then
+kube-apiserver rejects Pods that name it.
+
+Details: the rule also covers forewarn-sweep, the class of forewarn's Jobs. forewarn's own Pods are those in the
+namespace of the same name as the class, and those with the label `app.kubernetes.io/part-of: forewarn`.
 
 Cluster:
 
@@ -69,7 +70,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if text_at(template.object, "metadata", "labels", _LABEL) == "forewarn":
         return
     yield Problem(
-        f"class {name} is for forewarn's own Pods and is deleted together with forewarn",
+        f"class {name} is for forewarn's own Pods and is deleted when forewarn is uninstalled",
         template.at("priorityClassName"),
         "use a class of your own",
     )

@@ -1,8 +1,10 @@
-"""After all mutation, a new pod's priority is not the value of its class.
+"""After all mutation, the priority of a new Pod is not the value of its class.
 
-Why: nothing in Kubernetes checks this. A mutating webhook that is called again can store any number with any class, or
-none at all; the scheduler goes by the number. No class and 0 passes: so does a pod look to which the API server gave no
-default, because it had not heard yet of one that has just come.
+Why: Kubernetes does not check this. A mutating webhook that is called again can store any priority with any class, or
+none, and kube-scheduler goes by spec.priority.
+
+Details: no class with priority 0 is accepted: kube-apiserver stores that if it does not know yet of a global default
+that was just created.
 
 Cluster:
 
@@ -34,7 +36,8 @@ Good (validate):
       priority: 1000
       preemptionPolicy: PreemptLowerPriority
 
-Fix: mend the webhook that changes the pod: one that sets priorityClassName must remove priority and preemptionPolicy.
+Fix: change the webhook that mutates the Pod: when it sets priorityClassName, it must remove priority and
+preemptionPolicy.
 """
 
 from __future__ import annotations
@@ -59,17 +62,18 @@ DEPENDS_ON: Final = DependsOn(("classes",), "a class may have been deleted and c
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The final number of a pod that is being created, against the class it names."""
+    """The final priority of a Pod that is created, compared with the class that it names."""
     template = context.template(subject)
     if context.phase is not Phase.VALIDATE or template is None:
         return
     computed, given = resolved(template, context), at(subject.object, "spec", "priority")
     if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
-        name = class_name(template) or "no class"
-        stored = "is not set" if given is None else f"is {given}"
+        name = class_name(template)
+        left = "no spec.priority" if given is None else f"spec.priority={given}"
+        right = f"class {name} is {computed.priority}" if name else f"the default is {computed.priority}"
         yield Problem(
-            f"spec.priority {stored} after all mutation, but {name} stands for {computed.priority}",
+            f"a mutating webhook left {left}; {right}",
             ("spec", "priority"),
-            "a webhook that sets priorityClassName must remove priority and preemptionPolicy",
+            "clear priority and preemptionPolicy when setting priorityClassName",
             detail={"given": given, "computed": computed.priority},
         )

@@ -1,7 +1,9 @@
-"""New pods would fit on no node, even after preemption.
+"""New Pods would stay Pending: no node fits, not even after preemption.
 
-Why: they stay pending until a node is added or something else goes. Only the nodes known now are looked at; an
-autoscaler may bring one. Where a rollout ends old pods before that shows, it says how many.
+Why: the workload is accepted, but its Pods do not run until a node is added or other Pods terminate.
+
+Details: forewarn knows only the nodes that exist now; an autoscaler may add one. If a rollout terminates old Pods
+before its new ones stay Pending, the message says how many.
 
 Cluster:
 
@@ -60,8 +62,8 @@ Good:
         image: web
         resources: {requests: {cpu: 400m}}
 
-Fix: ask for less than the largest node has, or mend selectors, affinity and tolerations; `forewarn predict` says what
-each node lacks.
+Fix: lower the requests below what the largest node has, or change node selectors, affinity or tolerations. `forewarn
+predict` shows what each node lacks.
 """
 
 from __future__ import annotations
@@ -71,7 +73,14 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, plural
 from policies.metering import CutShort
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import listed_reasons, node_of, of_new_pods, predicted_of, reasons_of, shortened
+from policies.rules.support.impact import (
+    fix_of,
+    node_of,
+    nodes_that_fit,
+    of_new_pods,
+    predicted_of,
+    reasons_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,14 +95,14 @@ ID: Final = "fits-nowhere"
 TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
 SEVERITY: Final = Severity.WARNING
 _LOOKED_AT: Final = 100
-"""Of so many pods that have a node each, the reasons are looked at."""
+"""Pods with a node each whose reasons are read."""
 ACTION: Final = Action.WARN
-DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
-_FIX: Final = "forewarn predict says what each node lacks"
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
+_PREDICT: Final = "run `forewarn predict` for the reason on each node"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The new pods that no node can take."""
+    """The new Pods that no node can take."""
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
         return
@@ -101,52 +110,56 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         impact.check_bounds()
         return
     try:
-        yield _told(subject, impact, template)
+        yield _told(impact, template)
     except CutShort:
-        what = "would fit on none of the nodes known now; why was not worked out in the time there was"
+        what = "even with preemption: no known node fits; time ran out before the reasons were predicted"
         yield Problem(
-            lambda audience: f"{_who(subject, impact, audience)} {what}",
+            lambda audience: f"{_stay(impact, audience)} {what}",
             template.at("containers"),
-            _FIX,
+            _PREDICT,
             detail=impact.to_dict(),
         )
 
 
-def _who(subject: ReviewedObject, impact: Impact, audience: Audience) -> str:
-    pods = of_new_pods(impact.pending, impact, audience)
-    return f"{shortened(subject.ref.name)} (priority {impact.priority}): {pods}"
+def _stay(impact: Impact, audience: Audience) -> str:
+    return f"{of_new_pods(impact.pending, impact, audience)}{'stays' if impact.new == 1 else 'stay'} Pending"
 
 
-def _told(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
-    """With the reasons. Raises CutShort."""
+def _told(impact: Impact, template: PodTemplate) -> Problem:
+    """The problem with its reasons. Raises CutShort."""
     pending = [prediction for prediction in impact.predictions if prediction.outcome == "pending"][:_LOOKED_AT]
     reasons = reasons_of(pending)
+    stuck = pending[0]
+    later = "" if node_of(stuck.pod) else ", unless an autoscaler adds one"
+
+    def why(audience: Audience) -> str:
+        if stuck.pre_filter is not None:
+            return f": {reasons[0][0]}"
+        return f" {_even(stuck)}: {nodes_that_fit(reasons, audience)}{later}"
+
     return Problem(
         lambda audience: (
-            f"{_who(subject, impact, audience)} "
-            f"{_why(pending[0], impact, listed_reasons(reasons, audience), audience)}{impact.cut_short(audience)}"
+            f"{_stay(impact, audience)}{why(audience)}{_rolled_out(impact, audience)}{impact.cut_short(audience)}"
         ),
         template.at("containers"),
-        "" if pending[0].pre_filter is not None else _FIX,
+        fix_of(reasons) or _PREDICT,
         detail=impact.to_dict(),
     )
 
 
-def _why(stuck: Prediction, impact: Impact, reasons: str, audience: Audience) -> str:
-    """What stands in the way of a pod that stays pending."""
-    if stuck.pre_filter is not None:
-        what = f"would fit on no node, whatever is free: {reasons}"
-    else:
-        reason = stuck.preemption.ineligible_reason
-        never = f" It may not preempt: {reason.rstrip('.')}." if reason else ""
-        count = len(stuck.statuses)
-        nodes = f"fit on none of the {count} nodes known now" if count > 1 else "not fit on the only node known now"
-        nodes = "fit on none of the nodes known now" if audience.coarse else nodes
-        later = "; an autoscaler may bring a node"
-        if node_of(stuck.pod):
-            nodes, later = f"not fit on {'its node' if impact.pending == 1 else 'their nodes'}", ""
-        what = f"would {nodes}{'' if reason else ', even after preemption'}.{never} {reasons}{later}"
-    if impact.ended_first:
-        ended = "old pods" if audience.coarse else plural(impact.ended_first, "old pod")
-        what += f". Its rollout would end {ended} before that shows"
-    return what
+def _even(stuck: Prediction) -> str:
+    """Why preemption does not help."""
+    reason = stuck.preemption.ineligible_reason
+    return f"and may not preempt ({_reason(reason)})" if reason else "even with preemption"
+
+
+def _reason(text: str) -> str:
+    """kube-scheduler's reason, without how its sentence begins."""
+    return text.rstrip(".").removeprefix("not eligible due to ")
+
+
+def _rolled_out(impact: Impact, audience: Audience) -> str:
+    if not impact.ended_first:
+        return ""
+    terminated = "old Pods" if audience.coarse else plural(impact.ended_first, "old Pod")
+    return f". Its rollout terminates {terminated} before that"

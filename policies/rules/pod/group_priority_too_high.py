@@ -24,7 +24,7 @@ Good:
     spec:
       schedulingPolicy: {gang: {minCount: 4}}
 
-Fix: name a PriorityClass with a value of at most 1000000000.
+Fix: use a PriorityClass with a value of at most 1000000000.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     found = _TOO_HIGH.get(class_name(template))
     if found is not None:
         yield Problem(
-            f"{found.name} has the value {found.value}; a PodGroup may have {HIGHEST_USER_DEFINABLE_PRIORITY} at most",
+            f"{found.name} has value {found.value}; a PodGroup may have {HIGHEST_USER_DEFINABLE_PRIORITY} at most",
             template.at("priorityClassName"),
-            f"name a PriorityClass with a value of at most {HIGHEST_USER_DEFINABLE_PRIORITY}",
+            "use a lower PriorityClass",
         )

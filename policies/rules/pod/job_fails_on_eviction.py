@@ -1,9 +1,11 @@
-"""Evictions and preemption can fail a Job.
+"""Eviction or preemption of its Pods can fail a Job.
 
 Why: a Pod that is preempted, drained or evicted counts as failed. A Job with `backoffLimit: 0` fails with the first
-one. A Job that runs more Pods at once than its backoffLimit (6 by default) fails when it loses them together, and is
-not tried again. A rule of the podFailurePolicy with `action: Ignore` for the Pod condition DisruptionTarget leaves such
-Pods out of the count, if no rule before it fails the Job for the exit codes of terminated containers (137, 143).
+one. A Job that runs more Pods at once than its backoffLimit (6 by default) fails if it loses all of them, and is not
+retried.
+
+Details: a podFailurePolicy rule with `action: Ignore` for the Pod condition DisruptionTarget excludes such Pods from
+the count, unless an earlier rule fails the Job for the exit codes of terminated containers (137, 143).
 
 Bad:
 
@@ -42,7 +44,7 @@ Good:
           - name: c
             image: report
 
-Fix: put a rule with `action: Ignore` for DisruptionTarget first in the podFailurePolicy, with `restartPolicy: Never`.
+Fix: make `action: Ignore` for DisruptionTarget the first rule of the podFailurePolicy, with `restartPolicy: Never`.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ ACTION: Final = None
 DEPENDS_ON: Final = NOTHING_STORED
 _JOBS: Final = {"batch/Job": (), "batch/CronJob": ("spec", "jobTemplate")}
 """Kind -> where the Job stands in it."""
-_IGNORE: Final = "let the podFailurePolicy ignore DisruptionTarget, before any other rule"
+_IGNORE: Final = "make action: Ignore for DisruptionTarget the first podFailurePolicy rule"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -82,7 +84,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if found:
         message, field = found
         never = text(job, "spec", "template", "spec", "restartPolicy") == "Never"
-        yield Problem(message, (*path, "spec", field), _IGNORE if never else f"{_IGNORE}; with restartPolicy Never")
+        yield Problem(message, (*path, "spec", field), _IGNORE if never else f"{_IGNORE}, with restartPolicy: Never")
 
 
 def _fault(job: ApiObject) -> tuple[str, str] | None:
@@ -92,17 +94,20 @@ def _fault(job: ApiObject) -> tuple[str, str] | None:
     action, per_index = disruption_action(job), int32(job, "spec", "backoffLimitPerIndex")
     if action == "FailJob":
         return (
-            "an eviction or preemption of one Pod fails the Job by a rule of its podFailurePolicy",
+            "eviction or preemption of one Pod fails the Job: a podFailurePolicy rule matches",
             "podFailurePolicy",
         )
     if action == "Ignore":
         return None
     if per_index is not None:
-        fault = "an eviction or preemption of one Pod fails its index: backoffLimitPerIndex is 0"
+        fault = "eviction or preemption of one Pod fails its index: backoffLimitPerIndex is 0"
         return None if per_index else (fault, "backoffLimitPerIndex")
     limit, at_once = backoff_limit(job), wanted_active(job, 0, 0)
     if limit == 0:
-        return "an eviction or preemption of one Pod fails the Job: backoffLimit is 0", "backoffLimit"
+        return "eviction or preemption of one Pod fails the Job: backoffLimit is 0", "backoffLimit"
     if at_once > limit:
-        return f"a disruption of all {at_once} Pods at once fails the Job: backoffLimit is {limit}", "parallelism"
+        return (
+            f"eviction or preemption of all {at_once} Pods at once fails the Job: backoffLimit is {limit}",
+            "parallelism",
+        )
     return None

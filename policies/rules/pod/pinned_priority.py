@@ -1,7 +1,7 @@
-"""A pod template carries a number in spec.priority, or a pod brings one without a class.
+"""A Pod template sets spec.priority, or a Pod sets it without a class.
 
-Why: the number is right only as long as it is the class's value. On the day the class is created again with another
-value, or the template moves to another cluster, every new pod is refused.
+Why: kube-apiserver computes the priority from the class and rejects a Pod with any other value. If the class is
+recreated with another value, or the template is used in another cluster, every new Pod is rejected.
 
 Cluster:
 
@@ -36,7 +36,7 @@ Good:
         spec:
           priorityClassName: gold
 
-Fix: leave spec.priority out of templates.
+Fix: remove spec.priority.
 """
 
 from __future__ import annotations
@@ -64,17 +64,15 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Any number in a template, right or wrong; in a pod one that nothing here stands for."""
+    """Any priority in a template, right or wrong; in a Pod, one that no known class has."""
     template = context.template(subject)
     given = integer(template.spec.get("priority")) if template else None
     if template is None or given is None:
         return
     if template.is_template:
-        message = (
-            f"the template pins priority {given}: the API server computes it from the class, and refuses any other"
-        )
+        message = f"template sets priority {given}; Pods are rejected where the class has another value"
     elif given and context.phase is Phase.LINT and not class_name(template) and resolved(template, context) is None:
-        message = f"priority {given} without a class: the API server refuses it unless the default class stands for it"
+        message = f"priority {given} without a class; the Pod is rejected unless the default class has this value"
     else:
         return
-    yield Problem(message, template.at("priority"), "leave priority out")
+    yield Problem(message, template.at("priority"), "remove priority")

@@ -1,6 +1,6 @@
-"""spec.preemptionPolicy is given, and is not the policy of its class.
+"""spec.preemptionPolicy is not the policy of the Pod's class.
 
-Why: the API server takes the policy from the class and refuses a pod that brings another one.
+Why: kube-apiserver takes the policy from the class and rejects a Pod that sets another one.
 
 Cluster:
 
@@ -32,7 +32,7 @@ Good:
     spec:
       priorityClassName: batch
 
-Fix: leave spec.preemptionPolicy out; the class decides.
+Fix: remove spec.preemptionPolicy; the class decides.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return
     computed = resolved(template, context)
     if computed is not None and given != computed.preemption_policy:
-        refusal = preemption_policy_mismatch(given, computed.preemption_policy)
-        early = f"preemptionPolicy {given}, but the class has {computed.preemption_policy}: its pods will be refused. "
+        rejected = "Pods" if template.is_template else "the Pod"
         yield Problem(
-            early + refusal if template.is_template else refusal,
+            f"preemptionPolicy differs from the class's ({computed.preemption_policy}); {rejected} will be rejected",
             template.at("preemptionPolicy"),
-            "leave preemptionPolicy out",
+            "remove it",
+            detail={"rejection": preemption_policy_mismatch(given, computed.preemption_policy)},
         )

@@ -1,13 +1,14 @@
-"""New pods would push running ones out.
+"""New Pods would preempt running Pods.
 
-Why: kube-scheduler makes room for a pod of higher priority by evicting others, and says so only when it has happened.
-The prediction is what its own algorithm does, over every node. Where nodes or pods tie, or it tries a random part of
-many nodes, the text says `or another node` and `Victims may be`. Pods that come together find the victims of those
-before them still ending. Of a changed template all new pods count, not only the first ones: those of a
-Deployment come while old pods are still there, those of StatefulSets and DaemonSets in the place of an old one. Where
-replacements of the victims would go, and whom these push out, is told too where there is time to work it out. Where all
-victims are placeholders, which only keep room free for this, it is a note, and the webhook warns nobody: those of a
-negative priority with the pause image, or what `placeholderPods` in the configuration selects.
+Why: kube-scheduler makes capacity for a Pod of higher priority by preempting others, and reports it only afterwards.
+
+Details: forewarn runs kube-scheduler's algorithm on every node. If nodes or victims tie, or kube-scheduler tries a
+random part of many nodes, the message says `or another node` and `possibly`. Of a changed template, all new Pods count.
+New Pods of a Deployment start beside old ones; those of a StatefulSet or DaemonSet replace an old one. The message also
+says what becomes of the victims if there is time to predict it: whether they are recreated, and whether their
+replacement Pods fit, stay Pending or preempt more Pods. If all victims are placeholder Pods, the finding is a note and
+the webhook does not warn. Placeholder Pods are those that `placeholderPods` in the configuration selects; by default,
+those with a negative priority and the pause image.
 
 Cluster:
 
@@ -66,7 +67,7 @@ Good:
         image: web
         resources: {requests: {cpu: 400m}}
 
-Fix: ask for less, choose a lower class, or let the class have preemptionPolicy: Never; `forewarn predict` says more.
+Fix: lower the requests, use a lower class, or set preemptionPolicy: Never in the class. `forewarn predict` shows more.
 """
 
 from __future__ import annotations
@@ -76,23 +77,15 @@ from typing import TYPE_CHECKING, Final
 from policies.disclosure import seconds_range
 from policies.findings import Action, Problem, Severity, plural
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import (
-    described,
-    of_new_pods,
-    on_nodes,
-    predicted_of,
-    shortened,
-    victims_heading,
-    victims_of,
-)
+from policies.rules.support.impact import of_new_pods, predicted_of, victims_of, victims_text
 from policies.rules.support.placeholders import is_placeholder
 from policies.rules.support.rule_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.aftermath import Aftermath
     from policies.disclosure import Audience
-    from policies.objects.pod import Pod
     from policies.objects.reviewed_object import ReviewedObject
     from policies.objects.workload import PodTemplate
     from policies.rules.support.impact import Impact
@@ -101,11 +94,14 @@ ID: Final = "preempts-running-pods"
 TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
-DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
+_FIX: Final = "lower requests or priority"
+_PLACEHOLDERS_FIX: Final = "none needed: placeholder Pods reserve this capacity"
+_PREDICT: Final = "run `forewarn predict`"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The victims of a subject's new pods, but for pods of its own."""
+    """The victims of a subject's new Pods, without the Pods of the subject itself."""
     impact, template = predicted_of(context).of(subject), context.template(subject)
     if impact is None or template is None:
         return
@@ -114,106 +110,147 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         preempting = tuple(p for p in preempting if any(v.identity not in own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if not own or victim.identity not in own]
     if impact.by_waiting:
-        yield _of_waiting(subject, impact, template)
+        yield _of_waiting(impact, template)
     if impact.why_not:
-        yield _unmodelled(subject, impact, template)
+        yield _unmodelled(impact, template)
     if not victims:
         if impact.is_incomplete and not (impact.preempting or (impact.pending and impact.first_only)):
             impact.check_bounds()
-            yield _not_known(subject, impact, template)
+            yield _not_known(impact, template)
         return
     from policies.objects.pod import wait_seconds  # the linter starts without it
 
-    broken = sum(prediction.num_pdb_violations for prediction in preempting)
-    name, beside = shortened(subject.ref.name), " in its rollout, beside its old pods" if impact.beside_old else ""
+    violations = sum(prediction.num_pdb_violations for prediction in preempting)
     placeholders = [victim for victim in victims if is_placeholder(victim, context.options)]
-    only = len(placeholders) == len(victims)
-    what, seconds = "placeholder pod" if only else "pod", wait_seconds(victims)
+    only, seconds = len(placeholders) == len(victims), wait_seconds(victims)
+
+    def message(audience: Audience) -> str:
+        new = of_new_pods(len(preempting), impact, audience)
+        head = f"during its rollout, {new or 'a new Pod '}would preempt" if impact.beside_old else f"{new}would preempt"
+        known = 0 if only else sum(audience.is_told_of(victim.namespace) for victim in placeholders)
+        facts = (
+            *_violated(violations, len(victims), audience),
+            *((plural(known, "placeholder"),) if known else ()),
+            *(_cascade(impact.aftermath, coarse=audience.coarse) if impact.aftermath else ()),
+            _grace(seconds, len(victims), audience),
+        )
+        noun = "placeholder Pod" if only else "Pod"
+        text = victims_text(head, preempting, victims, audience, facts, noun)
+        return f"{text}{impact.cut_short(audience)}"
+
     yield Problem(
-        lambda audience: (
-            f"{name} (priority {impact.priority}): no room{beside}; {of_new_pods(len(preempting), impact, audience)} "
-            f"would preempt {counted(len(victims), what, audience)}{on_nodes(preempting, audience)}. "
-            f"{victims_heading(preempting, audience)}{described(victims, audience)}."
-            f"{_among_them(placeholders, audience, only=only)}{_violated(broken, audience)}"
-            f"{_what_comes(impact, audience)} They have {_up_to(seconds, audience)} to end{impact.cut_short(audience)}"
-        ),
+        message,
         template.at("priorityClassName"),
-        "" if only else "ask for less, or choose a lower class",
+        _PLACEHOLDERS_FIX if only else _FIX,
         detail=impact.to_dict(),
         severity=Severity.NOTE if only else None,
     )
 
 
-def _violated(count: int, audience: Audience) -> str:
-    if audience.coarse:
-        return " A disruption budget would be violated." if count else ""
-    return f" {plural(count, 'victim is', 'victims are')} protected by a disruption budget." if count else ""
+def _violated(violations: int, victims: int, audience: Audience) -> tuple[str, ...]:
+    """How many victims have a PodDisruptionBudget that the preemption violates."""
+    if not violations:
+        return ()
+    if audience.coarse or victims == violations == 1:
+        return ("violates a PDB",)
+    return (f"{violations} {'violates' if violations == 1 else 'violate'} a PDB",)
 
 
-def _what_comes(impact: Impact, audience: Audience) -> str:
-    aftermath = impact.aftermath
-    return f" {aftermath.coarse_sentence if audience.coarse else aftermath.sentence}" if aftermath else ""
+def _cascade(aftermath: Aftermath, *, coarse: bool) -> tuple[str, ...]:
+    """What becomes of the victims, the worst first; for a reader of ranges the worst alone, without numbers."""
+    if not aftermath.known:
+        return ("cascade not predicted",)
+    found = tuple(_outcomes(aftermath))
+    if coarse:
+        worst = (
+            (aftermath.pushed_out, "replacements preempt more Pods"),
+            (aftermath.pending, "replacements stay Pending"),
+            (aftermath.refused, "replacements rejected by a quota"),
+            (aftermath.replaced, "replacements fit"),
+            (1, "not recreated"),
+        )
+        return (next(text for count, text in worst if count),)
+    ignored = (f"{aftermath.left_out:,} pending Pods ignored",) if aftermath.left_out else ()
+    return (*(found or ("replacement fits" if aftermath.replaced == 1 else "replacements fit",)), *ignored)
 
 
-def _up_to(seconds: int, audience: Audience) -> str:
-    """`up to 45 seconds`; to a reader of ranges rounded up to half a minute."""
+def _outcomes(aftermath: Aftermath) -> Iterator[str]:
+    """What is worse than that each replacement Pod fits."""
+    if aftermath.pushed_out:
+        depth = f" in a cascade of depth {aftermath.levels}" if aftermath.levels > 1 else ""
+        yield f"replacements preempt {plural(aftermath.pushed_out, 'more Pod')}{depth}"
+    if aftermath.pending:
+        who = _replacements(aftermath.pending, aftermath)
+        yield f"{who} {'stays' if who.endswith('t') else 'stay'} Pending"
+    if aftermath.refused:
+        yield f"{_replacements(aftermath.refused, aftermath)} rejected by a quota"
+    if aftermath.lost:
+        yield f"{aftermath.lost} not recreated" if aftermath.replaced else "not recreated"
+
+
+def _replacements(count: int, aftermath: Aftermath) -> str:
+    """Which replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
+    if aftermath.pushed_out:
+        return plural(count, "replacement")
+    if aftermath.replaced == 1:
+        return "replacement"
+    return "replacements" if count == aftermath.replaced else f"{count} of {aftermath.replaced} replacements"
+
+
+def _grace(seconds: int, victims: int, audience: Audience) -> str:
+    """`30s grace`, of several Pods the longest; to a reader of ranges rounded up to half a minute."""
     longest = seconds_range(seconds).highest if audience.coarse else seconds
-    return f"more than {_MINUTES} minutes" if longest is None else f"up to {plural(longest, 'second')}"
+    if longest is None:
+        return f"more than {_MINUTES} minutes grace"
+    return f"{longest}s grace" if victims == 1 and not audience.coarse else f"up to {longest}s grace"
 
 
 _MINUTES: Final = 5
 
 
-def _of_waiting(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
-    """Of pods that waited already: it is the rollout that makes the room."""
-    preempting, name = impact.by_waiting, shortened(subject.ref.name)
+def _of_waiting(impact: Impact, template: PodTemplate) -> Problem:
+    """Pending Pods of others that preempt when the rollout terminates old Pods."""
+    preempting = impact.by_waiting
     victims = victims_of(preempting)
     return Problem(
-        lambda audience: (
-            f"{name}: when its rollout ends old pods, {counted(len(preempting), 'waiting pod', audience)} would "
-            f"preempt {counted(len(victims), 'pod', audience)} and take their place{on_nodes(preempting, audience)}. "
-            f"{victims_heading(preempting, audience)}{described(victims, audience)}"
+        lambda audience: victims_text(
+            f"when its rollout terminates old Pods, {counted(len(preempting), 'pending Pod', audience)} would preempt",
+            preempting,
+            victims,
+            audience,
         ),
         template.at("priorityClassName"),
-        "make room for them first",
+        "free capacity for the pending Pods first",
         detail=impact.to_dict(),
     )
 
 
-def _among_them(placeholders: list[Pod], audience: Audience, *, only: bool) -> str:
-    """How many victims are placeholders, of those whose labels and images the reader may know."""
-    known = sum(audience.is_told_of(victim.namespace) for victim in placeholders)
-    return "" if only or not known else f" {plural(known, 'of them is a placeholder', 'of them are placeholders')}."
-
-
-def _unmodelled(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
-    """Silence would say that it preempts no Pod."""
+def _unmodelled(impact: Impact, template: PodTemplate) -> Problem:
+    """Without it, the answer would read as `preempts no Pod`."""
     left = impact.new - impact.predicted
     pods = "" if impact.new == 1 else f" ({left} of {impact.new} new Pods)"
     return Problem(
-        f"{shortened(subject.ref.name)}: not predicted{pods}: {impact.why_not}",
+        f"not predicted{pods}: {impact.why_not}",
         template.at("priorityClassName"),
-        "make sure that the nodes have enough free resources, or choose a PriorityClass that never preempts",
+        "keep enough capacity free, or use a PriorityClass that never preempts",
         detail=impact.to_dict(),
     )
 
 
-_SOME: Final = "no time was left to predict whether each of its new pods would push others out"
+_SOME: Final = "time ran out before it was predicted whether each new Pod would preempt others"
 
 
-def _not_known(subject: ReviewedObject, impact: Impact, template: PodTemplate) -> Problem:
-    """Silence would say that nobody has to go."""
-    told = f"only {impact.predicted} of {impact.new} new pods were predicted in the time there was, and nobody goes for"
-    told = f"{told} {'it' if impact.predicted == 1 else 'them'}"
+def _not_known(impact: Impact, template: PodTemplate) -> Problem:
+    """Without it, the answer would read as `preempts no Pod`."""
+    told = f"only {impact.predicted} of {impact.new} new Pods were predicted in time; they preempt no Pod"
     if impact.rest != "unknown":
-        told = "its rollout is too large to predict to its end; the first new pods preempt nobody"
+        told = "the rollout is too large to predict it to its end; its first new Pods preempt no Pod"
     elif not impact.predicted:
-        pods = "its pod" if impact.new == 1 else f"any of {impact.new} new pods"
-        told = f"no time was left to predict whether {pods} would push others out"
-    priority = "" if impact.priority is None else f" (priority {impact.priority})"
+        pods = "its Pod" if impact.new == 1 else f"any of {impact.new} new Pods"
+        told = f"time ran out before it was predicted whether {pods} would preempt others"
     return Problem(
-        lambda audience: f"{shortened(subject.ref.name)}{priority}: {_SOME if audience.coarse else told}",
+        lambda audience: _SOME if audience.coarse else told,
         template.at("priorityClassName"),
-        "ask `forewarn predict`",
+        _PREDICT,
         detail=impact.to_dict(),
     )

@@ -1,7 +1,7 @@
-"""No cluster was given and no class is in the input, so a named class cannot be checked.
+"""A PriorityClass cannot be verified: no cluster is given, and the input defines no class.
 
-Why: whether the class exists is not in these files. Saying nothing would look like a clean bill; an error would be a
-false alarm.
+Why: these files do not show whether the class exists. Reporting nothing would look like a successful check; an error
+would be a false alarm.
 
 Bad:
 
@@ -22,7 +22,7 @@ Good:
       namespace: team
     spec: {}
 
-Fix: give the classes along (`forewarn lint classes.yaml web.yaml`), or a cluster (`--cluster FILE`).
+Fix: lint the class manifests too (`forewarn lint classes.yaml web.yaml`), or pass a cluster (`--cluster FILE`).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     name = class_name(template) if template else ""
     if template is not None and name and not context.classes_known and name not in context.classes:
         yield Problem(
-            f"PriorityClass {quote(name)} was not looked up: no cluster given, no class in the input",
+            f"can't verify PriorityClass {quote(name)}",
             template.at("priorityClassName"),
-            "give the classes along, or --cluster",
+            "pass --cluster or include the class manifests",
             detail={"class": name},
         )

@@ -1,6 +1,6 @@
-"""priority, priorityClassName and preemptionPolicy of a pod cannot be changed.
+"""An update changes priority, priorityClassName or preemptionPolicy of a Pod.
 
-Why: the API server refuses the update; a pod keeps its priority for life.
+Why: kube-apiserver rejects the update: a Pod keeps its priority for life.
 
 Cluster:
 
@@ -39,7 +39,7 @@ Good:
     spec:
       activeDeadlineSeconds: 600
 
-Fix: delete the pod and create it again.
+Fix: delete the Pod and create it again.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         if (new or None if not restored else new) != (stored or None if not restored else stored):
             before = "unset" if stored in (None, "") else stored
             yield Problem(
-                f"spec.{name}: Forbidden: pod updates may not change this field; it is {before}",
+                f"spec.{name} of a Pod cannot be changed; it is {before}",
                 ("spec", name),
-                "delete the pod and create it again",
+                "delete the Pod and create it again",
             )

@@ -1,6 +1,6 @@
-"""spec.priority is given, and is not the value of its class.
+"""spec.priority is not the value of the Pod's class.
 
-Why: the API server computes the number itself and refuses a pod that brings another one.
+Why: kube-apiserver computes the priority from the class and rejects a Pod that sets another value.
 
 Cluster:
 
@@ -31,7 +31,7 @@ Good:
     spec:
       priorityClassName: gold
 
-Fix: leave spec.priority out; the class decides.
+Fix: remove spec.priority; the class decides.
 """
 
 from __future__ import annotations
@@ -63,12 +63,15 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return
     computed = resolved(template, context)
     if computed is not None and given != computed.priority and not is_earlier_than_the_default(template, context):
-        refusal = priority_mismatch(given, computed.priority)
-        named = class_name(template) or "no class"
-        early = f"priority {given}, but {named} stands for {computed.priority}: its pods will be refused. "
+        name, rejected = class_name(template), "Pods" if template.is_template else "the Pod"
+        other = f"the value of class {name}" if name else "the default"
         yield Problem(
-            early + refusal if template.is_template else refusal,
+            f"priority {given} differs from {other} ({computed.priority}); {rejected} will be rejected",
             template.at("priority"),
-            "leave priority out",
-            detail={"given": given, "computed": computed.priority},
+            "remove priority",
+            detail={
+                "given": given,
+                "computed": computed.priority,
+                "rejection": priority_mismatch(given, computed.priority),
+            },
         )

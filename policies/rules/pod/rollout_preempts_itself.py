@@ -1,8 +1,11 @@
-"""A rollout would push out its own old pods.
+"""A rollout would preempt Pods of its own workload.
 
-Why: when the new template has a higher priority than the pods that run, the pods of the new revision preempt those of
-the old one, all at once and without regard to maxUnavailable. If maxUnavailable lets the Deployment end old pods at
-once, it depends on timing which of them are preempted: the text says `may`.
+Why: if the new template has a higher priority than the running Pods, Pods of the new revision preempt those of the old
+one, all at once and regardless of maxUnavailable.
+
+Details: if maxUnavailable lets the Deployment terminate old Pods at once, it depends on timing which of them are
+preempted; the message then says `may`. maxSurge: 0 does not help: the new Pod is created while the old one still
+terminates.
 
 Cluster:
 
@@ -71,8 +74,7 @@ Good:
             image: web
             resources: {requests: {cpu: 400m}}
 
-Fix: make room first, use the strategy Recreate, or raise the priority at a time when the gap does not hurt.
-maxSurge: 0 is no help: a new pod comes while the old one is still ending.
+Fix: free capacity first, use the strategy Recreate, or raise the priority at a time when fewer Pods are acceptable.
 """
 
 from __future__ import annotations
@@ -81,8 +83,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.findings import Action, Problem, Severity
 from policies.rules.support.context import ALL_SCHEDULED, Context, DependsOn, Target
-from policies.rules.support.impact import described, on_nodes, predicted_of, shortened, victims_heading, victims_of
-from policies.rules.support.rule_text import counted
+from policies.rules.support.impact import predicted_of, victims_of, victims_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +94,7 @@ ID: Final = "rollout-preempts-itself"
 TARGETS: Final = (Target.TEMPLATE,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
-DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the room that it misses may be there")
+DEPENDS_ON: Final = DependsOn(ALL_SCHEDULED, "the missing capacity may be free")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -104,17 +105,13 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     preempting = tuple(p for p in impact.preempting if any(v.identity in impact.own for v in p.victims))
     victims = [victim for victim in victims_of(preempting) if victim.identity in impact.own]
     if victims:
-        name = shortened(subject.ref.name)
-        timing = ", depending on which old pods end before" if impact.by_timing else ""
-        verb = "may" if timing else "would"
+        verb = "may" if impact.by_timing else "would"
+        timing = ". It depends on which old Pods terminate first" if impact.by_timing else ""
+        head, fix = f"its own rollout {verb} preempt", "free capacity first"
         yield Problem(
-            lambda audience: (
-                f"{name} (priority {impact.priority}): its rollout {verb} preempt "
-                f"{counted(len(victims), 'pod', audience)} of its own{timing}{on_nodes(preempting, audience)}. "
-                f"{victims_heading(preempting, audience)}{described(victims, audience)}{impact.cut_short(audience)}"
-            ),
+            lambda audience: f"{victims_text(head, preempting, victims, audience)}{timing}{impact.cut_short(audience)}",
             template.at("priorityClassName"),
-            "make room first, or use the strategy Recreate" if subject.ref.kind == "Deployment" else "make room first",
+            f"{fix}, or use strategy Recreate" if subject.ref.kind == "Deployment" else fix,
             detail=impact.to_dict(),
         )
     else:

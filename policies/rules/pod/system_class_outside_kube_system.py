@@ -1,7 +1,7 @@
-"""A system class is used outside kube-system.
+"""A Pod outside kube-system uses a system class.
 
-Why: system-cluster-critical and system-node-critical push out everything else, and the API server lets any namespace
-use them. They are meant for what the cluster itself needs.
+Why: Pods of system-cluster-critical and system-node-critical can preempt all others, and kube-apiserver allows these
+classes in every namespace. They are meant for components that the cluster needs to work.
 
 Bad:
 
@@ -23,7 +23,7 @@ Good:
     spec:
       priorityClassName: system-cluster-critical
 
-Fix: use a class of your own; 1000000000 is its highest value.
+Fix: use a class of your own; its highest possible value is 1000000000.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if template is None or class_name(template) not in _SYSTEM or subject.ref.namespace == "kube-system":
         return
     yield Problem(
-        f"{class_name(template)} outside kube-system: its pods push out every workload of yours",
+        f"class {class_name(template)} outside kube-system: its Pods can preempt all your workloads",
         template.at("priorityClassName"),
         "use a class of your own",
     )

@@ -1,8 +1,10 @@
-"""A pod, or a pod template, names a PriorityClass that does not exist.
+"""A Pod or a template names a PriorityClass that does not exist.
 
-Why: the API server refuses such a pod. A workload with such a template is accepted, and its pods silently never appear:
-only an event on its ReplicaSet says why. In files alone a class may exist all the same, so there it is a warning;
-`--cluster`, `--closed` and `knownClasses:` in the configuration say that the classes are all known.
+Why: kube-apiserver rejects such a Pod. It accepts a workload with such a template, but no Pods are created; only an
+event on the ReplicaSet says why.
+
+Details: without a cluster, the class may exist elsewhere, so the finding is a warning. `--cluster`, `--closed` and
+`knownClasses` in the configuration declare that the linter knows all classes.
 
 Cluster:
 
@@ -36,14 +38,14 @@ Good:
         spec:
           priorityClassName: gold
 
-Fix: create the class first, or name one that exists.
+Fix: create the class first, or use one that exists.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, quote
 from policies.kinds import GROUP_TEMPLATES, POD, POD_GROUP
 from policies.kube_apiserver.priority import Forbidden, establish_priority
 from policies.objects.fields import group_kind
@@ -64,7 +66,7 @@ ACTION: Final = Action.DENY
 DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a moment ago")
 
 
-_CONSEQUENCES: Final = {POD: "", POD_GROUP: "", GROUP_TEMPLATES: ": its PodGroups will be rejected"}
+_REJECTED: Final = {POD: "the Pod", POD_GROUP: "the PodGroup", GROUP_TEMPLATES: "PodGroups"}
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -75,9 +77,10 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return
     try:
         establish_priority(name, context.classes)
-    except Forbidden as refusal:
-        consequence = _CONSEQUENCES.get(group_kind(subject.object), ": its pods will be refused")
-        said = f"{refusal}{consequence if context.classes_whole else ' in this input'}"
+    except Forbidden:
+        rejected = _REJECTED.get(group_kind(subject.object), "Pods")
+        consequence = f"; {rejected} will be rejected" if context.classes_whole else " in this input"
+        said = f"PriorityClass {quote(name)} not found{consequence}"
         meant = recommended_to(subject, context).meant(name) if context.phase is Phase.LINT else ""
         yield Problem(
             lambda audience: said + recommended_to(subject, context).nearest(name, audience),
@@ -89,10 +92,14 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
 
 def _remedy(subject: ReviewedObject, context: Context, audience: Audience) -> str:
-    """Which classes may be recommended, as far as the reader may know of them."""
+    """What to do; of the classes that exist, those that the reader may be told of."""
     known = recommended_to(subject, context).sorted
     known = known if audience.sees_all else list(filter(audience.knows, known))
-    if known:
-        whole = "" if context.classes_whole else " (are these all? --closed says so)"
-        return f"create it, or name one of: {listed_of(known[:5], len(known), 5)}{whole}"
-    return "create it" if audience.sees_all else "create it, or name one that exists"
+    use = [f"use {' or '.join(known) if len(known) < _FEW else listed_of(known, len(known))}"] if known else []
+    if not known and not audience.sees_all:
+        use = ["use one that exists"]
+    *most, last = ["create it", *use, *([] if context.classes_whole else ["pass --cluster"])]
+    return f"{', '.join(most)}{',' if len(most) > 1 else ''} or {last}" if most else last
+
+
+_FEW: Final = 3

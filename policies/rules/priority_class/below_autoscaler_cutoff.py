@@ -1,7 +1,7 @@
-"""Pods below the cluster autoscaler's cutoff never bring a new node.
+"""The value of a class is below the cutoff of cluster-autoscaler, which adds no nodes for such Pods.
 
-Why: cluster-autoscaler takes pods with a priority under its --expendable-pods-priority-cutoff (-10 by default) for
-expendable: it adds no node for them, and deletes nodes that run nothing else.
+Why: cluster-autoscaler treats Pods with a priority below --expendable-pods-priority-cutoff (-10 by default) as
+expendable. It adds no node for them, and deletes nodes that run nothing else.
 
 Bad:
 
@@ -19,7 +19,7 @@ Good:
       name: filler
     value: -10
 
-Fix: use -10 or more if these pods should be able to wait for a new node; or set `autoscalerCutoff` to your cluster's.
+Fix: use -10 or higher if these Pods should get new nodes, or set `autoscalerCutoff` to the value of your cluster.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     value, cutoff = integer(subject.object.get("value")), context.options.autoscaler_cutoff
     if value is not None and value < cutoff:
         yield Problem(
-            f"value {value} is under the cluster autoscaler's cutoff {cutoff}: it adds no node for such pods",
+            f"value {value} is below cluster-autoscaler's cutoff ({cutoff}): it adds no nodes for these Pods",
             ("value",),
-            f"use {cutoff} or more if these pods should get a new node",
+            f"use {cutoff} or higher if these Pods should get new nodes",
         )

@@ -1,6 +1,6 @@
-"""A PriorityClass is deleted while workloads still name it.
+"""A PriorityClass is deleted while workloads use it.
 
-Why: pods that run keep their priority, but every new pod of these workloads is refused, at the next restart, node
+Why: running Pods keep their priority, but every new Pod of these workloads is rejected: at the next restart, node
 failure or rollout.
 
 Cluster:
@@ -49,7 +49,7 @@ from policies.kinds import BY_GROUP_KIND, GROUP_TEMPLATES, POD_GROUP
 from policies.objects.fields import InvalidObject, at
 from policies.objects.workload import pod_template_of
 from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_name, listed_of
+from policies.rules.support.rule_text import class_name, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,7 +62,7 @@ ID: Final = "class-still-in-use"
 TARGETS: Final = (Target.DELETED_PRIORITY_CLASS,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
-DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the pods and workloads that it counts may be gone")
+DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the pods and workloads that it counts may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -75,20 +75,22 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if users or loose:
         objects = [(ref.namespace, str(ref)) for ref in users] + loose
         yield Problem(
-            lambda audience: (
-                f"{plural(len(objects), 'object')} still {'names' if len(objects) == 1 else 'name'} it"
-                f"{_named(objects, audience)}. New pods of these will be refused; {plural(len(pods), 'pod')} that are "
-                "there keep their priority"
-            ),
-            remediation="move them to another class first",
+            lambda audience: _in_use(objects, len(pods), audience),
+            remediation="move these workloads to another class first",
             detail={"workloads": [str(ref) for ref in users], "pods": len(pods)},
         )
 
 
-def _named(objects: list[tuple[str, str]], audience: Audience) -> str:
-    """`: Deployment team/web and 2 more`; nothing where the reader is told of none. `objects`: (namespace, text)."""
+def _in_use(objects: list[tuple[str, str]], pods: int, audience: Audience) -> str:
+    """`Deployment team/web and 2 more still use it; …`; a number if the reader may be told of none.
+
+    `objects`: (namespace, text); `pods`: how many Pods run with the class.
+    """
+    keep = f" ({plural(pods, 'running Pod')} {'keeps its' if pods == 1 else 'keep their'} priority)" if pods else ""
+    use = "uses" if len(objects) == 1 else "use"
+    after = f" still {use} this class; new Pods will be rejected{keep}"
     named = [text for namespace, text in objects if audience.is_told_of(namespace)]
-    return f": {listed_of(named, len(objects))}" if named else ""
+    return naming("", named, len(objects), after) if named else f"{plural(len(objects), 'object')}{after}"
 
 
 def _workloads_naming(name: str, context: Context) -> Iterator[ObjectRef]:

@@ -1,7 +1,7 @@
-"""A new global default changes nothing for pods that are there already.
+"""A new global default does not change the priority of existing Pods.
 
-Why: priority is written into a pod when it is created. Pods without a class keep 0, so for a while the same workload
-runs with two priorities, and its new pods can push out its old ones.
+Why: the priority is written into a Pod when it is created. Existing Pods without a class keep 0, so the same workload
+runs with two priorities, and its new Pods can preempt its old ones.
 
 Cluster:
 
@@ -31,7 +31,7 @@ Good:
       name: normal
     value: 100
 
-Fix: expect it, or restart the workloads (kubectl rollout restart) after the class is there.
+Fix: restart the workloads (kubectl rollout restart) after the class exists.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ ID: Final = "default-not-retroactive"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
-DEPENDS_ON: Final = DependsOn(("pods",), "the pods that it counts may be gone")
+DEPENDS_ON: Final = DependsOn(("pods",), "the pods that it counts may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """How many pods of the cluster named no class and keep another number than the new default's."""
+    """How many Pods of the cluster have no class and keep another priority than the new default's."""
     new = class_of(subject)
     before = subject.old is not None and PriorityClass.from_api(subject.old).global_default
     if not new.global_default or before:
@@ -68,9 +68,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     )
     if kept:
         yield Problem(
-            f"{plural(kept, 'pod')} without a class {'keeps' if kept == 1 else 'keep'} the old priority; "
-            f"only new pods get {new.value}",
+            f"{plural(kept, 'Pod')} without a class {'keeps its' if kept == 1 else 'keep their'} priority; "
+            f"only new Pods get {new.value}",
             ("globalDefault",),
-            "restart the workloads that should have it",
+            "restart the workloads that should get it",
             detail={"pods": kept, "value": new.value},
         )

@@ -1,7 +1,7 @@
-"""Only one PriorityClass may be the global default.
+"""Two PriorityClasses have globalDefault: true.
 
-Why: the API server refuses the second one. Two that arrive at the same moment can both get in; then the lower value
-counts.
+Why: kube-apiserver rejects the second one. Two that are created at the same moment can both be stored; then the lower
+value counts.
 
 Bad:
 
@@ -34,7 +34,7 @@ Good:
       name: standard
     value: 200
 
-Fix: set globalDefault: false on one of them; on one that is in the cluster, do that first.
+Fix: set globalDefault: false on one of them. If the other one exists in the cluster, change it first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ID: Final = "global-default-not-unique"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
-DEPENDS_ON: Final = DependsOn(("classes",), "the other default may be gone")
+DEPENDS_ON: Final = DependsOn(("classes",), "the other default may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
-"""value and preemptionPolicy of a PriorityClass cannot be changed.
+"""An update changes value or preemptionPolicy of a PriorityClass.
 
-Why: the API server refuses the update, and a chart that tries aborts its whole release.
+Why: kube-apiserver rejects the update, and a Helm chart that tries it fails to upgrade.
 
 Cluster:
 
@@ -27,8 +27,8 @@ Good:
     value: 10
     description: nightly work
 
-Fix: create a class with another name and move the workloads to it; or delete the class and create it again, knowing
-that pods that run keep the old number.
+Fix: create a class with another name and move the workloads to it; or delete and recreate the class. Running Pods keep
+the old priority.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Every immutable field that the update changes."""
+    """Each immutable field that the update changes."""
     if subject.old is None:
         return
     from policies.kube_apiserver.validation.priority_class import (
@@ -62,7 +62,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     new, old = class_of(subject), PriorityClass.from_api(subject.old)
     stored = {"value": old.value, "preemptionPolicy": old.preemption_policy}
-    known = "before it the input has" if context.phase is Phase.LINT and context.cluster is None else "the cluster has"
+    offline = context.phase is Phase.LINT and context.cluster is None
+    known = "an earlier object of the input has" if offline else "the cluster has"
     for fault in validate_priority_class_update(new, old):
         name = str(fault.path[0])
         yield Problem(

@@ -1,7 +1,7 @@
-"""A class that never preempts stands above one that does.
+"""A class that never preempts has a higher value than a class that preempts.
 
-Why: pods of the higher class are first in the queue but wait for room; a pod of the lower one may preempt and take the
-room that the higher one is waiting for.
+Why: Pods of the higher class are first in the queue, but wait until capacity is free. Pods of the lower class can
+preempt, and take that capacity first.
 
 Bad:
 
@@ -33,7 +33,7 @@ Good:
       name: web
     value: 500
 
-Fix: give the class that waits a value below those that preempt, unless the order in the queue is what you want.
+Fix: set a value below those of the preempting classes, unless you want only the order in the queue.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity, plural, quote
 from policies.objects.priority_class import PREEMPT_NEVER
 from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_of, listed_of
+from policies.rules.support.rule_text import class_of, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ ID: Final = "non-preempting-above-preempting"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.NOTE
 ACTION: Final = Action.AUDIT
-DEPENDS_ON: Final = DependsOn(("classes",), "the class below may be gone")
+DEPENDS_ON: Final = DependsOn(("classes",), "the class below may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -68,18 +68,24 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return
     above = bisect_right(context.preempting, -new.value, key=lambda c: -c.value)
     if above < len(context.preempting):
+        lowest = context.preempting[-1]
         yield Problem(
-            lambda audience: (
-                "pods of this class wait while pods of "
-                f"{_named(context.preempting, above, audience)} below it may preempt"
-            ),
+            lambda audience: _told(context.preempting, above, audience),
             ("preemptionPolicy",),
-            "give the class that waits the lower value",
+            lambda audience: (
+                f"set value below {lowest.value}"
+                if audience.knows(lowest.name)
+                else "set value below those of the classes that preempt"
+            ),
         )
 
 
-def _named(classes: Sequence[PriorityClass], start: int, audience: Audience) -> str:
-    """`"low" (10) and 2 more` of the classes from `start` on; `3 classes` where the reader may be told of none."""
+def _told(classes: Sequence[PriorityClass], start: int, audience: Audience) -> str:
+    """Names the classes from `start` on: `lower class "web" (500)`; only counts those that the reader must not know."""
     below, count = (classes[index] for index in range(start, len(classes))), len(classes) - start
     known = [f"{quote(c.name)} ({c.value})" for c in islice((c for c in below if audience.knows(c.name)), 3)]
-    return listed_of(known, count) if known else plural(count, "class", "classes")
+    lower = "lower class" if count == 1 else "lower classes"
+    after = f" {'does' if count == 1 else 'do'} and can take its capacity"
+    if not known:
+        return f"never preempts, but {plural(count, 'lower class', 'lower classes')}{after}"
+    return naming(f"never preempts, but {lower} ", known, count, after)

@@ -1,6 +1,6 @@
-"""preemptionPolicy is PreemptLowerPriority or Never.
+"""preemptionPolicy is neither PreemptLowerPriority nor Never.
 
-Why: the API server refuses any other word, also in another case.
+Why: kube-apiserver rejects any other value, also one in lowercase.
 
 Bad:
 
@@ -20,14 +20,14 @@ Good:
     value: 10
     preemptionPolicy: Never
 
-Fix: write PreemptLowerPriority or Never, or leave the field out (PreemptLowerPriority).
+Fix: write PreemptLowerPriority or Never, or remove the field, which means PreemptLowerPriority.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, cut, quote
 from policies.objects.priority_class import POLICIES
 from policies.rules.support.context import NOTHING_STORED, Context, Target
 from policies.rules.support.names import nearest
@@ -42,10 +42,11 @@ TARGETS: Final = (Target.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
 DEPENDS_ON: Final = NOTHING_STORED
+_LONGEST: Final = 40
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A policy that is none, on a new class; on update any change is refused already."""
+    """An unknown policy of a new class; on update, any change is rejected already."""
     from policies.kube_apiserver.validation.priority_class import (
         policy_fault,  # only where there is a class: pods start without it
     )
@@ -54,4 +55,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     fault = policy_fault(policy) if subject.old is None and isinstance(policy, str) else ""
     if fault:
         hint = nearest(str(policy).capitalize(), POLICIES)
-        yield Problem(f"preemptionPolicy: {fault}{hint}", ("preemptionPolicy",), "write PreemptLowerPriority or Never")
+        shown = quote(cut(policy, _LONGEST)) if policy else "empty string"
+        yield Problem(
+            f"unsupported preemptionPolicy: {shown}{hint}", ("preemptionPolicy",), "write PreemptLowerPriority or Never"
+        )

@@ -1,6 +1,6 @@
-"""The name of a PriorityClass must be a DNS subdomain.
+"""The name of a PriorityClass is not a DNS subdomain.
 
-Why: the API server refuses any other name, and pods name the class by it.
+Why: kube-apiserver rejects any other name.
 
 Bad:
 
@@ -18,15 +18,16 @@ Good:
       name: very-high
     value: 1000
 
-Fix: use lower case letters, digits, "-" and ".", beginning and ending with a letter or digit, 253 characters at most.
+Fix: use lowercase letters, digits, "-" and ".", at most 253 characters, with a letter or digit at both ends.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, cut, quote
 from policies.rules.support.context import NOTHING_STORED, Context, Target
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Every fault of the name, as the API server words it."""
+    """Each fault of the name that kube-apiserver finds."""
     metadata = subject.object.get("metadata") or {}
     if subject.old is not None or not isinstance(metadata, Mapping) or metadata.get("generateName"):
         return
@@ -51,6 +52,25 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         name_faults,  # only where there is a class: pods start without it
     )
 
-    if isinstance(name, str):
-        for fault in name_faults(name):
-            yield Problem(f"metadata.name: {fault}", ("metadata", "name"))
+    if not isinstance(name, str):
+        return
+    path = ("metadata", "name")
+    if not name:
+        yield Problem("no name", path, "set metadata.name")
+    elif len(name) > _LONGEST:
+        yield Problem(f"name too long: at most {_LONGEST} characters", path, "shorten it")
+    elif name_faults(name):
+        shown = quote(cut(name, _SHOWN))
+        yield Problem(f'invalid name {shown}: use lowercase letters, digits, "-", "."', path, _valid(name))
+
+
+def _valid(name: str) -> str:
+    """A valid name that is near; what a name must be like if there is none."""
+    near = _NOT_IN_A_NAME.sub("-", name.lower()).strip("-.")
+    return near if near and not _EMPTY_PART.search(near) else "begin and end each part between dots with a-z or 0-9"
+
+
+_LONGEST: Final = 253
+_SHOWN: Final = 40
+_NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9.-]+")
+_EMPTY_PART: Final = re.compile(r"[-.]\.|\.-")

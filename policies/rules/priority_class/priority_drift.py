@@ -1,7 +1,7 @@
-"""Pods carry another number than their class has now.
+"""Pods have another priority than their class.
 
-Why: the number is copied into a pod when it is created. After a class was deleted and created again with another value,
-old and new pods of one workload differ, and the scheduler goes by the number, not by the name.
+Why: the priority is copied into a Pod when it is created. If a class is deleted and recreated with another value, old
+and new Pods of one workload differ, and kube-scheduler goes by the priority of each Pod.
 
 Cluster:
 
@@ -31,7 +31,7 @@ Good:
       name: gold
     value: 1000
 
-Fix: restart the workloads of these pods.
+Fix: restart the workloads of these Pods.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Final
 from policies.findings import Action, Problem, Severity
 from policies.objects.priority_class import PriorityClass
 from policies.rules.support.context import Context, DependsOn, Target
-from policies.rules.support.rule_text import class_of, priorities_of, summary_of_pods
+from policies.rules.support.rule_text import class_of, pods_text, priorities_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,13 +52,13 @@ ID: Final = "priority-drift"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
-DEPENDS_ON: Final = DependsOn(("pods",), "the pods that it counts may be gone")
+DEPENDS_ON: Final = DependsOn(("pods",), "the pods that it counts may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The pods of the cluster that name this class and have another number."""
+    """The Pods of the cluster that name this class and have another priority."""
     new = class_of(subject)
-    value = PriorityClass.from_api(subject.old).value if subject.old else new.value  # a changed one is refused
+    value = PriorityClass.from_api(subject.old).value if subject.old else new.value  # a change is rejected
     if any(name == new.name and priority not in (None, value) for name, priority in context.pod_counts_by_priority):
         pods = [
             p
@@ -66,11 +66,9 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
             if p.priority_class_name == new.name and p.priority not in (None, value) and not p.terminal
         ]
         have = "has" if len(pods) == 1 else "have"
+        after = f" of this class {have} priority {priorities_of(pods)}, not {value}"
         yield Problem(
-            lambda audience: (
-                f"{summary_of_pods(pods, audience)} of this class {have} priority {priorities_of(pods)}, not {value}; "
-                "a pod keeps the number it was created with"
-            ),
+            lambda audience: pods_text(pods, audience, after),
             ("value",),
             "restart their workloads",
             detail={"pods": len(pods), "value": value},

@@ -1,6 +1,6 @@
-"""The value of a PriorityClass must be a whole number of 32 bits.
+"""The value of a PriorityClass is not a 32-bit integer.
 
-Why: the API server cannot decode anything else: text, fractions, or numbers beyond 2147483647.
+Why: kube-apiserver cannot decode anything else: text, fractions, or numbers above 2147483647.
 
 Bad:
 
@@ -18,7 +18,7 @@ Good:
       name: high
     value: 1000
 
-Fix: write a plain number, without quotes.
+Fix: write an integer without quotes.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """A value that cannot be decoded, in the API server's words."""
+    """A value that cannot be decoded, in kube-apiserver's words."""
     from policies.kube_apiserver.validation.priority_class import (
         decode_error,  # only where there is a class: pods start without it
     )
 
     fault = decode_error(subject.object)
     if fault is not None and fault.path == ("value",):
-        yield Problem(fault.text, fault.path, "write a whole number between -2147483648 and 1000000000")
+        yield Problem(fault.text, fault.path, "write an integer from -2147483648 to 1000000000, without quotes")

@@ -1,6 +1,7 @@
-"""A PriorityClass without a value is stored with value 0.
+"""A PriorityClass has no value.
 
-Why: 0 is what pods without any class have, so the class does nothing; most often the field was misspelt or misplaced.
+Why: kube-apiserver stores it with value 0, the priority of Pods without a class, so the class has no effect. Often the
+field is misspelled or at the wrong level.
 
 Bad:
 
@@ -19,7 +20,7 @@ Good:
     value: 0
     description: an ordinary class, on purpose
 
-Fix: write the value, at the top level of the object.
+Fix: add value at the top level of the object.
 """
 
 from __future__ import annotations
@@ -44,4 +45,6 @@ DEPENDS_ON: Final = NOTHING_STORED
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     """No value, and no stored one to compare with."""
     if subject.object.get("value") is None and subject.old is None:
-        yield Problem("value is missing: it is stored as 0, what pods without a class have", (), "write a value")
+        yield Problem(
+            "no value: it is stored with 0, the priority of Pods without a class", (), "add value at the top level"
+        )

@@ -1,6 +1,6 @@
-"""A class of your own may have a value of 1000000000 at most.
+"""The value of a PriorityClass is above 1000000000.
 
-Why: what lies above is kept for the two system classes; the API server refuses it.
+Why: higher values are reserved for the two system classes; kube-apiserver rejects others.
 
 Bad:
 
@@ -18,7 +18,7 @@ Good:
       name: top
     value: 1000000000
 
-Fix: lower the value; only the order of values matters, not their distance.
+Fix: lower the value. Only the order of values matters, not the distance between them.
 """
 
 from __future__ import annotations

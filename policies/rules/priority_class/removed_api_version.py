@@ -1,6 +1,6 @@
-"""PriorityClass is served as scheduling.k8s.io/v1 only.
+"""A PriorityClass has another apiVersion than scheduling.k8s.io/v1.
 
-Why: v1alpha1 and v1beta1 were removed in Kubernetes 1.22; the API server does not know them any more.
+Why: Kubernetes 1.22 removed v1alpha1 and v1beta1; kubectl and kube-apiserver reject them.
 
 Bad:
 
@@ -18,14 +18,14 @@ Good:
       name: batch
     value: 10
 
-Fix: write apiVersion: scheduling.k8s.io/v1; nothing else changes.
+Fix: write `apiVersion: scheduling.k8s.io/v1`; no other change is needed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, cut, quote
 from policies.rules.support.context import NOTHING_STORED, Context, Target
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
 DEPENDS_ON: Final = NOTHING_STORED
 SERVED: Final = "scheduling.k8s.io/v1"
+_LONGEST: Final = 60
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -46,7 +47,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     version = subject.object.get("apiVersion")
     if version != SERVED:
         yield Problem(
-            f'no matches for kind "PriorityClass" in version "{version}": Kubernetes 1.22 removed what came before v1',
+            f"no PriorityClass in version {quote(cut(str(version), _LONGEST))}: Kubernetes 1.22 removed all but v1",
             ("apiVersion",),
-            f"write {SERVED}",
+            f"write apiVersion: {SERVED}",
         )

@@ -1,6 +1,7 @@
-"""Names that begin with "system-" belong to Kubernetes.
+"""The name of a PriorityClass begins with "system-".
 
-Why: the API server refuses every such class but its own two, which it makes itself.
+Why: kube-apiserver rejects every such class except system-cluster-critical and system-node-critical, which it creates
+itself.
 
 Bad:
 
@@ -18,7 +19,7 @@ Good:
       name: batch-system
     value: 1000
 
-Fix: choose a name without the prefix.
+Fix: choose a name without the prefix "system-".
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ TARGETS: Final = (Target.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.DENY
 DEPENDS_ON: Final = NOTHING_STORED
+_UNKNOWN: Final = "is not a known system priority class"
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
@@ -53,4 +55,10 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
 
     for fault in validate_priority_class(subject.object):
         if fault.text.startswith("Forbidden: priority class names"):
-            yield Problem(str(fault), fault.path, f'name it without the "{SYSTEM_PRIORITY_CLASS_PREFIX}" prefix')
+            _, _, why = fault.text.partition(" error: ")
+            detail = "" if why.endswith(_UNKNOWN) else f": {why}"
+            yield Problem(
+                f'prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}" is reserved for Kubernetes{detail}',
+                fault.path,
+                f'use a name without the prefix "{SYSTEM_PRIORITY_CLASS_PREFIX}"',
+            )

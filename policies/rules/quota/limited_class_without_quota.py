@@ -1,10 +1,11 @@
-"""A pod or template uses what limitedResources limits, and no quota of its namespace covers it.
+"""A Pod or a template uses a limited class, and no ResourceQuota of its namespace covers it.
 
-Why: "limit priority class consumption by default" is a flag of the API server that managed clusters do not offer.
-Here limitedResources of the configuration, or of kube-apiserver's own file (`--admission-config`), do the same: who
-may use a class is who has a quota for it. As in the API server, any quota with a scope of the same name covers, one
-that says NotIn too: see limited-resources-loophole. Without a cluster, and without any quota in the input, nothing is
-said.
+Why: kube-apiserver can limit a class to namespaces with a ResourceQuota for it, but managed clusters do not offer that
+setting. `limitedResources` in the configuration does the same: a ResourceQuota for the class decides who may use it.
+
+Details: limitedResources come from the configuration of forewarn, or from kube-apiserver's own file
+(`--admission-config`). As in kube-apiserver, every quota with a scope of the same name covers the class, even one with
+NotIn: see limited-resources-loophole. Without a cluster and without a ResourceQuota in the input, nothing is reported.
 
 Options:
 
@@ -61,22 +62,20 @@ Good:
         spec:
           priorityClassName: gold
 
-Fix: use another class, or ask for a quota of this class in the namespace.
+Fix: use another class, or add a ResourceQuota for this class to the namespace.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, cut
 from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import class_to_be
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.disclosure import Audience
-    from policies.kube_apiserver.quota import Fault
     from policies.objects.reviewed_object import ReviewedObject
 
 ID: Final = "limited-class-without-quota"
@@ -87,7 +86,7 @@ DEPENDS_ON: Final = DependsOn(("quotas", "classes"), "the quota that covers it m
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """What is limited and not covered, in the API server's words."""
+    """What is limited and not covered."""
     if not context.options.limited_resources or not (context.cluster or context.defines_quotas):
         return
     from policies.kube_apiserver.quota import FaultKind
@@ -96,20 +95,17 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     template = context.template(subject)
     for fault in uncovered_of(subject, context, context.options.limited_resources):
         assert template is not None
-        consequence = "its pods will be refused: " if template.is_template else ""
         by_class = fault.kind is FaultKind.UNCOVERED_SCOPE
+        name = class_to_be(template, subject.effective_namespace, context)
+        what = f"class {cut(name, _LONGEST) or 'of these Pods'}" if by_class else ", ".join(fault.resources)
+        rejected = "Pods" if template.is_template else "the Pod"
+        scope = f"with scope PriorityClass In [{name}]" if name else "with this scope"
         yield Problem(
-            partial(_refused, consequence, fault),
+            f"{rejected} will be rejected: no ResourceQuota in {subject.effective_namespace} covers {what}",
             template.at("priorityClassName" if by_class else "containers"),
-            f"{'use another class' if by_class else 'ask for less'}, or have a quota for it in namespace "
-            f"{subject.effective_namespace}",
+            f"add one {scope if by_class else 'that limits it'}",
+            detail={"rejection": fault.message},
         )
 
 
-_WITHHELD: Final = "insufficient quota to match the scopes that limit it"
-
-
-def _refused(consequence: str, fault: Fault, audience: Audience) -> str:
-    """The API server's words; the classes of its configuration beside the pod's own are not for every reader."""
-    by_class = fault.kind.value == "uncovered-scope"
-    return consequence + (_WITHHELD if by_class and not audience.sees_all else fault.message)
+_LONGEST: Final = 60

@@ -1,8 +1,8 @@
-"""A quota lets a class pass limitedResources without limiting it, or without naming it.
+"""A ResourceQuota allows a limited class without limiting it, or without naming it.
 
-Why: limitedResources compare the names of scopes and nothing else. A quota with PriorityClass NotIn [batch] covers
-every other class, and one that limits nothing pods use covers without a limit: who may create such a quota has the
-class for free.
+Why: limitedResources compare only the names of scopes. A ResourceQuota with PriorityClass NotIn [batch] covers every
+other class, and one that limits nothing that Pods use covers a class without a limit. Users who may create such a quota
+can use the class.
 
 Options:
 
@@ -45,7 +45,7 @@ Good:
           operator: In
           values: [gold]
 
-Fix: name the classes with In, limit pods, cpu or memory of them, and use no other scope in the same quota.
+Fix: name the classes with In, limit their pods, cpu or memory, and use no other scope in the same ResourceQuota.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity, quote
+from policies.findings import Action, Problem, Severity, cut, quote
 from policies.metering import charge
 from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,15 +74,16 @@ ACTION: Final = Action.WARN
 DEPENDS_ON: Final = NOTHING_STORED
 
 _CLASS: Final = "PriorityClass"
+_LONGEST: Final = 40
 _MOST_SELECTORS: Final = 16
 _MOST_NAMES: Final = 500
-"""Scopes of a quota, and classes in them, that are looked at."""
+"""Scopes of a quota, and classes in them, that are checked."""
 _ANY_OTHER: Final = "any-class.that-nobody-names"
 """Stands for the classes that neither limitedResources nor the quota name."""
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The first limited class that each selector covers and should not."""
+    """The first limited class that each selector covers and should not cover."""
     limited = [s for entry in context.options.limited_resources for s in entry.match_scopes if s.scope_name == _CLASS]
     if not limited:
         return
@@ -90,8 +92,8 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     quota = context.quota_of(subject)
     selectors = [(s, path) for s, path in placed_selectors(quota, subject) if s.scope_name == _CLASS]
     if len(selectors) > _MOST_SELECTORS or sum(len(s.values) for s, _ in selectors) > _MOST_NAMES:
-        message = "has too many scopes by class to look for loopholes in all of them"
-        yield Problem(message, ("spec", "scopeSelector"), f"name at most {_MOST_NAMES} classes in a quota")
+        message = "too many PriorityClass scopes to check all of them for loopholes"
+        yield Problem(message, ("spec", "scopeSelector"), f"name at most {_MOST_NAMES} classes in one ResourceQuota")
     names = 0
     for selector, path in selectors[:_MOST_SELECTORS]:
         names += len(selector.values)
@@ -116,10 +118,10 @@ def _covered(
 
 
 def _told(name: str, quota: ResourceQuota, why: str, audience: Audience) -> str:
-    shown = "other classes" if name == _ANY_OTHER else "a limited class"
+    shown = "all other classes" if name == _ANY_OTHER else "a limited class"
     if name != _ANY_OTHER and (audience.knows(name) or any(name in s.values for s in quota.scope_selectors)):
-        shown = f"class {quote(name)}"
-    return f"covers {shown} for limitedResources {why}"
+        shown = f"class {quote(cut(name, _LONGEST))}"
+    return cut(f"allows {shown} under limitedResources {why}", MOST_CHARACTERS)
 
 
 def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[tuple[str, str]]:
@@ -128,9 +130,9 @@ def _how(quota: ResourceQuota, selector: ScopeSelector, name: str) -> Iterator[t
     from policies.rules.support.quota_scopes import holds
 
     if not matching_resources(quota.spec_hard):
-        yield "and limits nothing that pods use", "limit pods, cpu or memory in spec.hard"
+        yield "but limits nothing that Pods use", "limit pods, cpu or memory in spec.hard"
     elif selector.operator == "NotIn":
-        yield f"without naming it: {selector.operator} [{' '.join(selector.values)}]", "name the classes with In"
+        yield f"without naming it ({selector.operator} [{' '.join(selector.values)}])", "name the classes with In"
     elif any(other.scope_name != _CLASS or not holds(other, name) for other in quota.scope_selectors):
         others = ", ".join(s.scope_name for s in quota.scope_selectors if s is not selector)
-        yield f"and limits only some of its pods, or none: {others}", "use one scope in this quota"
+        yield f"but limits only some of its Pods, or none ({others})", "use one scope in this quota"

@@ -1,15 +1,15 @@
-"""Pods, or pods of a template, will not fit into a ResourceQuota of their namespace.
+"""A Pod, or Pods of a template, exceed a ResourceQuota of their namespace.
 
-Why: the API server refuses such a pod. A workload is accepted, and some of its pods silently never appear: only an
-event on its ReplicaSet says why. Counted are the pods that come, in the order of the apply, so that earlier objects
-use up the quota: the replicas of a Deployment, and what maxSurge adds to them in a rollout; the replicas of a
-StatefulSet, ReplicaSet or ReplicationController; what runs at a time of a Job; one run of a CronJob, beside the
-present one unless concurrencyPolicy forbids that; of a DaemonSet a pod for each node that lets it in, where nodes are
-known. The pods that a workload has already are part of what is used: only what comes new counts, and maxSurge where
-the template changes. What containers leave out and a LimitRange of the namespace, or of the same input, fills in is
-asked for too. A quota without a status, as in files alone, limits what its spec says, and only the use of the same
-input is counted; the message says so. The API server stays the authority: it counts by compare-and-swap, after every
-webhook.
+Why: kube-apiserver rejects such a Pod. It accepts a workload, but does not create some of its Pods; only an event on
+the ReplicaSet says why.
+
+Details: the rule counts new Pods in the order of the apply, so earlier objects use up the quota: replicas of a
+Deployment, and maxSurge in a rollout; replicas of a StatefulSet, ReplicaSet or ReplicationController; parallel Pods of
+a Job; one run of a CronJob, beside the current one unless concurrencyPolicy forbids it; one Pod of a DaemonSet for each
+node that admits it, if nodes are known. Existing Pods of the workload are part of what is used. Defaults of a
+LimitRange of the namespace or of the input count as requests. A ResourceQuota without status limits what its spec says,
+and only the input is counted; the message says so. kube-apiserver checks the quota after every webhook, and its count
+decides.
 
 Cluster:
 
@@ -64,16 +64,17 @@ Good:
         spec:
           priorityClassName: gold
 
-Fix: run fewer replicas, let the pods ask for less, or raise the quota.
+Fix: run fewer replicas, lower the requests, or raise the quota.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, cut
 from policies.objects.fields import group_kind
 from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +89,7 @@ TARGETS: Final = (Target.POD, Target.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.WARN
 DEPENDS_ON: Final = DependsOn(
-    ("quotas", "classes", "pods", "workloads", "nodes"), "the quota may have been raised, or be in use by fewer"
+    ("quotas", "classes", "pods", "workloads", "nodes"), "the quota may have been raised, or less of it may be used"
 )
 
 _COUNTS: Final[dict[str, Path]] = {
@@ -99,7 +100,7 @@ _PODS: Final = ("pods", "count/pods")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """The first pod that does not fit, by the first quota that refuses it."""
+    """The first Pod that a ResourceQuota rejects."""
     if not context.has_quotas(subject):
         return
     from policies.rules.support.quota_use import quota_use_of
@@ -111,65 +112,71 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     if fault.kind == "must-specify":
         return  # quota-requirement-missing
     yield Problem(
-        f"{_which(subject, use)}will be refused: {_why(subject, context, use, fault)}",
+        f"{_message(use, fault, _noun(subject))}{_notes(subject, context, use, fault)}",
         _COUNTS.get(group_kind(subject.object), ("spec", "replicas")) if use.template.is_template else (),
-        _remedy(use, fault),
+        _fix(use, fault, _noun(subject)),
         detail={"quota": fault.quota, "resources": list(fault.resources), "pod": use.first, **use.arrivals._asdict()},
     )
 
 
-def _which(subject: ReviewedObject, use: Use) -> str:
-    if not use.template.is_template:
-        return ""
-    replicas, surge = use.arrivals
-    if use.first > replicas:
-        return f"in a rollout, surge pod {use.first - replicas} of {surge} "
-    noun = "pod" if subject.ref.kind in ("Job", "CronJob", "DaemonSet") else "replica"
-    return f"{noun} {use.first} of {replicas} "
+def _noun(subject: ReviewedObject) -> str:
+    return "Pods" if subject.ref.kind in ("Job", "CronJob", "DaemonSet") else "replicas"
 
 
-def _why(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> str:
+def _message(use: Use, fault: Fault, noun: str) -> str:
+    """`ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas`."""
     quota = use.found(fault.quota)
     if quota is None or not fault.resources:
-        return fault.message
+        rejected = "Pods" if use.template.is_template else "the Pod"
+        return cut(f"{rejected} will be rejected: {fault.message}", MOST_CHARACTERS)
     name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
-    hard, used = quota.hard[name], quota.used[name]
-    if name in _PODS:
-        text = f"quota {quota.name} allows {hard} {'pod' if str(hard) == '1' else 'pods'}, {used} are used"
-    else:
-        text = f"quota {quota.name} allows {hard} of {name}, {used} is used, {_asked(use, name)} asked for"
-    return text + _where_from(subject, context, use, quota.name, name)
+    subject = f"ResourceQuota {cut(quota.name, _LONGEST)} ({name}: {quota.hard[name]}, used: {quota.used[name]})"
+    asked = "" if name in _PODS else _requested(use, name)
+    if not use.template.is_template:
+        return f"{subject} rejects the Pod{asked}"
+    replicas, surge = use.arrivals
+    if use.first > replicas:
+        return f"{subject} admits {use.first - replicas - 1} of {surge} surge Pods in a rollout{asked}"
+    return f"{subject} admits {use.first - 1} of {replicas} {noun}{asked}"
 
 
-def _asked(use: Use, name: str) -> str:
+_LONGEST: Final = 40
+
+
+def _requested(use: Use, name: str) -> str:
+    """`, each requests 2`: what of a resource one Pod requests."""
     from policies.kube_apiserver.quota import usage
 
     amount, given = usage(use.pod, 0)[name], usage({"spec": use.template.spec}, 0)
-    whose = "" if not use.template.is_template else " by each pod"
-    return f"{amount}{whose}{'' if given.get(name) == amount else ' (with LimitRange defaults)'} is"
+    by_default = "" if given.get(name) == amount else " by LimitRange default"
+    return f", {'each' if use.template.is_template else 'it'} requests {amount}{by_default}"
 
 
-def _where_from(subject: ReviewedObject, context: Context, use: Use, quota: str, resource: str) -> str:
-    """What the use consists of, as far as it is not simply the cluster's word."""
+def _notes(subject: ReviewedObject, context: Context, use: Use, fault: Fault) -> str:
+    """What the used amount consists of, as sentences, if it is not simply that of the cluster."""
     from policies.rules.support.quota_use import quota_use_of
 
-    earlier = use.earlier(quota, resource)
+    quota = use.found(fault.quota)
+    if quota is None or not fault.resources:
+        return ""
+    name = next((count for count in _PODS if count in fault.resources), fault.resources[0])
+    earlier = use.earlier(quota.name, name)
     notes = []
-    if not quota_use_of(context).has_status(subject.effective_namespace, quota):
-        notes.append("Its status is not known: only this input is counted")
+    if not quota_use_of(context).has_status(subject.effective_namespace, quota.name):
+        notes.append("Its status is unknown: only this input is counted")
     elif earlier.nano > 0:
-        notes.append(f"Objects before this one take {earlier} of it")
+        notes.append(f"Earlier objects of the input use {earlier}")
     if use.present:
-        notes.append(f"{use.present} of its pods are there already")
+        notes.append(f"{use.present} of its Pods already run")
     return "".join(f". {note}" for note in notes)
 
 
-def _remedy(use: Use, fault: Fault) -> str:
+def _fix(use: Use, fault: Fault, noun: str) -> str:
     if not fault.quota or not fault.resources:
         return "correct the quota"
     fitting = use.first - 1
     if use.template.is_template and fitting >= use.arrivals.replicas:
-        return f"set maxSurge to {fitting - use.arrivals.replicas}, or raise quota {fault.quota}"
+        return f"maxSurge ≤ {fitting - use.arrivals.replicas}, or raise it"
     if use.template.is_template and 0 < fitting < use.arrivals.replicas:
-        return f"run at most {fitting}, or raise quota {fault.quota}"
-    return f"ask for less, or raise quota {fault.quota}"
+        return f"{'parallelism' if noun == 'Pods' else noun} ≤ {fitting}, or raise it"
+    return "lower requests, or raise it"

@@ -1,7 +1,7 @@
-"""A quota, or a part of it, is about no pod at all.
+"""A ResourceQuota, or a part of it, matches no Pod.
 
-Why: it looks like a limit and is none: its class does not exist, its scopes exclude each other, or it counts what its
-scopes never charge. A quota with scopes counts pods alone, so count/deployments.apps in it stays at zero.
+Why: it looks like a limit but limits nothing: its class does not exist, its scopes exclude each other, or its scopes
+never count the resource. A ResourceQuota with scopes counts only Pods, so count/deployments.apps in it stays at zero.
 
 Cluster:
 
@@ -43,8 +43,9 @@ Good:
           operator: In
           values: [gold]
 
-Fix: name a class that exists, take out the scope that excludes the others, or count the resource in a quota without
-scopes."""
+Fix: use a class that exists, remove the scope that excludes the others, or count the resource in a ResourceQuota
+without scopes.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +56,7 @@ from policies.findings import Action, Problem, Severity, cut, quote
 from policies.metering import charge, each
 from policies.rules.support.context import Context, DependsOn, Target
 from policies.rules.support.recommended import recommended_to
+from policies.rules.support.rule_text import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,9 +74,9 @@ DEPENDS_ON: Final = DependsOn(("classes",), "the class may have been created a m
 
 _CLASS: Final = "PriorityClass"
 _SUGGESTIONS: Final = 3
-"""Names for which others are looked for that may be meant, and scopes that are shown."""
+"""Names with a suggestion, and scopes that are shown."""
 _SHOWN: Final = 16
-_LONGEST: Final = 253
+_LONGEST: Final = 50
 _OF_CLAIMS: Final = "VolumeAttributesClass"
 
 
@@ -90,17 +92,18 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         for index, name in _unknown(selector, context):
             unknown += 1
             told = partial(_no_class, name, subject, context, suggest=unknown <= _SUGGESTIONS)
-            yield Problem(told, (*path, "values", index), "create the class, or name one that exists")
+            yield Problem(told, (*path, "values", index), "create the class, or use one that exists")
     if not unknown and _excludes_all(quota, context):
         selectors = [s for s in quota.scope_selectors if s.scope_name == _CLASS]
         shown = " and ".join(map(_shown, selectors[:_SUGGESTIONS])) + (" and others" * (len(selectors) > _SUGGESTIONS))
-        yield Problem(f"no pod is in all of its scopes: {shown}", ("spec", "scopeSelector"), "take one of them out")
+        message = cut(f"no Pod matches all of its scopes: {shown}", MOST_CHARACTERS)
+        yield Problem(message, ("spec", "scopeSelector"), "remove one of them")
     yield from _never_charged(quota)
 
 
 def _no_class(name: str, subject: ReviewedObject, context: Context, audience: Audience, *, suggest: bool) -> str:
     near = recommended_to(subject, context).nearest(name, audience) if suggest else ""
-    return f"there is no class {quote(cut(name, _LONGEST))}{near}"
+    return f"PriorityClass {quote(cut(name, _LONGEST))} not found; this scope matches no Pod{near}"
 
 
 def _unknown(selector: ScopeSelector, context: Context) -> Iterator[tuple[int, str]]:
@@ -151,5 +154,5 @@ def _never_charged(quota: ResourceQuota) -> Iterator[Problem]:
     for name in sorted({*quota.spec_hard} - matching_resources(quota.spec_hard)):
         charge(1 + len(scopes))
         if all(is_scope_valid_for(scope, name) for scope in scopes):
-            message = f"{name} is never counted here: a quota with scopes counts pods and what they use"
-            yield Problem(message, ("spec", "hard", name), "limit it in a quota without scopes")
+            message = f"{cut(name, _LONGEST)} is never counted: a quota with scopes counts only Pods and what they use"
+            yield Problem(message, ("spec", "hard", name), "limit it in a ResourceQuota without scopes")

@@ -1,7 +1,7 @@
-"""A pod or template leaves out requests or limits that a ResourceQuota of its namespace demands.
+"""A Pod or a template lacks requests or limits that a ResourceQuota of its namespace requires.
 
-Why: where a quota limits cpu or memory, the API server refuses every pod with a container that does not set them. What
-a LimitRange of the namespace, or of the same input, fills in counts as set.
+Why: if a ResourceQuota limits cpu or memory, kube-apiserver rejects every Pod with a container that does not set them.
+Defaults of a LimitRange of the namespace or of the input count as set.
 
 Cluster:
 
@@ -56,15 +56,16 @@ Good:
               limits:
                 memory: 1Gi
 
-Fix: set what is named, in each container or for the pod as a whole.
+Fix: set what the message names, in each container or for the Pod as a whole.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, cut
 from policies.rules.support.context import Context, DependsOn, Target
+from policies.rules.support.rule_text import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,11 +76,11 @@ ID: Final = "quota-requirement-missing"
 TARGETS: Final = (Target.POD, Target.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.WARN
-DEPENDS_ON: Final = DependsOn(("quotas", "classes"), "the quota may be gone")
+DEPENDS_ON: Final = DependsOn(("quotas", "classes"), "the quota may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """What the first quota that is not satisfied wants to be set."""
+    """What the first ResourceQuota that is not satisfied requires."""
     if not context.has_quotas(subject):
         return
     from policies.rules.support.quota_use import quota_use_of
@@ -88,10 +89,10 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     fault = use.faults[0] if use is not None and use.faults else None
     if use is None or fault is None or fault.kind != "must-specify":
         return
-    consequence = "its pods will be refused: " if use.template.is_template else ""
+    rejected = "Pods" if use.template.is_template else "the Pod"
     yield Problem(
-        consequence + fault.message,
+        cut(f"{rejected} will be rejected: {fault.message}", MOST_CHARACTERS),
         use.template.at("containers"),
-        "set them, or give the namespace a LimitRange with defaults",
+        "set them, or add a LimitRange with defaults to the namespace",
         detail={"quota": fault.quota},
     )

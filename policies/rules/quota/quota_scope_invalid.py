@@ -1,7 +1,7 @@
-"""The API server refuses this ResourceQuota: its scopes do not go with its resources, or with each other.
+"""kube-apiserver rejects this ResourceQuota: its scopes do not fit its resources, or each other.
 
-Why: a quota with a PriorityClass scope may limit pods, cpu and memory alone of the standard resources; other scopes
-have other lists, and an operator wants values or none. The messages are the API server's own, for names and amounts
+Why: of the standard resources, a ResourceQuota with scope PriorityClass may limit only pods, cpu and memory. Other
+scopes have other lists, and each operator requires values or forbids them. The rule reports invalid names and amounts
 too.
 
 Bad:
@@ -37,19 +37,23 @@ Good:
           operator: In
           values: [gold]
 
-Fix: move what the scope does not limit into a quota without scopes; give In and NotIn values, Exists and DoesNotExist
-none."""
+Fix: move resources that the scope does not support into a ResourceQuota without scopes. In and NotIn need values;
+Exists and DoesNotExist must have none.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, cut
+from policies.objects.fields import at
 from policies.rules.support.context import NOTHING_STORED, Context, Target
+from policies.rules.support.rule_text import MOST_CHARACTERS, naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.findings import Path
     from policies.objects.fields import ApiObject
     from policies.objects.reviewed_object import ReviewedObject
 
@@ -61,7 +65,7 @@ DEPENDS_ON: Final = NOTHING_STORED
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
-    """Every fault that the API server finds, in its words."""
+    """Each fault that kube-apiserver finds."""
     # Only where there is a quota: linting starts without these.
     from policies.kube_apiserver.validation.field_errors import MOST_FAULTS
     from policies.kube_apiserver.validation.resource_quota import (
@@ -72,12 +76,56 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
     context.quota_of(subject)
     quota = _completed(subject)
     faults = validate_resource_quota_update(quota, subject.old) if subject.old else validate_resource_quota(quota)
+    told = set[str]()
     for fault in faults[:MOST_FAULTS]:
-        yield Problem(str(fault).rstrip("."), fault.path)
+        text = str(fault).rstrip(".")
+        message, fix = _unsupported(subject, fault.path) if text.endswith(_UNSUPPORTED) else ("", "")
+        message = cut(message or text, MOST_CHARACTERS)
+        if message not in told:
+            told.add(message)
+            fix = fix or next((fix for part, fix in _FIXES if part in text), "correct this field")
+            yield Problem(message, fault.path, fix, detail={"rejection": text})
+
+
+_UNSUPPORTED: Final = "unsupported scope applied to resource"
+_FIXES: Final = (
+    ("unsupported scope", "use a scope that Kubernetes has, such as PriorityClass"),
+    ("at least one value", "add values"),
+    ("must be no value", "remove values"),
+    ("not a valid selector operator", "use In, NotIn, Exists or DoesNotExist"),
+    ("must be 'Exists'", "use operator Exists"),
+    ("conflicting scopes", "remove one of these scopes"),
+)
+"""A part of kube-apiserver's message -> the fix."""
+
+
+def _unsupported(subject: ReviewedObject, path: Path) -> tuple[str, str]:
+    """Message and fix for a scope with resources that it does not support; empty if it is not at this path."""
+    from policies.kube_apiserver.validation.resource_quota import is_scope_valid_for
+    from policies.objects.fields import mapping
+
+    found = at(subject.object, *path)
+    entries = found if isinstance(found, list) else [found]
+    scopes = [entry.get("scopeName") if isinstance(entry, dict) else entry for entry in entries]
+    for scope in [scope for scope in scopes if isinstance(scope, str)]:
+        names = [
+            str(name) for name in mapping(subject.object, "spec", "hard") if not is_scope_valid_for(scope, str(name))
+        ]
+        if names:
+            return (
+                naming(f"a ResourceQuota with scope {cut(scope, _LONGEST)} cannot limit ", names, len(names)),
+                "move it to a ResourceQuota without scopes"
+                if len(names) == 1
+                else "move them to a ResourceQuota without scopes",
+            )
+    return "", ""
+
+
+_LONGEST: Final = 30
 
 
 def _completed(subject: ReviewedObject) -> ApiObject:
-    """The object with its namespace, and a name where one is generated."""
+    """The object with its namespace, and a name if one is generated."""
     metadata = dict(subject.object.get("metadata") or {})
     metadata["namespace"] = subject.effective_namespace
     if metadata.get("generateName") and not metadata.get("name"):

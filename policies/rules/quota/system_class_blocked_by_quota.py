@@ -1,9 +1,11 @@
-"""A pod or template of a system class comes to a namespace where such pods are probably refused.
+"""A Pod of a system class is probably rejected in this namespace.
 
-Why: GKE lets pods of system-cluster-critical and system-node-critical only into namespaces with a quota for them, and
-makes one in kube-system alone; many Helm charts use a system class and fail there. Said where the cluster looks like
-GKE (a quota gcp-critical-pods, or nodes with cloud.google.com/gke-nodepool), and where limitedResources limit the
-class and quotas are not known; where they are, limited-class-without-quota says it for certain.
+Why: GKE admits Pods of system-cluster-critical and system-node-critical only in namespaces with a ResourceQuota for
+them, and creates one only in kube-system. Helm charts with a system class fail elsewhere.
+
+Details: the rule reports clusters that look like GKE (a ResourceQuota gcp-critical-pods, or nodes with the label
+cloud.google.com/gke-nodepool), and classes that limitedResources limit while ResourceQuotas are unknown. If they are
+known, limited-class-without-quota reports it.
 
 Cluster:
 
@@ -51,14 +53,14 @@ Good:
         spec:
           priorityClassName: infrastructure
 
-Fix: use a class of your own, or create a quota with a PriorityClass scope for the system class in the namespace.
+Fix: use a class of your own, or add a ResourceQuota for the system class to the namespace.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.findings import Action, Problem, Severity
+from policies.findings import Action, Problem, Severity, cut
 from policies.objects.priority_class import SYSTEM_CLASSES
 from policies.options import LimitedResource, ScopeSelector
 from policies.rules.support.context import Context, DependsOn, Target
@@ -77,8 +79,9 @@ DEPENDS_ON: Final = DependsOn(("quotas", "nodes"), "the quota that covers it may
 
 _SYSTEM: Final = tuple(c.name for c in SYSTEM_CLASSES)
 _GKE: Final = (LimitedResource("pods", match_scopes=(ScopeSelector("PriorityClass", "In", _SYSTEM),)),)
-"""What GKE's API servers are told; its quota in kube-system is a part of it."""
+"""The configuration of GKE's API servers; its quota in kube-system belongs to it."""
 _GKE_QUOTA: Final = ("kube-system", "gcp-critical-pods")
+_LONGEST: Final = 24
 _GKE_LABEL: Final = "cloud.google.com/gke-nodepool"
 
 
@@ -99,13 +102,13 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         return  # limited-class-without-quota
     by_gke = is_gke and bool(uncovered_of(subject, context, _GKE))
     if by_configuration or by_gke:
-        who = "limitedResources let" if by_configuration else "GKE lets"
-        what = "its pods" if template.is_template else "it"
-        where = f"namespace {subject.ref.namespace or 'default'}"
+        who = "limitedResources require" if by_configuration else "GKE requires"
+        what = "Pods are" if template.is_template else "the Pod is"
+        namespace = cut(subject.ref.namespace or "default", _LONGEST)
         yield Problem(
-            f"{who} {name} in only by a quota: {what} will be refused unless {where} has one",
+            f"{who} a ResourceQuota for {name}; {what} rejected unless namespace {namespace} has one",
             template.at("priorityClassName"),
-            "use a class of your own, or create a quota for this one in the namespace",
+            "use a class of your own, or add a ResourceQuota for this one to the namespace",
         )
 
 

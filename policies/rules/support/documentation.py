@@ -1,4 +1,4 @@
-"""The docstrings of rules, taken apart: for `forewarn explain`, docs/rules.md and the test that runs every example."""
+"""The docstrings of rules, parsed: for `forewarn explain`, docs/reference/rules, SARIF and the test of the examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXAMPLE: Final = re.compile(r"^(Options|Cluster|Bad|Good)(?: \(([^)]+)\))?:\n\n
 class Example:
     """One example: `heading` Options (a configuration file), Cluster, Bad or Good.
 
-    `mode`: empty, DELETE, validate (judged after all mutation), or `also RULE`: that rule has something to say too.
+    `mode`: empty, DELETE, validate (evaluated after all mutation), or `also RULE`: that rule reports it too.
     """
 
     heading: str
@@ -26,30 +26,32 @@ class Example:
 
     @property
     def also(self) -> str:
-        """The other rule that fires on it, empty where there is none."""
+        """The other rule that reports it; empty if there is none."""
         return self.mode.removeprefix("also ") if self.mode.startswith("also ") else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """What a rule's docstring says."""
+    """A rule's docstring. `details`: exact conditions and limits, empty if there are none."""
 
     what: str
     why: str
+    details: str
     fix: str
     examples: tuple[Example, ...]
 
 
 def documentation_of(rule: Rule) -> Documentation:
-    """Take a rule's docstring apart. Raises ValueError where a part is missing."""
+    """Parse a rule's docstring. Raises ValueError if a part is missing."""
     text = (rule.__doc__ or "").strip() + "\n"
     examples = tuple(Example(m[1], m[2] or "", dedent(m[3]).strip() + "\n") for m in _EXAMPLE.finditer(text))
-    why = re.search(r"^Why: ((?:.+\n)+)", text, re.MULTILINE)
-    fix = re.search(r"^Fix: ((?:.+\n)+)", text, re.MULTILINE)
-    if why is None or fix is None or not {"Bad", "Good"} <= {example.heading for example in examples}:
+    why, fix = _paragraph("Why", text), _paragraph("Fix", text)
+    if not why or not fix or not {"Bad", "Good"} <= {example.heading for example in examples}:
         raise ValueError(f"the docstring of rule {rule.ID} lacks Why, Bad, Good or Fix")
-    return Documentation(text.splitlines()[0], _flowed(why[1]), _flowed(fix[1]), examples)
+    return Documentation(text.splitlines()[0], why, _paragraph("Details", text), fix, examples)
 
 
-def _flowed(text: str) -> str:
-    return " ".join(text.split())
+def _paragraph(heading: str, text: str) -> str:
+    """A paragraph on one line, without its heading; empty if there is none."""
+    found = re.search(rf"^{heading}: ((?:.+\n)+)", text, re.MULTILINE)
+    return " ".join(found[1].split()) if found else ""

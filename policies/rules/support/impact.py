@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from policies.disclosure import OPEN, count_range, priority_range
 from policies.findings import listed, plural
 from policies.metering import CutShort, Excess, TooLarge, each, excess_of, limited, meter, metered
-from policies.objects.fields import InvalidObject, at
+from policies.objects.fields import NOTHING, InvalidObject, at
 from policies.objects.workload import pod_template_of
 from policies.rules.support.context import Phase
-from policies.rules.support.rule_text import in_other_namespaces
+from policies.rules.support.rule_text import MOST_CHARACTERS, counted, naming, of_namespaces, priority_band
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,12 +38,9 @@ _SHOWN: Final = 10
 """Preemptions, and names in each, that programs are told: an object's annotations hold 256 KiB in all."""
 
 
-VICTIMS: Final = "Victims: "
-BY_CHANCE: Final = "Victims may be: "
-"""kube-scheduler takes any of those that tie, and of many nodes it tries a random part."""
 _ORDERED: Final = 200
 _NAMED: Final = 3
-"""Victims in a message."""
+"""Victims whose names a message has."""
 MOST_PREEMPTIONS: Final = 500
 """Preemptions for one object that are worked out where time is limited: to tell of more takes time as well."""
 MOST_DAEMONS: Final = 2_000
@@ -195,18 +192,22 @@ class Impact(NamedTuple):
         return told
 
     def cut_short(self, audience: Audience = OPEN) -> str:
-        """`; time was up after 3 of 10 new pods`, or nothing; and what is assumed."""
-        return "".join([self._unfinished(audience), *(f"; {sentence}" for sentence in self.assumes)])
+        """What is not predicted, and what is assumed, as sentences behind a message; empty if there is neither.
+
+        `. Time ran out after 3 of 10 new Pods`.
+        """
+        assumed = (f". {sentence[:1].upper()}{sentence[1:]}" for sentence in self.assumes)
+        return "".join([self._unfinished(audience), *assumed])
 
     def _unfinished(self, audience: Audience) -> str:
         if self.rest != "unknown":
-            return "; its rollout is too large to predict to its end" if self.first_only else ""
+            return ". The rollout is too large to predict it to its end" if self.first_only else ""
         if self.excess is not None:
-            after = "" if audience.coarse else f" after {self.predicted} of {self.new} new pods"
-            return f"; not evaluated{after}: {self.excess.problem}"
+            after = "" if audience.coarse else f" after {self.predicted} of {self.new} new Pods"
+            return f". Not evaluated{after}: {self.excess.problem}"
         if audience.coarse:
-            return "; time was up before all new pods were predicted"
-        return f"; time was up after {self.predicted} of {self.new} new pods"
+            return ". Time ran out before all new Pods were predicted"
+        return f". Time ran out after {self.predicted} of {self.new} new Pods"
 
     def stopped(self, why: CutShort) -> Impact:
         """The same, with nothing known of the Pods that are left."""
@@ -677,14 +678,42 @@ def reasons_of(predictions: Sequence[Prediction]) -> list[tuple[str, int]]:
     return counts.most_common()
 
 
-def listed_reasons(reasons: Sequence[tuple[str, int]], audience: Audience = OPEN) -> str:
-    """`2 nodes: Insufficient cpu; 1 node: …`; for a reader of ranges the reasons alone, sorted."""
-    if audience.coarse:
-        return "; ".join(sorted(reason for reason, _ in reasons)[:_REASONS])
-    return "; ".join(f"{plural(count, 'node')}: {reason}" if count else reason for reason, count in reasons[:_REASONS])
+def nodes_that_fit(reasons: Sequence[tuple[str, int]], audience: Audience = OPEN) -> str:
+    """`0/3 nodes fit (2 Insufficient cpu, 1 cordoned)`, as kube-scheduler words it.
+
+    Without numbers for a reader of ranges. Of reasons that are of no node in particular: `no node can fit (reason)`.
+    """
+    shown = [(_SHORT_REASONS.get(reason, reason), count) for reason, count in reasons[:_REASONS]]
+    more = ", …" if len(reasons) > _REASONS else ""
+    if audience.coarse or not reasons[0][1]:
+        return f"no node can fit ({', '.join(sorted(reason for reason, _ in shown))}{more})"
+    listed = shown[0][0] if len(reasons) == 1 else ", ".join(f"{count} {reason}" for reason, count in shown)
+    return f"0/{sum(count for _, count in reasons)} nodes fit ({listed}{more})"
 
 
 _REASONS: Final = 3
+_SHORT_REASONS: Final = {"node(s) were unschedulable": "cordoned"}
+_FIXES: Final = (
+    ("Insufficient ", "lower requests"),
+    ("not found", "create what is missing first"),
+    ("Too many pods", "add nodes"),
+    ("node(s) were unschedulable", "uncordon the node"),
+    ("node(s) had untolerated taint", "add a toleration"),
+    ("node(s) didn't match Pod's node affinity/selector", "change nodeSelector or nodeAffinity"),
+    ("node(s) didn't match pod affinity", "change podAffinity"),
+    ("node(s) didn't match pod anti-affinity", "change podAntiAffinity"),
+    ("node(s) didn't match pod topology spread", "change topologySpreadConstraints"),
+)
+"""How a reason of kube-scheduler begins -> what to change."""
+
+
+def fix_of(reasons: Sequence[tuple[str, int]], instead: Mapping[str, str] = NOTHING) -> str:
+    """What to change so that a node fits; empty if the reasons do not say. `instead`: other words for a fix."""
+    found = [fix for start, fix in _FIXES if any(start in reason for reason, _ in reasons[:_REASONS])][:_MOST_FIXES]
+    return " or ".join(instead.get(fix, fix) for fix in found)
+
+
+_MOST_FIXES: Final = 2
 
 
 def node_of(pod: Pod) -> str:
@@ -715,29 +744,26 @@ def _first_few(pods: list[Pod]) -> list[Pod]:
     return [*first, *(pod for pod in pods if id(pod) not in named)]
 
 
-def shortened(name: str) -> str:
-    """A name that leaves room for what is said of it: the object is told beside the message."""
-    return name if len(name) <= _LONG_NAME else f"{name[: _LONG_NAME - 1]}…"
-
-
-_LONG_NAME: Final = 40
-
-
 def of_new_pods(count: int, impact: Impact, audience: Audience = OPEN) -> str:
-    """`1 of 3 new pods`, `both new pods`, `its pod`; `some new pods` for a reader of ranges."""
+    """The subject of a sentence, with a space behind it: `1 of 3 new Pods `; empty if there is only one new Pod.
+
+    `some new Pods ` for a reader of ranges.
+    """
     if impact.new == 1:
-        return "its pod"
-    if audience.coarse:
-        return "all new pods" if count == impact.new else "some new pods"
+        return ""
     if count == impact.new:
-        return "both new pods" if count == 2 else f"all {count} new pods"
-    return f"{count} of {impact.new} new pods"
+        return "both new Pods " if count == 2 and not audience.coarse else _all_of(count, audience)
+    return "some new Pods " if audience.coarse else f"{count} of {impact.new} new Pods "
+
+
+def _all_of(count: int, audience: Audience) -> str:
+    return "all new Pods " if audience.coarse else f"all {count} new Pods "
 
 
 def on_nodes(predictions: tuple[Prediction, ...], audience: Audience) -> str:
-    """` on node-1`: the nodes where it would happen; ` on node-1 or node-2` where several tie for one pod.
+    """` on node-1`: the nodes with the victims; ` on node-1 or node-2` if several tie for one Pod.
 
-    Nothing for who does not see everything: a node's name tells where others run.
+    Empty for a reader who may not see everything: the name of a node shows where others run.
     """
     return f" on {_nodes_of(predictions)}" if audience.sees_all else ""
 
@@ -752,23 +778,33 @@ def _nodes_of(predictions: tuple[Prediction, ...]) -> str:
     return listed(nodes, 2)
 
 
-def victims_heading(predictions: Sequence[Prediction], audience: Audience) -> str:
-    """How the list of victims begins, which says so where chance decides who goes, or the reader is not told."""
-    if audience.coarse:
-        return BY_CHANCE
-    return BY_CHANCE if any(prediction.may_be_others for prediction in predictions[:_SHOWN]) else VICTIMS
+def victims_text(
+    head: str,
+    predictions: tuple[Prediction, ...],
+    victims: Sequence[Pod],
+    audience: Audience,
+    facts: Sequence[str] = (),
+    noun: str = "Pod",
+) -> str:
+    """`HEAD 2 Pods on node-1: batch/a, batch/b (priority 0, 30s grace)`.
 
-
-def described(victims: list[Pod], audience: Audience) -> str:
-    """`reports/nightly-4 (priority 100)`, the first few; those that the reader is not told of are counted."""
-    namespaces = {pod.namespace for pod in victims}
-    named_in = {namespace for namespace in namespaces if audience.is_told_of(namespace)}
-    told = victims if namespaces == named_in else [pod for pod in victims if pod.namespace in named_in]
-    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-    named = ", ".join(f"{pod.key} (priority {pod.effective_priority})" for pod in told[:_NAMED]) + more
-    counted = [] if len(told) == len(victims) else [p for p in victims if p.namespace not in named_in]
-    parts = ([named] if told else []) + ([in_other_namespaces(counted, audience)] if counted else [])
-    return "; ".join(parts)
+    Names are left out until the message is short enough; if one name is too long, the facts become a sentence of their
+    own. Victims that the reader may not be told of are counted. `possibly` where chance decides who is a victim.
+    """
+    told = [victim for victim in victims if audience.is_told_of(victim.namespace)]
+    others = [victim for victim in victims if not audience.is_told_of(victim.namespace)]
+    names = [victim.key for victim in told[:_NAMED]]
+    start = f"{head} {counted(len(victims), noun, audience)}{on_nodes(predictions, audience)}"
+    listed_facts = ", ".join((priority_band(victims, audience), *facts))
+    if not told:
+        return f"{start}{of_namespaces(others, audience)} ({listed_facts})"
+    possibly = audience.coarse or any(prediction.may_be_others for prediction in predictions[:_SHOWN])
+    hidden = f", {counted(len(others), 'Pod', audience)}{of_namespaces(others, audience)}" if others else ""
+    before, after = f"{start}: {'possibly ' if possibly else ''}", hidden
+    first = names[0] if len(told) == 1 else f"{names[0]} and {len(told) - 1} more"
+    if len(before) + len(first) + len(after) + len(listed_facts) + len(" ()") <= MOST_CHARACTERS:
+        return naming(before, names, len(told), f"{after} ({listed_facts})", _NAMED)
+    return f"{naming(before, names, len(told), after, _NAMED)}. {listed_facts[:1].upper()}{listed_facts[1:]}"
 
 
 class Recall(Protocol):

@@ -1,4 +1,4 @@
-"""Names that are known, and which of them a misspelled one may mean. Of very many, few are compared."""
+"""Known names, and which of them a misspelled one may mean. Of very many, few are compared."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Names:
         return sorted((len(name), name) for name in self._known)
 
     def nearest(self, name: str, audience: Audience = OPEN) -> str:
-        """`; did you mean "high"?`, or nothing where no known name is near.
+        """A sentence of its own, `. Did you mean "high"?`; empty if no known name is near.
 
-        Only classes that the reader may be told of: a guess that is half right must not bring out the rest.
+        Only classes that the reader may be told of: a guess that is half right must not reveal the rest.
         """
-        if not audience.sees_all:
-            return nearest(name, filter(audience.knows, self._known))
-        return _asked(self.meant(name))
+        known = filter(audience.knows, self._known)
+        meant = self.meant(name) if audience.sees_all else _nearest(name, known)
+        return f". Did you mean {quote(meant)}?" if meant else ""
 
     def meant(self, name: str) -> str:
         """The known name that is nearest to this one; empty where none is near."""
@@ -68,11 +68,8 @@ class Names:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean "high"?` of names that are given here; empty where none is near."""
-    return _asked(_nearest(name, known))
-
-
-def _asked(meant: str) -> str:
+    """`; did you mean "high"?` of names that are given here; empty if none is near."""
+    meant = _nearest(name, known)
     return f"; did you mean {quote(meant)}?" if meant else ""
 
 

@@ -1,19 +1,19 @@
-"""Small pieces that several rules say or read in the same way."""
+"""Texts and lookups that several rules share."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from policies.disclosure import Disclose, count_range, priority_range
-from policies.findings import Location, Problem, plural
+from policies.findings import Location, Problem, cut, plural
 from policies.kube_apiserver.priority import Forbidden, Resolved, class_by_namespace, establish_priority
 from policies.objects.fields import INT32, at
 from policies.objects.priority_class import PriorityClass
 from policies.rules.support.context import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.disclosure import Audience
     from policies.objects.fields import ApiObject
@@ -35,7 +35,7 @@ def text_at(obj: ApiObject, *path: str) -> str:
 
 
 def integer(value: Any) -> int | None:
-    """The value if it is an int32, None otherwise: what cannot be decoded is reported once, by its own rule."""
+    """The value if it is an int32, else None: a value that cannot be decoded is reported once, by its own rule."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value in INT32 else None
 
 
@@ -62,68 +62,99 @@ def class_to_be(template: PodTemplate, namespace: str, context: Context) -> str:
 
 
 def elsewhere(location: Location) -> str:
-    """` (classes.yaml:3)`, or nothing for what is not in a file."""
+    """` (classes.yaml:3)`; empty for what is not in a file."""
     return f" ({location})" if location.line else ""
 
 
-def summary_of_pods(pods: list[Pod], audience: Audience) -> str:
-    """`12 pods (team/web-1, team/web-2 and 10 more)`; `12 pods` where the reader is told of none of them."""
-    from heapq import nsmallest  # only when there is something to say
-
-    named = nsmallest(2, (f"{p.namespace}/{p.name}" for p in pods if audience.is_told_of(p.namespace)))
-    return f"{plural(len(pods), 'pod')}{f' ({listed_of(named, len(pods), 2)})' if named else ''}"
+MOST_CHARACTERS: Final = 120
+"""Characters of a message: a line of a terminal, and half of what kube-apiserver passes on of a warning."""
+_SHORTEST_NAME: Final = 24
+"""Characters that the first name of a list keeps, however long the rest is."""
 
 
-def listed_of(named: list[str], count: int, limit: int = 3) -> str:
-    """Those of `count` things that are named, the first few, and how many more there are."""
+def naming(before: str, names: Sequence[str], count: int, after: str = "", limit: int = 3) -> str:
+    """`before`, `a, b and 2 more` of `count` things, `after`.
+
+    As many of the first `limit` names as MOST_CHARACTERS leave room for, at least one, which is cut if need be.
+    """
+    room = MOST_CHARACTERS - len(before) - len(after)
+    for shown in range(min(limit, len(names)), 0, -1):
+        listed = listed_of(names, count, shown)
+        if len(listed) <= room:
+            return f"{before}{listed}{after}"
+    rest = f" and {count - 1} more" if count > 1 else ""
+    return f"{before}{cut(names[0], max(room - len(rest), _SHORTEST_NAME)) if names else ''}{rest}{after}"
+
+
+def pods_text(pods: Sequence[Pod], audience: Audience, after: str, *, in_namespace: bool = False) -> str:
+    """`12 Pods (team/web-1, team/web-2 and 10 more)`, `after`; only their number if the reader may be told of none.
+
+    `in_namespace`: without the namespace, which is named beside the message.
+    """
+    names, count = keys_of(pods, audience), plural(len(pods), "Pod")
+    if in_namespace:
+        names = [name.partition("/")[2] for name in names]
+    return naming(f"{count} (", names, len(pods), f"){after}", 2) if names else f"{count}{after}"
+
+
+def keys_of(pods: Iterable[Pod], audience: Audience) -> list[str]:
+    """The first few pods by name, as `namespace/name`, of those that the reader may be told of."""
+    from heapq import nsmallest  # only if there is a problem
+
+    return nsmallest(3, (f"{p.namespace}/{p.name}" for p in pods if audience.is_told_of(p.namespace)))
+
+
+def listed_of(named: Sequence[str], count: int, limit: int = 3) -> str:
+    """The first `limit` names of `count` things, and how many more there are: `a, b and 2 more`."""
     shown = named[:limit]
     return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
 
 
 def counted(count: int, noun: str, audience: Audience, many: str = "") -> str:
-    """`2 pods`; `1 to 5 pods` or `more than 5 pods` for a reader of ranges."""
+    """`2 Pods`; `1 to 5 Pods` or `more than 5 Pods` for a reader of ranges."""
     if not audience.coarse or count == 0:
         return plural(count, noun, many)
     lowest, highest = count_range(count)
     return f"{f'{lowest} to {highest}' if highest else f'more than {(lowest or 0) - 1}'} {many or f'{noun}s'}"
 
 
-def in_other_namespaces(pods: Sequence[Pod], audience: Audience) -> str:
-    """`2 pods of other namespaces, priority 100 to 500`: pods that are counted; `2 pods, …` for who is told of none."""
-    numbers = sorted({pod.effective_priority for pod in pods})
-    if audience.coarse:
-        elsewhere = " of other namespaces" if audience.disclose is Disclose.OWN_NAMESPACE else ""
-        return f"{counted(len(pods), 'pod', audience)}{elsewhere}, priority {_band(numbers[0], numbers[-1])}"
-    band = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
-    where = ""
-    if audience.disclose is Disclose.OWN_NAMESPACE:
-        where = " of another namespace" if len({pod.namespace for pod in pods}) == 1 else " of other namespaces"
-    return f"{plural(len(pods), 'pod')}{where}, priority {band}"
+def of_namespaces(pods: Sequence[Pod], audience: Audience) -> str:
+    """` of another namespace`, ` of other namespaces`: of pods that are only counted; empty for a reader of counts."""
+    if audience.disclose is not Disclose.OWN_NAMESPACE:
+        return ""
+    one = not audience.coarse and len({pod.namespace for pod in pods}) == 1
+    return " of another namespace" if one else " of other namespaces"
 
 
-def _band(lowest: int, highest: int) -> str:
+def priority_band(pods: Sequence[Pod], audience: Audience) -> str:
+    """`priority 100`, `priority 100 to 500`; for a reader of ranges the bands that they are in."""
+    values = [pod.effective_priority for pod in pods]
+    lowest, highest = min(values), max(values)
+    if not audience.coarse:
+        return f"priority {lowest}" if lowest == highest else f"priority {lowest} to {highest}"
     band = priority_range(lowest, highest)
     if band.lowest is None:
-        return "below 0" if band.highest == -1 else "of any value" if band.highest is None else f"up to {band.highest}"
-    return f"{band.lowest} or more" if band.highest is None else f"{band.lowest} to {band.highest}"
+        below = "below 0" if band.highest == -1 else "of any value" if band.highest is None else f"up to {band.highest}"
+        return f"priority {below}"
+    return f"priority {f'{band.lowest} or more' if band.highest is None else f'{band.lowest} to {band.highest}'}"
 
 
 def priorities_of(pods: list[Pod]) -> str:
-    """`100` or `100 or 200`: the numbers that pods carry, the most frequent first."""
+    """`100` or `100 or 200`: the priority values that pods have, the most frequent first."""
     return " or ".join(str(value) for value, _ in Counter(p.priority or 0 for p in pods).most_common(3))
 
 
 def is_earlier_than_the_default(template: PodTemplate, context: Context) -> bool:
     """Whether a new pod has what the Priority plugin gives without a default: no class, and 0.
 
-    The API server's own plugin may not have heard yet of a default that has just come.
+    The plugin's own cache may not have a default yet that was just created.
     """
     given = template.spec.get("priority")
     return context.phase is Phase.VALIDATE and not template.is_template and given == 0 and not class_name(template)
 
 
 def resolved(template: PodTemplate, context: Context) -> Resolved | None:
-    """What the Priority plugin would write into this pod; None where that is not known or the class is missing."""
+    """What the Priority plugin would write into this pod; None if that is not known or the class does not exist."""
     name = class_name(template)
     if not name and context.cluster is None and not context.classes_known:
         return None  # a real cluster may have a default
@@ -134,7 +165,7 @@ def resolved(template: PodTemplate, context: Context) -> Resolved | None:
 
 
 def diagnostics(rule: str, context: Context) -> Iterator[Problem]:
-    """What reading the files of this apply has brought to light under this rule."""
+    """The problems of this rule that reading the files of this apply has found."""
     for diagnostic in context.change_set.diagnostics:
         if diagnostic.rule == rule:
             yield Problem(

@@ -30,13 +30,13 @@ def new(pods: int = 1) -> Made:
 @pytest.mark.parametrize(
     ("made", "pods", "text"),
     [
-        (nodes_with_a_pod(2, 5, 9), 1, "1 pod on n1. Victims: default/old-1"),
-        (nodes_with_a_pod(2, 5), 1, "1 pod on n0 or n1. Victims may be: default/old-0"),
-        (nodes_with_a_pod(3, 5), 2, "2 pods on n0, n1 or others. Victims may be: default/old-0"),
-        (nodes_with_a_pod(3, 5), 3, "3 pods on n0, n1 or others. Victims may be: default/old-0"),
-        (nodes_with_a_pod(2, 5, 9), 2, "2 pods on n0, n1. Victims: default/old-0"),
-        (nodes_with_a_pod(100, *range(100)), 1, "1 pod on n99. Victims: default/old-99"),
-        (nodes_with_a_pod(101, *range(101)), 1, "1 pod on n100 or another node. Victims may be: default/old-100"),
+        (nodes_with_a_pod(2, 5, 9), 1, "1 Pod on n1: default/old-1"),
+        (nodes_with_a_pod(2, 5), 1, "1 Pod on n0 or n1: possibly default/old-0"),
+        (nodes_with_a_pod(3, 5), 2, "2 Pods on n0, n1 or others: possibly default/old-0"),
+        (nodes_with_a_pod(3, 5), 3, "3 Pods on n0, n1 or others: possibly default/old-0"),
+        (nodes_with_a_pod(2, 5, 9), 2, "2 Pods on n0, n1: default/old-0"),
+        (nodes_with_a_pod(100, *range(100)), 1, "1 Pod on n99: default/old-99"),
+        (nodes_with_a_pod(101, *range(101)), 1, "1 Pod on n100 or another node: possibly default/old-100"),
     ],
 )
 def test_of_nodes_that_tie_or_are_many(made: list[Made], pods: int, text: str) -> None:
@@ -52,8 +52,8 @@ def on(name: str, started: int) -> MadePod:
 def test_of_pods_on_one_node_that_tie(started: tuple[int, int], certain: bool) -> None:
     state = cluster(make_node("n").has(cpu="2"), on("a", started[0]), on("b", started[1]))
     (warning,) = warned(state, new())
-    assert ("Victims: default/b" in warning) is certain
-    assert ("Victims may be: default/" in warning) is not certain
+    assert ("n: default/b" in warning) is certain
+    assert ("n: possibly default/" in warning) is not certain
     impact = impact_of(ReviewedObject(new().obj), state, Config())
     assert impact is not None
     assert ('"byChance": true' in json.dumps(impact.to_dict())) is not certain

@@ -83,23 +83,23 @@ def messages(*objects: Any, cluster: ClusterSnapshot | None = None, config: Conf
 def test_the_replica_that_will_not_fit_is_named() -> None:
     cluster = state(GOLD, quota("gold-quota", {"pods": "10"}, {"pods": "4"}, "gold"))
     (finding,) = lint(deployment(10, "gold"), cluster=cluster)
-    told = "Deployment team/web: replica 7 of 10 will be refused: quota gold-quota allows 10 pods, 4 are used"
+    told = "Deployment team/web: ResourceQuota gold-quota (pods: 10, used: 4) admits 6 of 10 replicas"
     assert f"{finding.object}: {finding.message}" == told
     assert (finding.rule, finding.path, finding.remediation) == (
         "quota-exceeded",
         "spec.replicas",
-        "run at most 6, or raise quota gold-quota",
+        "replicas ≤ 6, or raise it",
     )
     assert finding.detail == {"quota": "gold-quota", "resources": ["pods"], "pod": 7, "replicas": 10, "surge": 0}
 
 
 def test_other_resources_are_told_with_what_a_pod_asks_for() -> None:
     cluster = state(quota("compute", {"requests.cpu": "4"}, {"requests.cpu": "1500m"}))
-    (told,) = messages(deployment(4, cpu="1"), cluster=cluster)
-    assert told.startswith("replica 3 of 4 will be refused: quota compute allows 4 of requests.cpu, ")
-    assert told.endswith("requests.cpu, 1500m is used, 1 by each pod is asked for")
+    assert messages(deployment(4, cpu="1"), cluster=cluster) == [
+        "ResourceQuota compute (requests.cpu: 4, used: 1500m) admits 2 of 4 replicas, each requests 1"
+    ]
     assert messages(pod(cpu="3"), cluster=cluster) == [
-        "will be refused: quota compute allows 4 of requests.cpu, 1500m is used, 3 is asked for"
+        "ResourceQuota compute (requests.cpu: 4, used: 1500m) rejects the Pod, it requests 3"
     ]
 
 
@@ -107,8 +107,8 @@ def test_a_rollout_that_will_not_fit_is_told_as_one() -> None:
     cluster = state(quota("few", {"pods": "5"}, {"pods": "0"}))
     assert lint(deployment(4, surge=1), cluster=cluster) == []
     (finding,) = lint(deployment(4, surge=2), cluster=cluster)
-    assert finding.message == "in a rollout, surge pod 2 of 2 will be refused: quota few allows 5 pods, 0 are used"
-    assert finding.remediation == "set maxSurge to 1, or raise quota few"
+    assert finding.message == "ResourceQuota few (pods: 5, used: 0) admits 1 of 2 surge Pods in a rollout"
+    assert finding.remediation == "maxSurge ≤ 1, or raise it"
 
 
 def test_of_an_update_only_what_comes_new_counts() -> None:
@@ -119,7 +119,7 @@ def test_of_an_update_only_what_comes_new_counts() -> None:
     assert lint(deployment(4, surge=1), cluster=cluster) == []
     assert lint(deployment(5), cluster=cluster) == []
     assert messages(deployment(6), cluster=cluster) == [
-        "replica 6 of 6 will be refused: quota few allows 6 pods, 5 are used. 4 of its pods are there already"
+        "ResourceQuota few (pods: 6, used: 5) admits 5 of 6 replicas. 4 of its Pods already run"
     ]
 
 
@@ -127,18 +127,20 @@ def test_without_a_change_of_the_template_no_rollout_comes() -> None:
     cluster = state(quota("few", {"pods": "4"}, {"pods": "4"}), deployment(4, surge=1))
     assert lint(deployment(4, surge=1), cluster=cluster) == []
     (told,) = messages(deployment(4, surge=1, cpu="1"), cluster=cluster)
-    assert told.startswith("in a rollout, surge pod 1 of 1 will be refused: quota few allows 4 pods, 4 are used. 4 of")
+    assert told == (
+        "ResourceQuota few (pods: 4, used: 4) admits 0 of 1 surge Pods in a rollout. 4 of its Pods already run"
+    )
 
 
 def test_pods_of_another_class_are_new_to_its_quota() -> None:
     objects = [GOLD, quota("gold-quota", {"pods": "3"}, {"pods": "0"}, "gold"), deployment(4)]
-    assert messages(deployment(4, "gold"), cluster=state(*objects))[0].startswith("replica 4 of 4 will be refused")
+    assert "admits 3 of 4 replicas" in messages(deployment(4, "gold"), cluster=state(*objects))[0]
 
 
 def test_earlier_objects_of_the_apply_use_the_quota_up() -> None:
     cluster = state(quota("few", {"pods": "3"}, {"pods": "1"}))
     assert messages(pod("a"), pod("b"), pod("c"), cluster=cluster) == [
-        "will be refused: quota few allows 3 pods, 3 are used. Objects before this one take 2 of it"
+        "ResourceQuota few (pods: 3, used: 3) rejects the Pod. Earlier objects of the input use 2"
     ]
 
 
@@ -159,7 +161,7 @@ def test_what_another_object_of_the_apply_makes_is_counted_there() -> None:
 def test_without_a_status_the_input_alone_is_counted_and_that_is_said() -> None:
     told = messages(quota("few", {"pods": "1"}), pod("a"), pod("b"))
     assert told == [
-        "will be refused: quota few allows 1 pod, 1 are used. Its status is not known: only this input is counted"
+        "ResourceQuota few (pods: 1, used: 1) rejects the Pod. Its status is unknown: only this input is counted"
     ]
     assert messages(pod("a"), pod("b"), cluster=state(quota("few", {"pods": "1"}))) == told
 
@@ -167,14 +169,14 @@ def test_without_a_status_the_input_alone_is_counted_and_that_is_said() -> None:
 def test_a_quota_of_the_apply_takes_the_place_of_the_stored_one_and_keeps_its_use() -> None:
     cluster = state(quota("few", {"pods": "9"}, {"pods": "2"}))
     assert messages(quota("few", {"pods": "2"}), pod(), cluster=cluster) == [
-        "will be refused: quota few allows 2 pods, 2 are used"
+        "ResourceQuota few (pods: 2, used: 2) rejects the Pod"
     ]
 
 
 def test_a_scope_that_cannot_be_read_refuses_every_pod() -> None:
     broken = quota("broken", {"pods": "9"}, {"pods": "0"}, "x" * 64)
     (message,) = [f.message for f in lint(pod(), cluster=state(broken)) if f.rule == "quota-exceeded"]
-    assert message.startswith("will be refused: error matching scopes of quota broken, err: ")
+    assert message.startswith("the Pod will be rejected: error matching scopes of quota broken, err: ")
 
 
 def test_requirements_come_before_what_is_exceeded() -> None:
@@ -182,7 +184,7 @@ def test_requirements_come_before_what_is_exceeded() -> None:
     (finding,) = lint(pod(), cluster=cluster)
     assert (finding.rule, finding.message) == (
         "quota-requirement-missing",
-        "failed quota: few: must specify cpu for: c",
+        "the Pod will be rejected: failed quota: few: must specify cpu for: c",
     )
 
 
@@ -200,7 +202,8 @@ def test_limited_resources_want_a_quota_of_the_same_scope() -> None:
     config = read_config(LIMITED, "f")
     (finding,) = lint(pod(class_name="gold"), cluster=state(GOLD), config=config)
     assert finding.rule == "limited-class-without-quota"
-    assert finding.message == (
+    assert finding.message == "the Pod will be rejected: no ResourceQuota in team covers class gold"
+    assert finding.detail["rejection"] == (
         "insufficient quota to match these scopes: [{PriorityClass In [gold system-node-critical]}]"
     )
     assert lint(pod(class_name="gold"), GOLD, config=config) == []  # no cluster and no quota: nothing is known
@@ -237,17 +240,17 @@ def test_limited_resources_and_the_api_server_agree(replicas: int) -> None:
         (
             {"pods": "1"},
             [("NotIn", "batch")],
-            'covers class "gold" for limitedResources without naming it: NotIn [batch]',
+            'allows class "gold" under limitedResources without naming it (NotIn [batch])',
         ),
         (
             {"count/services": "1"},
             [("In", "gold")],
-            'covers class "gold" for limitedResources and limits nothing that pods use',
+            'allows class "gold" under limitedResources but limits nothing that Pods use',
         ),
         (
             {"pods": "1"},
             [("In", "gold"), ("DoesNotExist", "")],
-            'covers class "gold" for limitedResources and limits only some of its pods, or none: PriorityClass',
+            'allows class "gold" under limitedResources but limits only some of its Pods, or none (PriorityClass)',
         ),
         ({"pods": "1"}, [("In", "gold")], None),
         ({"pods": "1"}, [("Exists", "")], None),
@@ -272,7 +275,7 @@ def test_another_scope_beside_it_makes_a_loophole() -> None:
     new["spec"]["scopes"] = ["Terminating"]
     found = lint(new, config=read_config(LIMITED, "f"))
     assert [f.message for f in found if f.rule == "limited-resources-loophole"] == [
-        'covers class "gold" for limitedResources and limits only some of its pods, or none: Terminating'
+        'allows class "gold" under limitedResources but limits only some of its Pods, or none (Terminating)'
     ]
 
 
@@ -305,11 +308,11 @@ def test_a_system_class_is_blocked_where_a_cluster_limits_it_and_no_quota_covers
     [
         (
             [("In", "gold"), ("In", "silver")],
-            "no pod is in all of its scopes: PriorityClass In [gold] and PriorityClass",
+            "no Pod matches all of its scopes: PriorityClass In [gold] and PriorityClass",
         ),
         (
             [("Exists", ""), ("DoesNotExist", "")],
-            "no pod is in all of its scopes: PriorityClass Exists and PriorityClass",
+            "no Pod matches all of its scopes: PriorityClass Exists and PriorityClass",
         ),
         ([("NotIn", "gold"), ("Exists", "")], ""),
         ([("NotIn", "gold silver"), ("DoesNotExist", "")], ""),
@@ -395,7 +398,7 @@ def test_users_are_asked_when_a_workload_takes_its_class(
     cluster = state({**GOLD, "metadata": {"name": "silver"}})
     found = evaluate(ChangeSet((subject,)), cluster, ALLOWED, phase=Phase.VALIDATE, now=NOW)
     told = [finding.message for finding in found if finding.rule == "class-not-allowed"]
-    assert told == ([f'class "silver" may not be used by {user.name} in namespace team'] if denied else [])
+    assert told == ([f'class "silver" is not allowed in namespace team for user {user.name}'] if denied else [])
 
 
 JUNK: st.SearchStrategy[Any] = st.sampled_from(

@@ -60,12 +60,12 @@ def test_a_pod_that_quotas_refuse_is_told_by_the_rule_that_is_about_it(case: dic
         assert rules >= set(expected)
         assert bool(rules) is bool(expected)
     if "limited-class-without-quota" in expected:
-        messages = [finding.message for finding in found if finding.rule == "limited-class-without-quota"]
-        assert any(message in refusal(case) for message in messages)
+        words = [finding.detail["rejection"] for finding in found if finding.rule == "limited-class-without-quota"]
+        assert any(text in refusal(case) for text in words)
 
 
 @of_kind("ResourceQuota")
 def test_a_quota_is_told_to_be_invalid_where_it_was_refused_as_such(case: dict[str, Any], config: Config) -> None:
-    told = [finding.message for finding in found_by(case, config) if finding.rule == "quota-scope-invalid"]
+    told = [f.detail["rejection"] for f in found_by(case, config) if f.rule == "quota-scope-invalid"]
     assert bool(told) is (case["code"] == 422)
-    assert all(message in refusal(case) for message in told)
+    assert all(text in refusal(case) for text in told)

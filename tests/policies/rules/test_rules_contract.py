@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -22,7 +24,9 @@ from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObjec
 from policies.rules import RULES
 from policies.rules.support.context import Context, Rule, Target
 from policies.rules.support.documentation import Example, documentation_of
+from policies.rules.support.rule_text import MOST_CHARACTERS
 from policies.suppressions import of_annotations, of_comments, suppress
+from webhook.admission.messages import warnings_of
 
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,7 +72,7 @@ def _looks_at(rule: Rule, heading: str, shown: Rule) -> set[str]:
 
 @each_rule
 def test_a_rule_says_whether_it_goes_by_the_stored_cluster(rule: Rule) -> None:
-    """Not what of it: that takes all the ways through a rule. Nothing else would notice a rule that says nothing."""
+    """Only whether: which objects it reads depends on the path through the rule."""
     if rule.DEPENDS_ON.stored:
         assert _looks_at(rule, "Bad", rule)
         assert re.fullmatch(r"[^A-Z.][^.]*", rule.DEPENDS_ON.why)
@@ -96,13 +100,51 @@ def test_the_good_example_gives_nothing(rule: Rule) -> None:
     assert _judge(rule, "Good") == []
 
 
+STYLE = json.loads((Path(__file__).parent / "style.json").read_text())
+"""`banned`: pattern of a word -> what to write instead."""
+
+
+def _faults_of_style(text: str) -> list[str]:
+    """The banned words in a text, outside of code and of names."""
+    prose = re.sub(r"`[^`]*`|\"[^\"]*\"|\([^)]*/[^)]*\)", "", text)
+    return [
+        f"{found[0]}: write {right}" for wrong, right in STYLE["banned"].items() if (found := re.search(wrong, prose))
+    ]
+
+
 @each_rule
-def test_messages_are_lower_case_short_and_without_a_full_stop(rule: Rule) -> None:
-    for finding in _judge(rule, "Bad"):
-        first = finding.message.split(". ")[0]
-        assert len(first) <= 120 or finding.action == "deny", first
+def test_a_message_is_short_and_has_a_fix(rule: Rule) -> None:
+    findings = [finding for finding in _judge(rule, "Bad") if finding.rule == rule.ID]
+    assert findings
+    for finding in findings:
+        assert 0 < len(finding.message) <= MOST_CHARACTERS, finding.message
+        assert 0 < len(finding.remediation) <= MOST_CHARACTERS, finding.remediation
         assert not finding.message.endswith("."), finding.message
-        assert "\n" not in finding.message
+        assert not finding.remediation.endswith("."), finding.remediation
+        assert "\n" not in finding.message + finding.remediation
+        assert str(finding.object).partition(" ")[2] not in finding.message.split()
+        assert _faults_of_style(finding.message) == []
+        assert _faults_of_style(finding.remediation) == []
+
+
+@each_rule
+def test_a_warning_has_the_whole_message_and_fix(rule: Rule) -> None:
+    for finding in _judge(rule, "Bad"):
+        (warning,) = warnings_of([finding])
+        assert finding.message in warning
+        assert f" Fix: {finding.remediation} [" in warning
+
+
+@each_rule
+def test_the_documentation_has_no_banned_words(rule: Rule) -> None:
+    documentation = documentation_of(rule)
+    for text in (documentation.what, documentation.why, documentation.details, documentation.fix):
+        assert _faults_of_style(text) == []
+    for sentence in re.split(r"(?<=[.:;]) ", re.sub(r"`[^`]*`", "x", documentation.why)):
+        assert len(sentence.split()) <= MOST_WORDS, sentence
+
+
+MOST_WORDS = 30
 
 
 def _judge(rule: Rule, heading: str) -> list[Any]:

@@ -63,16 +63,12 @@ def test_the_second_pod_sees_the_first_one_s_victims_still_there() -> None:
         on("rb", "stays", "2", 1000),
     )
     message = told(workload("Deployment", "1500m"), *state)["preempts-running-pods"]
-    assert (
-        "both new pods would preempt 2 pods on ra, rb. Victims may be: default/a2 (priority 10), default/b1" in message
-    )
+    assert "both new pods would preempt 2 Pods on ra, rb: possibly default/a2 (priority 10), default/b1" in message
 
 
 def test_one_victim_makes_room_for_two() -> None:
     state = (make_node("n").has(cpu="4"), on("n", "v", "4"))
-    assert (
-        "preempt 1 pod on n. Victims: default/v" in told(workload("Deployment", "2"), *state)["preempts-running-pods"]
-    )
+    assert "preempt 1 Pod on n: default/v" in told(workload("Deployment", "2"), *state)["preempts-running-pods"]
 
 
 OLD = workload("Deployment", "1", "mid")

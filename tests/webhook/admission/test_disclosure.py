@@ -272,7 +272,7 @@ def _answer(obj: Obj, disclose: Disclose, state: ClusterSnapshot = STATE, **more
 
 
 FULL = (
-    "web (priority 1000): no room; its pod would preempt 2 pods on node-7. Victims: shop/report (priority 200), "
+    "web (priority 1000): no room; its pod would preempt 2 Pods on node-7: shop/report (priority 200), "
     "payroll/nightly (priority 100). No replacement. They have up to 30 seconds to end. Fix: ask for less, or "
     "choose a lower class [preempts-running-pods]"
 )

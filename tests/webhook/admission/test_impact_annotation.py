@@ -152,7 +152,7 @@ def test_the_verdict_carries_the_impact_for_the_audit_log() -> None:
     assert json.loads(response.audit["preemption-impact"]) == IMPACT
     (warning,) = response.warnings
     assert warning.startswith(
-        "web (priority 1000): no room; its pod would preempt 1 pod on node-1. Victims: batch/victim (priority 0)."
+        "web (priority 1000): no room; its pod would preempt 1 Pod on node-1: batch/victim (priority 0)."
     )
 
 
