@@ -69,60 +69,47 @@ class Aftermath(NamedTuple):
     refused: int = 0
     left_out: int = 0
 
-    @property
-    def sentence(self) -> str:
-        """`1 more pod would be pushed out by replacements; 1 replacement would stay pending.`"""
-        if not self.known:
-            return "What comes after was not worked out."
-        more = f" {self.left_out:,} pods that wait were left out." if self.left_out else ""
-        return f"{self._what_comes}{more}"
+    def facts(self, *, coarse: bool = False) -> tuple[str, ...]:
+        """What becomes of the victims, the worst first: `replacements preempt 3 more Pods`, `1 not recreated`.
 
-    @property
-    def coarse_sentence(self) -> str:
-        """The worst of it, without numbers."""
+        `coarse`: the worst alone, without numbers.
+        """
         if not self.known:
-            return self.sentence
-        found = (
-            (self.pushed_out, "More pods would be pushed out by replacements."),
-            (self.pending, "Replacements would stay pending."),
-            (self.refused, "A quota would refuse replacements."),
-            (self.replaced, "Replacements would fit."),
-            (1, "No replacement."),
-        )
-        return next(text for number, text in found if number)
+            return ("cascade not predicted",)
+        if coarse:
+            worst = (
+                (self.pushed_out, "replacements preempt more Pods"),
+                (self.pending, "replacements stay Pending"),
+                (self.refused, "replacements rejected by a quota"),
+                (self.replaced, "replacements fit"),
+                (1, "not recreated"),
+            )
+            return (next(text for number, text in worst if number),)
+        found = tuple(self._outcomes()) or ("replacement fits" if self.replaced == 1 else "replacements fit",)
+        return (*found, f"{self.left_out:,} pending Pods ignored") if self.left_out else found
 
-    @property
-    def _what_comes(self) -> str:
-        if self.replaced == self.pushed_out == self.pending == 0:
-            return "No replacement."
-        parts = []
+    def _outcomes(self) -> Iterator[str]:
+        """What is worse than that each replacement Pod fits."""
         if self.pushed_out:
-            levels = f" ({self.levels} levels)" if self.levels > 1 else ""
-            parts.append(f"{plural(self.pushed_out, 'more pod')} would be pushed out by replacements{levels}")
+            depth = f" in a cascade of depth {self.levels}" if self.levels > 1 else ""
+            yield f"replacements preempt {plural(self.pushed_out, 'more Pod')}{depth}"
         if self.pending:
-            parts.append(self._who_waits())
+            which = self._replacements(self.pending)
+            yield f"{which} {'stays' if which.endswith('t') else 'stay'} Pending"
         if self.refused:
-            parts.append(self._who_is_refused(then=bool(parts)))
-        if not parts:
-            return "Its replacement would fit." if self.replaced == 1 else "Their replacements would fit."
-        return f"{'; '.join(parts)}."
+            yield f"{self._replacements(self.refused)} rejected by a quota"
+        if not self.replaced:
+            yield "not recreated"
+        elif self.lost:
+            yield f"{self.lost} not recreated"
 
-    def _who_waits(self) -> str:
+    def _replacements(self, count: int) -> str:
+        """Which replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
         if self.pushed_out:
-            return f"{plural(self.pending, 'replacement')} would stay pending"
+            return plural(count, "replacement")
         if self.replaced == 1:
-            return "Its replacement would stay pending"
-        them = "Their" if self.pending == self.replaced else f"{self.pending} of {self.replaced}"
-        return f"{them} replacements would stay pending"
-
-    def _who_is_refused(self, *, then: bool) -> str:
-        quota = f"{'a' if then else 'A'} quota would refuse"
-        if self.replaced == 1:
-            return f"{quota} its replacement"
-        if self.pushed_out:
-            return f"{quota} {plural(self.refused, 'replacement')}"
-        them = "their" if self.refused == self.replaced else f"{self.refused} of {self.replaced}"
-        return f"{quota} {them} replacements"
+            return "replacement"
+        return "replacements" if count == self.replaced else f"{count} of {self.replaced} replacements"
 
     def to_dict(self) -> dict[str, object]:
         """For programs: what is not zero."""

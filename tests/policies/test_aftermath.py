@@ -138,43 +138,46 @@ def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
     impact = impact_of(ReviewedObject(tenant.object), shown, Config())
     assert impact is not None
     assert impact.aftermath == Aftermath(replaced=4, pushed_out=3, levels=3, pending=1)
-    assert impact.aftermath.sentence == (
-        "3 more pods would be pushed out by replacements (3 levels); 1 replacement would stay pending."
+    assert impact.aftermath.facts() == (
+        "replacements preempt 3 more Pods in a cascade of depth 3",
+        "1 replacement stays Pending",
     )
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence", "told"),
+    ("found", "facts", "told"),
     [
-        (Aftermath(lost=1), "No replacement.", {"notReplaced": 1}),
-        (Aftermath(lost=2), "No replacement.", {"notReplaced": 2}),
-        (Aftermath(replaced=1), "Its replacement would fit.", {"replaced": 1}),
-        (Aftermath(replaced=2, lost=1), "Their replacements would fit.", {"replaced": 2, "notReplaced": 1}),
-        (Aftermath(replaced=1, pending=1), "Its replacement would stay pending.", {"replaced": 1, "pending": 1}),
-        (Aftermath(replaced=2, pending=2), "Their replacements would stay pending.", {"replaced": 2, "pending": 2}),
-        (Aftermath(replaced=3, pending=1), "1 of 3 replacements would stay pending.", {"replaced": 3, "pending": 1}),
+        (Aftermath(lost=1), "not recreated", {"notReplaced": 1}),
+        (Aftermath(lost=2), "not recreated", {"notReplaced": 2}),
+        (Aftermath(replaced=1), "replacement fits", {"replaced": 1}),
+        (Aftermath(replaced=2), "replacements fit", {"replaced": 2}),
+        (Aftermath(replaced=2, lost=1), "1 not recreated", {"replaced": 2, "notReplaced": 1}),
+        (Aftermath(replaced=1, pending=1), "replacement stays Pending", {"replaced": 1, "pending": 1}),
+        (Aftermath(replaced=2, pending=2), "replacements stay Pending", {"replaced": 2, "pending": 2}),
+        (Aftermath(replaced=3, pending=1), "1 of 3 replacements stay Pending", {"replaced": 3, "pending": 1}),
         (
             Aftermath(replaced=2, pushed_out=1, levels=1),
-            "1 more pod would be pushed out by replacements.",
+            "replacements preempt 1 more Pod",
             {"replaced": 2, "pushedOut": 1, "levels": 1},
         ),
-        (Aftermath(replaced=1, refused=1), "A quota would refuse its replacement.", {"replaced": 1, "refused": 1}),
-        (Aftermath(replaced=2, refused=2), "A quota would refuse their replacements.", {"replaced": 2, "refused": 2}),
+        (Aftermath(replaced=1, refused=1), "replacement rejected by a quota", {"replaced": 1, "refused": 1}),
+        (Aftermath(replaced=2, refused=2), "replacements rejected by a quota", {"replaced": 2, "refused": 2}),
         (
             Aftermath(replaced=3, pending=1, refused=1),
-            "1 of 3 replacements would stay pending; a quota would refuse 1 of 3 replacements.",
+            "1 of 3 replacements stay Pending, 1 of 3 replacements rejected by a quota",
             {"replaced": 3, "pending": 1, "refused": 1},
         ),
         (
             Aftermath(replaced=3, pushed_out=1, levels=1, refused=2),
-            "1 more pod would be pushed out by replacements; a quota would refuse 2 replacements.",
+            "replacements preempt 1 more Pod, 2 replacements rejected by a quota",
             {"replaced": 3, "pushedOut": 1, "levels": 1, "refused": 2},
         ),
-        (NOT_KNOWN, "What comes after was not worked out.", {"cutShort": True}),
+        (NOT_KNOWN, "cascade not predicted", {"cutShort": True}),
     ],
 )
-def test_it_is_one_sentence_and_a_few_numbers(found: Aftermath, sentence: str, told: dict[str, object]) -> None:
-    assert found.sentence == sentence
+def test_it_is_a_few_facts_and_numbers(found: Aftermath, facts: str, told: dict[str, object]) -> None:
+    assert ", ".join(found.facts()) == facts
+    assert len(found.facts(coarse=True)) == 1
     assert found.to_dict() == told
 
 
@@ -261,8 +264,8 @@ def test_the_warning_has_it_and_loses_names_before_it() -> None:
     told = judged(cluster(*made), make_pod("new").priority(1).request(cpu="3"))
     (warning,) = [text for text in told if "would preempt" in text]
     assert len(warning) <= 256
-    assert "Victims: default/a-pod-with" in warning
-    assert "-0… Their replacements would stay pending. Fix: ask for less" in warning
+    assert "n1: default/a-pod-with" in warning
+    assert "-0 and 2 more. Priority 0, replacements stay Pending, up to 30s grace. Fix: lower requests" in warning
 
 
 def test_a_hostile_template_does_not_make_it_late() -> None:
@@ -284,9 +287,9 @@ def test_where_time_is_up_the_first_preemption_is_told_and_that_no_more_was_work
     for enough in range(1, 60, 3):
         looks = iter([False] * enough)
         told += judged(cluster(*made), new, partial(next, looks, True))
-    late = [text for text in told if "What comes after was not worked out." in text]
+    late = [text for text in told if "cascade not predicted" in text]
     assert late
-    assert all("would preempt 20 pods" in text for text in late)
+    assert all("would preempt 20 Pods" in text for text in late)
 
 
 def quota(hard: dict[str, str], used: dict[str, str], *classes: str) -> Made:
@@ -344,9 +347,9 @@ def test_what_the_new_pods_take_of_a_quota_is_not_left_for_replacements() -> Non
     made = one_victim(containers=[{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}])
     state = cluster(*made, quota({"requests.cpu": "3"}, {"requests.cpu": "1"}))
     (warning,) = warned(state, make_pod("new").priority(1).request(cpu="2"))
-    assert "A quota would refuse its replacement." in warning
+    assert "replacement rejected by a quota" in warning
     (other,) = warned(state, make_pod("new").priority(1).request(cpu="2").metadata(namespace="elsewhere"))
-    assert "Its replacement would fit." in other
+    assert "replacement fits" in other
 
 
 def test_nobody_is_told_to_go_for_pods_that_a_quota_refuses() -> None:
@@ -357,9 +360,9 @@ def test_nobody_is_told_to_go_for_pods_that_a_quota_refuses() -> None:
     pod = make_pod("").spec(priorityClassName="gold", priority=None).request(cpu="1")
     wanted = workload("ReplicaSet", "new", 2, pod.obj["spec"])
     (both,) = warned(cluster(*made), wanted)
-    assert "both new pods would preempt 2 pods on n1" in both
+    assert "both new Pods would preempt 2 Pods on n1" in both
     (one,) = warned(cluster(*made, quota({"pods": "1"}, {"pods": "0"})), wanted)
-    assert "1 of 2 new pods would preempt 1 pod on n1" in one
+    assert "1 of 2 new Pods would preempt 1 Pod on n1" in one
     assert not warned(cluster(*made, quota({"pods": "1"}, {"pods": "1"})), wanted)
 
 
@@ -387,7 +390,7 @@ def test_numbers_that_somebody_wrote_make_nothing_grow(field: str, number: int) 
     state, new = cluster(*made), make_pod("new").priority(1).request(cpu="2")
     (warning,) = warned(state, new)
     assert len(warning) <= 256
-    assert "Its replacement would fit." in warning
+    assert "replacement fits" in warning
 
 
 def test_ten_thousand_budgets_do_not_keep_it_past_its_time() -> None:

@@ -183,5 +183,5 @@ def test_beyond_so_many_it_says_how_many_were_left_out() -> None:
     made += [make_pod(f"w-{number}").request(cpu="1") for number in range(MOST_WAITING + 1200)]
     found = aftermath(made, make_pod("new").priority(1).request(cpu="1"))
     assert found == Aftermath(lost=1, left_out=1200)
-    assert found.sentence == "No replacement. 1,200 pods that wait were left out."
+    assert found.facts() == ("not recreated", "1,200 pending Pods ignored")
     assert found.to_dict() == {"notReplaced": 1, "waitingLeftOut": 1200}

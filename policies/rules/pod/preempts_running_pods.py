@@ -84,7 +84,6 @@ from policies.rules.support.rule_text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.aftermath import Aftermath
     from policies.disclosure import Audience
     from policies.objects.reviewed_object import ReviewedObject
     from policies.objects.workload import PodTemplate
@@ -131,7 +130,7 @@ def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:
         facts = (
             *_violated(violations, len(victims), audience),
             *((plural(known, "placeholder"),) if known else ()),
-            *(_cascade(impact.aftermath, coarse=audience.coarse) if impact.aftermath else ()),
+            *(impact.aftermath.facts(coarse=audience.coarse) if impact.aftermath else ()),
             _grace(seconds, len(victims), audience),
         )
         noun = "placeholder Pod" if only else "Pod"
@@ -154,47 +153,6 @@ def _violated(violations: int, victims: int, audience: Audience) -> tuple[str, .
     if audience.coarse or victims == violations == 1:
         return ("violates a PDB",)
     return (f"{violations} {'violates' if violations == 1 else 'violate'} a PDB",)
-
-
-def _cascade(aftermath: Aftermath, *, coarse: bool) -> tuple[str, ...]:
-    """What becomes of the victims, the worst first; for a reader of ranges the worst alone, without numbers."""
-    if not aftermath.known:
-        return ("cascade not predicted",)
-    found = tuple(_outcomes(aftermath))
-    if coarse:
-        worst = (
-            (aftermath.pushed_out, "replacements preempt more Pods"),
-            (aftermath.pending, "replacements stay Pending"),
-            (aftermath.refused, "replacements rejected by a quota"),
-            (aftermath.replaced, "replacements fit"),
-            (1, "not recreated"),
-        )
-        return (next(text for count, text in worst if count),)
-    ignored = (f"{aftermath.left_out:,} pending Pods ignored",) if aftermath.left_out else ()
-    return (*(found or ("replacement fits" if aftermath.replaced == 1 else "replacements fit",)), *ignored)
-
-
-def _outcomes(aftermath: Aftermath) -> Iterator[str]:
-    """What is worse than that each replacement Pod fits."""
-    if aftermath.pushed_out:
-        depth = f" in a cascade of depth {aftermath.levels}" if aftermath.levels > 1 else ""
-        yield f"replacements preempt {plural(aftermath.pushed_out, 'more Pod')}{depth}"
-    if aftermath.pending:
-        who = _replacements(aftermath.pending, aftermath)
-        yield f"{who} {'stays' if who.endswith('t') else 'stay'} Pending"
-    if aftermath.refused:
-        yield f"{_replacements(aftermath.refused, aftermath)} rejected by a quota"
-    if aftermath.lost:
-        yield f"{aftermath.lost} not recreated" if aftermath.replaced else "not recreated"
-
-
-def _replacements(count: int, aftermath: Aftermath) -> str:
-    """Which replacement Pods: `replacement`, `replacements`, `2 of 3 replacements`."""
-    if aftermath.pushed_out:
-        return plural(count, "replacement")
-    if aftermath.replaced == 1:
-        return "replacement"
-    return "replacements" if count == aftermath.replaced else f"{count} of {aftermath.replaced} replacements"
 
 
 def _grace(seconds: int, victims: int, audience: Audience) -> str:

@@ -121,7 +121,7 @@ def test_more_replicas_are_new_pods_by_scale_too() -> None:
     old["spec"]["replicas"] = 0
     given = review(scale | {"spec": {"replicas": 1}}, "UPDATE", subResource="scale", name="web", namespace="team")
     warned = decided(Hook.VALIDATE, given, state=cluster(NODE, VICTIM, old)).response.warnings
-    assert [w for w in warned if "would preempt 1 pod on node-1" in w]
+    assert [w for w in warned if "would preempt 1 Pod on node-1" in w]
 
 
 def test_a_suspended_job_brings_its_pods_when_it_is_let_go() -> None:
@@ -142,7 +142,7 @@ def test_a_pod_that_waited_behind_gates_is_predicted_when_the_last_of_them_goes(
     let_go = review(free, "UPDATE", oldObject=gated)
     assert json.loads(_annotation(let_go)) == IMPACT
     decision = decided(Hook.VALIDATE, let_go, state=STATE)
-    assert [w for w in decision.response.warnings if "would preempt 1 pod on node-1" in w]
+    assert [w for w in decision.response.warnings if "would preempt 1 Pod on node-1" in w]
     assert decided(Hook.VALIDATE, review(free, "UPDATE", oldObject=free), state=STATE).response.warnings == ()
 
 
@@ -151,16 +151,14 @@ def test_the_verdict_carries_the_impact_for_the_audit_log() -> None:
     response = decided(Hook.VALIDATE, review(obj), state=STATE).response
     assert json.loads(response.audit["preemption-impact"]) == IMPACT
     (warning,) = response.warnings
-    assert warning.startswith(
-        "web (priority 1000): no room; its pod would preempt 1 Pod on node-1: batch/victim (priority 0)."
-    )
+    assert warning.startswith("would preempt 1 Pod on node-1: batch/victim (priority 0, not recreated, 30s grace).")
 
 
 def test_without_time_nothing_is_predicted_and_that_is_said() -> None:
     obj = _with_cpu(deployment(), "1")
     obj["spec"]["replicas"] = 5
     response = decided(Hook.VALIDATE, review(obj), state=STATE, expired=True).response
-    assert "no time was left to predict whether any of 5 new pods would push others out" in response.warnings[0]
+    assert "time ran out before it was predicted whether any of 5 new Pods would preempt others" in response.warnings[0]
     told = {"priority": 1000, "newPods": 5, "predicted": 0, "cutShort": True}
     assert json.loads(response.audit["preemption-impact"]) == told
     assert json.loads(_annotation(review(obj), expired=True)) == told
@@ -188,9 +186,9 @@ def test_what_is_predicted_by_late_cluster_state_says_so(obj: dict[str, Any], cp
     [
         (
             "1",
-            "They have up to 30 seconds to end; time was up after 1 of 5 new pods. Fix: ",
+            "(priority 0, 30s grace). Time ran out after 1 of 5 new Pods. Fix: ",
         ),
-        ("2", "only 1 of 5 new pods were predicted in the time there was, and nobody goes for it"),
+        ("2", "only 1 of 5 new Pods were predicted in time; they preempt no Pod"),
     ],
 )
 def test_a_prediction_that_was_cut_short_says_how_far_it_came(cpus: str, said: str) -> None:
@@ -459,7 +457,7 @@ def test_validate_takes_what_mutate_has_predicted_while_nothing_changes(
             return json.loads(told)["response"]["warnings"]
 
         first = admitted()
-        assert "would preempt 1 pod" in first[0]
+        assert "would preempt 1 Pod" in first[0]
         assert len(predicted) == 1
         states.append(cluster(NODE, VICTIM))
         assert admitted() == first

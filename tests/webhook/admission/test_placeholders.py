@@ -56,7 +56,7 @@ def _found(*victims: dict[str, Any], config: Config | None = None) -> tuple[Seve
 def test_a_pause_pod_of_negative_priority_is_one(image: str) -> None:
     severity, message = _found(_running(-5, image))
     assert severity is Severity.NOTE
-    assert "would preempt 1 placeholder pod on node-1. Victims: batch/victim (priority -5)." in message
+    assert "would preempt 1 placeholder Pod on node-1: batch/victim (priority -5," in message
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_others_are_none(victim: dict[str, Any]) -> None:
 def test_some_of_several_are_counted_and_it_stays_a_warning() -> None:
     severity, message = _found(_running(-5, "pause", cpu="500m"), _running(0, "web", name="web", cpu="500m"))
     assert severity is Severity.WARNING
-    assert "would preempt 2 pods on node-1." in message
-    assert " 1 of them is a placeholder." in message
+    assert "would preempt 2 Pods on node-1: " in message
+    assert ", 1 placeholder, " in message
 
 
 def test_labels_of_the_configuration_take_the_place_of_the_default() -> None:
@@ -94,7 +94,7 @@ def test_the_webhook_warns_nobody_and_says_it_in_audit_log_and_annotation(action
     config = read_config(f"actions: {{preempts-running-pods: {action}}}", "f")
     decision = decided(Hook.VALIDATE, review(ASKING), state=state, config=config)
     assert (decision.response.allowed, list(decision.response.warnings)) == (True, [])
-    assert "1 placeholder pod" in decision.response.audit["preempts-running-pods"]
+    assert "1 placeholder Pod" in decision.response.audit["preempts-running-pods"]
     patch = decided(Hook.MUTATE, review(ASKING), state=state).response.patch
     assert "batch/victim" in str([operation for operation in patch if ANNOTATION.split("/")[1] in str(operation)])
 
@@ -105,5 +105,5 @@ def test_that_a_strangers_pod_is_one_is_not_told(disclose: str, told: bool) -> N
     state = cluster(NODE, _running(-5, "pause", cpu="500m"), _running(0, "web", name="web", cpu="500m"))
     config = read_config(f"disclose: {disclose}", "f")
     [warning] = builders.decided(Hook.VALIDATE, review(ASKING), state=state, config=config).response.warnings
-    assert "would preempt 2 pods" in warning
+    assert "would preempt 2 Pods" in warning
     assert ("placeholder" in warning) == told
