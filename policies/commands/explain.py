@@ -1,77 +1,165 @@
-"""`forewarn explain RULE`: what a rule means, why, and what to do."""
+"""`forewarn explain RULE`: what a rule reports, why, an example, and the fix. The pages of the rules have the same."""
 
 from __future__ import annotations
 
-import sys
 from difflib import get_close_matches
 from textwrap import fill, indent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.commands.cluster_command import add_output_option, output_of
 from policies.commands.parser import Parser
-from policies.findings import cut
+from policies.findings import Severity
 from policies.rules import RULES
+from policies.rules.support.context import Target
 from policies.rules.support.documentation import documentation_of
-from policies.terminal import as_json, complain
+from policies.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.rules.support.context import Rule
+    from policies.rules.support.documentation import Example
+
+_WIDTH: Final = 100
+
+
+class Block(NamedTuple):
+    """A part of a rule's page. `kind`: heading, prose, or the language of a block of code (yaml, text)."""
+
+    kind: str
+    text: str
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; returns 0, or 2 where there is no such rule."""
-    parser = Parser(
-        prog="forewarn explain",
-        description="Show what a rule checks, why, and how to fix what it reports.",
-        examples=("explain unknown-priority-class", "explain quota-exceeded -o json"),
-    )
-    parser.add_argument("rule", metavar="RULE", help="id of a rule (`forewarn lint --list-rules` lists them)")
-    add_output_option(parser.add_argument)
-    options = parser.parse_args(arguments)
-    name = options.rule
+    """Run the command; returns 0, or 2 if there is no such rule."""
+    parser = Parser(prog="forewarn explain", description="Explain a rule: what it reports, why, and how to fix it.")
+    parser.add_argument("rule", metavar="RULE", help="id of a rule (all: `forewarn lint --list-rules`)")
+    name = parser.parse_args(arguments).rule
     known = {rule.ID: rule for rule in RULES}
     if name not in known:
         near = get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else "; see `forewarn lint --list-rules`"
-        return complain("explain", f"no rule {cut(name, 80)!r}{hint}", 2)
-    with output_of(options):
-        if options.output == "json":
-            sys.stdout.write(as_json(_as_dict(known[name])))
-        else:
-            print("\n".join(_explanation(known[name])))  # noqa: T201
+        say(f"forewarn explain: no rule {name!r}{hint}")
+        return 2
+    print("\n".join(as_text(known[name])))  # noqa: T201
     return 0
 
 
-def _as_dict(rule: Rule) -> dict[str, Any]:
-    documentation = documentation_of(rule)
-    examples = [{"heading": each.heading, "manifest": each.yaml} for each in documentation.examples]
-    return {
-        "rule": rule.ID,
-        "kinds": list(rule.TARGETS),
-        "severity": str(rule.SEVERITY or ""),
-        "action": str(rule.ACTION or ""),
-        "what": documentation.what,
-        "why": documentation.why,
-        "fix": documentation.fix,
-        "examples": examples,
-    }
+def as_text(rule: Rule) -> Iterator[str]:
+    """A rule's page for a terminal."""
+    yield rule.ID
+    for block in page_of(rule):
+        yield ""
+        if block.kind == "heading":
+            yield f"{block.text}:"
+        elif block.kind == "prose":
+            yield fill(block.text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+        else:
+            yield indent(block.text.rstrip(), "    ")
 
 
-def _explanation(rule: Rule) -> Iterator[str]:
+def as_markdown(rule: Rule) -> Iterator[str]:
+    """A rule's page in the documentation."""
+    yield f"# {rule.ID}"
+    for block in page_of(rule):
+        yield ""
+        if block.kind == "heading":
+            yield f"## {block.text}"
+        elif block.kind == "prose":
+            yield block.text
+        else:
+            yield f"```{block.kind}\n{block.text.rstrip()}\n```"
+
+
+def page_of(rule: Rule) -> Iterator[Block]:
+    """What is documented of a rule, part by part."""
     documentation = documentation_of(rule)
-    about = ", ".join(rule.TARGETS)
-    yield f"{rule.ID}  (about {about}; linter: {rule.SEVERITY or '-'}; webhook: {rule.ACTION or '-'})"
-    yield ""
-    yield fill(documentation.what, 100)
-    yield ""
-    yield fill(f"Why: {documentation.why}", 100)
+    yield Block("prose", documentation.what)
+    yield Block("prose", f"Checks: {', '.join(rule.TARGETS)}. {_heard(rule)}")
+    yield Block("heading", "Why")
+    yield Block("prose", _sentence(documentation.why))
+    if documentation.details:
+        yield Block("heading", "Details")
+        yield Block("prose", _sentence(documentation.details))
+    yield Block("heading", "Fix")
+    yield Block("prose", _sentence(documentation.fix))
+    yield Block("heading", "Example")
     for example in documentation.examples:
-        mode = f" ({example.mode})" if example.mode else ""
-        yield ""
-        yield f"{example.heading}{mode}:"
-        yield ""
-        yield indent(example.yaml.rstrip(), "    ")
-    yield ""
-    yield fill(f"Fix: {documentation.fix}", 100)
+        yield Block("prose", _introduced(rule, example))
+        yield Block("yaml", example.yaml)
+        if example.heading == "Bad":
+            yield Block("text", "\n".join(_reported(rule)))
+    yield Block("heading", "Configure or suppress")
+    yield from _configured(rule)
+
+
+def _sentence(text: str) -> str:
+    """With an uppercase letter, unless it begins with a name in lowercase (kubectl, forewarn)."""
+    first = text.split(maxsplit=1)[0]
+    return text if first in _LOWERCASE or "-" in first or not first[0].isalpha() else text[:1].upper() + text[1:]
+
+
+_LOWERCASE: Final = ("kubectl", "forewarn", "limitedResources")
+
+
+def _heard(rule: Rule) -> str:
+    """`Linter: warning. Webhook: warn.`"""
+    where = "Audit" if Target.CLUSTER in rule.TARGETS else "Linter"
+    return f"{where}: {rule.SEVERITY or 'not checked'}. Webhook: {rule.ACTION or 'not checked'}."
+
+
+_BAD: Final = {
+    "DELETE": "The deletion of this object is reported:",
+    "validate": "The webhook reports, after all mutation:",
+}
+_GOOD: Final = {
+    "DELETE": "The deletion of this object is not reported:",
+    "validate": "The webhook does not report, after all mutation:",
+}
+
+
+def _introduced(rule: Rule, example: Example) -> str:
+    if example.heading == "Options":
+        return "With this configuration:"
+    if example.heading == "Cluster":
+        return "In a cluster with these objects:"
+    if example.heading == "Good":
+        return _GOOD.get(example.mode, "Not reported:")
+    also = f" (so does {example.also})" if example.also else ""
+    return _BAD.get(example.mode, f"{rule.ID} reports{also}:")
+
+
+def _reported(rule: Rule) -> Iterator[str]:
+    """The findings on the rule's example, as the linter prints them."""
+    from policies.commands.rule_examples import findings_of
+
+    for finding in findings_of(rule, "Bad"):
+        if finding.rule == rule.ID:
+            about = f"{finding.object}: " if str(finding.object) else ""
+            yield f"{finding.severity}: {about}{finding.message}"
+            yield f"  = Fix: {finding.remediation}"
+
+
+def _configured(rule: Rule) -> Iterator[Block]:
+    """How to change a rule's severity and action, and how to suppress a finding."""
+    lines = []
+    if rule.SEVERITY is not None:
+        other = Severity.WARNING if rule.SEVERITY is Severity.NOTE else Severity.NOTE
+        lines += [f"severities: {{{rule.ID}: {other}}}  # error, warning, note"]
+    if rule.ACTION is not None:
+        lines += [f'actions: {{{rule.ID}: "off"}}  # deny, warn, audit, "off"']
+    yield Block("prose", "In the configuration:")
+    yield Block("yaml", "\n".join(lines))
+    if rule.SEVERITY is None:
+        return
+    if Target.CLUSTER in rule.TARGETS:
+        yield Block("prose", "To suppress a finding, name the object and the reason in the configuration:")
+        yield Block("yaml", f'suppressions:\n- rules: [{rule.ID}]\n  objects: ["KIND NAME"]\n  reason: REASON')
+        return
+    yield Block(
+        "prose", "To suppress a finding, write a comment after the value or on the line above, with the reason:"
+    )
+    yield Block("yaml", f"# forewarn: ignore[{rule.ID}] REASON until=2027-01-31")
+    if rule.TARGETS != (Target.FILE,):
+        yield Block("prose", "Or annotate the object:")
+        annotation = f"forewarn.dev/ignore: {rule.ID} REASON until=2027-01-31"
+        yield Block("yaml", f"metadata:\n  annotations:\n    {annotation}")

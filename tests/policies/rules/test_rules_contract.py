@@ -10,22 +10,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import yaml
 
-from policies.audit import audit, stored_objects
 from policies.cluster import Cache, ClusterSnapshot
-from policies.commands.lint import as_update
+from policies.commands.rule_examples import cluster_of, findings_of, reviewed
 from policies.config import Config, read_config
-from policies.evaluator import _CLUSTER, Phase, _target, evaluate
+from policies.evaluator import _CLUSTER, Phase, _target
 from policies.kinds import LINTED, POD_TEMPLATE_PATHS
 from policies.manifests import read
 from policies.metering import never
-from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from policies.objects.reviewed_object import ChangeSet
 from policies.rules import RULES
 from policies.rules.support.context import Context, Rule, Target
-from policies.rules.support.documentation import Example, documentation_of
+from policies.rules.support.documentation import documentation_of
 from policies.rules.support.rule_text import MOST_CHARACTERS
-from policies.suppressions import of_annotations, of_comments, suppress
 from webhook.admission.messages import warnings_of
 
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
@@ -55,13 +52,13 @@ def _looks_at(rule: Rule, heading: str, shown: Rule) -> set[str]:
     """What of the cluster a rule asks for when it judges an example of a rule."""
     examples = documentation_of(shown).examples
     whole = Target.CLUSTER in shown.TARGETS
-    cluster = _cluster([e for e in examples if e.heading in ("Cluster", whole and heading)]) or Cache().snapshot()
+    cluster = cluster_of([e for e in examples if e.heading in ("Cluster", whole and heading)]) or Cache().snapshot()
     looked = Looked(**{field.name: getattr(cluster, field.name) for field in fields(cluster)})
     (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
     (example,) = [e for e in examples if e.heading == heading]
     reading = read(example.yaml, "example.yaml", WANTED)
     phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
-    apply = ChangeSet(tuple(_as(subject, example, cluster) for subject in reading.subjects), reading.diagnostics)
+    apply = ChangeSet(tuple(reviewed(subject, example, cluster) for subject in reading.subjects), reading.diagnostics)
     context = Context(apply, looked, config.options, phase, NOW, never)
     Looked.asked.clear()
     for subject in (_CLUSTER,) if whole else apply.subjects:
@@ -92,12 +89,12 @@ def test_a_rule_is_documented_in_a_sentence_with_why_examples_and_fix(rule: Rule
 @each_rule
 def test_the_bad_example_gives_this_rule_alone(rule: Rule) -> None:
     (bad,) = [example for example in documentation_of(rule).examples if example.heading == "Bad"]
-    assert {finding.rule for finding in _judge(rule, "Bad")} == {rule.ID, bad.also} - {""}
+    assert {finding.rule for finding in findings_of(rule, "Bad")} == {rule.ID, bad.also} - {""}
 
 
 @each_rule
 def test_the_good_example_gives_nothing(rule: Rule) -> None:
-    assert _judge(rule, "Good") == []
+    assert findings_of(rule, "Good") == []
 
 
 STYLE = json.loads((Path(__file__).parent / "style.json").read_text())
@@ -114,7 +111,7 @@ def _faults_of_style(text: str) -> list[str]:
 
 @each_rule
 def test_a_message_is_short_and_has_a_fix(rule: Rule) -> None:
-    findings = [finding for finding in _judge(rule, "Bad") if finding.rule == rule.ID]
+    findings = [finding for finding in findings_of(rule, "Bad") if finding.rule == rule.ID]
     assert findings
     for finding in findings:
         assert 0 < len(finding.message) <= MOST_CHARACTERS, finding.message
@@ -129,7 +126,7 @@ def test_a_message_is_short_and_has_a_fix(rule: Rule) -> None:
 
 @each_rule
 def test_a_warning_has_the_whole_message_and_fix(rule: Rule) -> None:
-    for finding in _judge(rule, "Bad"):
+    for finding in findings_of(rule, "Bad"):
         (warning,) = warnings_of([finding])
         assert finding.message in warning
         assert f" Fix: {finding.remediation} [" in warning
@@ -145,40 +142,3 @@ def test_the_documentation_has_no_banned_words(rule: Rule) -> None:
 
 
 MOST_WORDS = 30
-
-
-def _judge(rule: Rule, heading: str) -> list[Any]:
-    """The findings on one example of a rule, as the linter has them, or the webhook where the example says so."""
-    examples = documentation_of(rule).examples
-    if Target.CLUSTER in rule.TARGETS:
-        whole = _cluster([e for e in examples if e.heading in ("Cluster", heading)])
-        assert whole is not None
-        return audit(whole, tuple(stored_objects(whole)), Config(), now=NOW)
-    cluster = _cluster([e for e in examples if e.heading == "Cluster"])
-    (example,) = [e for e in examples if e.heading == heading]
-    reading = read(example.yaml, "example.yaml", WANTED)
-    if Target.FILE not in rule.TARGETS:
-        assert not reading.diagnostics
-        assert reading.subjects
-    phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
-    subjects = [_as(subject, example, cluster) for subject in reading.subjects]
-    (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
-    found = evaluate(ChangeSet(tuple(subjects), reading.diagnostics), cluster, config, phase=phase, now=NOW)
-    suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
-    return suppress(found, suppressions, config.told, NOW.date()).kept
-
-
-def _as(subject: ReviewedObject, example: Example, cluster: ClusterSnapshot | None) -> ReviewedObject:
-    if example.mode == "DELETE":
-        return ReviewedObject({}, Operation.DELETE, old=subject.object)
-    return subject if example.mode == "validate" else as_update(subject, cluster)
-
-
-def _cluster(examples: list[Example]) -> ClusterSnapshot | None:
-    if not examples:
-        return None
-    cache = Cache()
-    for example in examples:
-        for obj in yaml.safe_load_all(example.yaml):
-            cache.add(obj)
-    return cache.snapshot()

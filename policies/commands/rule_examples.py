@@ -1,0 +1,70 @@
+"""The examples in the rules' docstrings, evaluated: for `forewarn explain`, the pages of the rules, and their test."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+from policies.audit import audit, stored_objects
+from policies.cluster import Cache
+from policies.commands.lint import as_update
+from policies.config import Config, read_config
+from policies.evaluator import Phase, evaluate
+from policies.kinds import LINTED, POD_TEMPLATE_PATHS
+from policies.manifests import read
+from policies.objects.reviewed_object import ChangeSet, Operation, ReviewedObject
+from policies.rules.support.context import Target
+from policies.rules.support.documentation import documentation_of
+from policies.suppressions import of_annotations, of_comments, suppress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.cluster import ClusterSnapshot
+    from policies.findings import Finding
+    from policies.rules.support.context import Rule
+    from policies.rules.support.documentation import Example
+
+FILE: Final = "example.yaml"
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""When the examples are evaluated."""
+
+
+def findings_of(rule: Rule, heading: str) -> list[Finding]:
+    """The findings on the example with this heading (Bad or Good).
+
+    They are those of the linter; of the webhook if the example says so; of `forewarn audit` if the rule is about the
+    whole cluster.
+    """
+    examples = documentation_of(rule).examples
+    if Target.CLUSTER in rule.TARGETS:
+        whole = cluster_of([e for e in examples if e.heading in ("Cluster", heading)])
+        assert whole is not None
+        return audit(whole, tuple(stored_objects(whole)), Config(), now=NOW)
+    cluster = cluster_of([e for e in examples if e.heading == "Cluster"])
+    (example,) = [e for e in examples if e.heading == heading]
+    reading = read(example.yaml, FILE, frozenset((*LINTED, *POD_TEMPLATE_PATHS)))
+    phase = Phase.VALIDATE if example.mode == "validate" else Phase.LINT
+    subjects = [reviewed(subject, example, cluster) for subject in reading.subjects]
+    (config,) = [read_config(e.yaml, "f") for e in examples if e.heading == "Options"] or [Config()]
+    found = evaluate(ChangeSet(tuple(subjects), reading.diagnostics), cluster, config, phase=phase, now=NOW)
+    suppressions = [*of_comments(reading.comments), *of_annotations(subjects)]
+    return suppress(found, suppressions, config.told, NOW.date()).kept
+
+
+def reviewed(subject: ReviewedObject, example: Example, cluster: ClusterSnapshot | None) -> ReviewedObject:
+    """An object of an example as it is reviewed: deleted, created, or as an update of the stored one."""
+    if example.mode == "DELETE":
+        return ReviewedObject({}, Operation.DELETE, old=subject.object)
+    return subject if example.mode == "validate" else as_update(subject, cluster)
+
+
+def cluster_of(examples: Iterable[Example]) -> ClusterSnapshot | None:
+    """The cluster with the objects of some examples; None if there are none."""
+    cache, texts = Cache(), [example.yaml for example in examples]
+    for text in texts:
+        for obj in yaml.safe_load_all(text):
+            cache.add(obj)
+    return cache.snapshot() if texts else None
