@@ -38,7 +38,7 @@ BEYOND_THE_API_SERVER = {
     "final-priority-mismatch",
     "limited-class-without-quota",
     "class-not-allowed",
-    "breaks-promise",  # where the configuration says deny
+    "violates-expectation",  # where the configuration says deny
 }
 AT_BOTH_DOORS = {rule.ID for rule in RULES if rule.ACTION is not None and rule.SEVERITY is not None}
 WANTED = frozenset((*LINTED, *POD_TEMPLATE_PATHS))
@@ -84,7 +84,7 @@ def _without_none(**fields: Any) -> dict[str, Any]:
 
 PROMISING = read_config(
     """\
-actions: {breaks-promise: deny}
+actions: {violates-expectation: deny}
 promises:
 - name: the team stays
   expect: {nonePushedOut: {namespace: team}, by: {class: system-*}}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("classes")]
 
 CONFIGURATION = """\
-actions: {class-not-allowed: deny, breaks-promise: deny}
+actions: {class-not-allowed: deny, violates-expectation: deny}
 allowedClasses:
 - {namespaces: [somebody-elses], classes: [high]}
 promises:
@@ -103,7 +103,10 @@ def test_padding_does_not_turn_a_denial_into_a_warning(webhook: Webhook, stage: 
         for spec in ({}, {"tolerations": tolerations}):
             obj = {**plain, "spec": {**plain["spec"], **spec}}
             answer = api.ask("POST", path_of(obj, name="", dryRun="All"), obj)
-            assert (answer.code, "breaks-promise" in str(answer.body)) == (403, True), (answer.warnings, answer.body)
+            assert (answer.code, "violates-expectation" in str(answer.body)) == (403, True), (
+                answer.warnings,
+                answer.body,
+            )
     finally:
         stage.clear()
         api.delete(priority_class("higher", 500))

@@ -424,7 +424,7 @@ def _(_: Running) -> None:
     warnings = decided(Hook.VALIDATE, review(obj), state=state, expired=lambda: False).response.warnings
     told = "not evaluated: the Pod has 501 tolerations; forewarn evaluates at most 500"
     assert [told in warning for warning in warnings].count(True) == 1
-    asked, full, config = review(obj), cluster(NODE, _running()), _doing("deny", "breaks-promise")
+    asked, full, config = review(obj), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     assert denied_by(decided(Hook.VALIDATE, asked, state=full, config=config, expired=lambda: False))
     denied = {**DANGLING, "spec": {**DANGLING["spec"], "tolerations": [{"operator": "Exists"}] * 501}}
     assert decided(Hook.VALIDATE, review(denied), state=state, expired=lambda: False).verdict is Verdict.DENIED
@@ -451,8 +451,8 @@ def _(_: Running) -> None:
 def _(_: Running) -> None:
     stored = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "team"}}
     large = {**stored, "spec": {"selector": {f"k{n}": "v" for n in range(9000)}}}
-    asked, config = review(_asking("0")), _doing("deny", "breaks-promise")
-    for more, denied in ((stored, set()), (large, {"breaks-promise"})):
+    asked, config = review(_asking("0")), _doing("deny", "violates-expectation")
+    for more, denied in ((stored, set()), (large, {"violates-expectation"})):
         state = cluster(NODE, _running(), more)
         decision = decided(Hook.VALIDATE, asked, state=state, config=config, expired=lambda: False)
         assert denied_by(decision) == denied
@@ -462,21 +462,21 @@ def _(_: Running) -> None:
 
 @row("promise-not-judged")
 def _(_: Running) -> None:
-    asked, state, config = review(_asking("1")), cluster(NODE, _running()), _doing("deny", "breaks-promise")
-    assert denied_by(decided(Hook.VALIDATE, asked, state=state, config=config)) == {"breaks-promise"}
+    asked, state, config = review(_asking("1")), cluster(NODE, _running()), _doing("deny", "violates-expectation")
+    assert denied_by(decided(Hook.VALIDATE, asked, state=state, config=config)) == {"violates-expectation"}
     late = decided(Hook.VALIDATE, asked, state=state, config=config, expired=True)
     assert late.response.allowed
-    assert "promise not judged" in late.response.audit["breaks-promise"]
+    assert "promise not judged" in late.response.audit["violates-expectation"]
 
 
 @row("promise-and-fewer")
 def _(_: Running) -> None:
-    fewer, state, config = _asking("1"), cluster(NODE, _running()), _doing("deny", "breaks-promise")
+    fewer, state, config = _asking("1"), cluster(NODE, _running()), _doing("deny", "violates-expectation")
     stored = {**fewer, "spec": {**fewer["spec"], "replicas": 3}}
     assert denied_by(decided(Hook.VALIDATE, review(stored, "UPDATE", oldObject=fewer), state=state, config=config))
     taken = decided(Hook.VALIDATE, review(fewer, "UPDATE", oldObject=stored), state=state, config=config)
     assert taken.response.allowed
-    assert "breaks promise 1" in taken.response.audit["breaks-promise"]
+    assert "breaks promise 1" in taken.response.audit["violates-expectation"]
 
 
 @row("bad-timeout")
@@ -993,7 +993,7 @@ WARNS_WHILE_LATE = {
     "class-still-in-use": (review(None, "DELETE", oldObject=priority_class("gold", 1000)), (deployment("gold"),)),
     "priority-drift": (review(priority_class("gold", 1000)), (pod("gold", 7),)),
     "preempts-running-pods": (review(_asking("1")), (NODE, _running())),
-    "breaks-promise": (review(_asking("1")), (NODE, _running())),
+    "violates-expectation": (review(_asking("1")), (NODE, _running())),
     "fits-nowhere": (review(_asking("2")), (NODE,)),
     "rollout-preempts-itself": (review(_asking("1")), (NODE, _running(labels={"app": "web"}))),
     "quota-exceeded": (review(pod("gold", 1000)), (_quota("gold"),)),
@@ -1012,7 +1012,7 @@ OPTIONS = {
 limitedResources:
 - {resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [gold]}]}
 """,
-    "breaks-promise": """
+    "violates-expectation": """
 promises:
 - {name: nobody goes, expect: {nonePushedOut: {}}}
 """,

@@ -108,7 +108,7 @@ CASES = {
     if pod_template_of(given["request"]["object"] or {}, POD_TEMPLATE_PATHS) is not None
 }
 READING = {
-    "breaks-promise", "fits-nowhere", "preempts-running-pods", "rollout-preempts-itself",
+    "violates-expectation", "fits-nowhere", "preempts-running-pods", "rollout-preempts-itself",
     "quota-exceeded", "quota-requirement-missing", "limited-class-without-quota",
 }  # fmt: skip
 """Rules that read more of a Pod than its class and priority, in every case."""
@@ -170,18 +170,20 @@ def test_padding_never_weakens_a_denial(rule: str, kinds: dict[str, int]) -> Non
 
 @pytest.mark.parametrize("action", ["warn", "audit"])
 def test_what_is_not_denied_is_said(action: str) -> None:
-    decision = answered("breaks-promise", padded("breaks-promise", tolerations=501), NODE, _running(), action=action)
+    decision = answered(
+        "violates-expectation", padded("violates-expectation", tolerations=501), NODE, _running(), action=action
+    )
     assert decision.response.allowed
     told = "not evaluated: the Pod has 501 tolerations; forewarn evaluates at most 500"
-    assert says(decision, "breaks-promise") == told
-    (finding,) = (f for f in decision.findings if f.rule == "breaks-promise")
+    assert says(decision, "violates-expectation") == told
+    (finding,) = (f for f in decision.findings if f.rule == "violates-expectation")
     assert (finding.remediation, finding.action.value) == ("remove tolerations", action)
 
 
 def test_the_clock_denies_nobody() -> None:
     late = decided(
-        Hook.VALIDATE, padded("breaks-promise"), state=cluster(NODE, _running()),
-        config=_doing("deny", "breaks-promise"), expired=True,
+        Hook.VALIDATE, padded("violates-expectation"), state=cluster(NODE, _running()),
+        config=_doing("deny", "violates-expectation"), expired=True,
     )  # fmt: skip
     assert late.response.allowed
 
@@ -218,14 +220,14 @@ def test_replicas_beyond_the_bound_get_nothing_past_a_promise(monkeypatch: pytes
     """The first of them fit, and fill what is evaluated."""
     monkeypatch.setattr(impact, "MOST_PLACED", 3)
     asking, free = _asking("100m"), {**NODE, "metadata": {"name": "node-2"}}
-    for replicas, denied in ((10, set()), (11, {"breaks-promise"})):
+    for replicas, denied in ((10, set()), (11, {"violates-expectation"})):
         asking["spec"]["replicas"] = replicas
-        decision = answered("breaks-promise", review(asking), NODE, free, _running())
+        decision = answered("violates-expectation", review(asking), NODE, free, _running())
         assert denied_by(decision) == denied
 
 
 def test_much_work_denies_whatever_the_time() -> None:
-    rule, given = "breaks-promise", padded("breaks-promise", tolerations=400)
+    rule, given = "violates-expectation", padded("violates-expectation", tolerations=400)
     found = evaluate(
         ChangeSet((ReviewedObject(given["request"]["object"]),)), cluster(NODE, _running()), _doing("deny", rule),
         phase=Phase.VALIDATE, now=NOW, expired=lambda: False, most_work=1,
@@ -259,7 +261,7 @@ def test_a_padded_object_that_is_stored_can_be_annotated_scaled_down_and_deleted
         assert decision.response.allowed, decision.response.message
 
 
-@pytest.mark.parametrize("rule", ["breaks-promise", "preempts-running-pods", "fits-nowhere"])
+@pytest.mark.parametrize("rule", ["violates-expectation", "preempts-running-pods", "fits-nowhere"])
 def test_a_padded_object_that_is_stored_passes_no_denial_once_it_asks_for_pods(rule: str) -> None:
     state = cluster(*CASES[rule][1])
     other = changed(template={**STORED["spec"]["template"], "metadata": {"labels": {"app": "web", "v": "2"}}})
@@ -277,7 +279,7 @@ def test_a_padded_pod_that_is_stored_can_be_changed_until_its_gates_are_removed(
     stored = {**_running(), "spec": {**template_in(review(STORED))["spec"], "priority": 2_000_000_000}}
     gated = {**stored, "spec": {**stored["spec"], "schedulingGates": [{"name": "g"}]}}
     labelled = {**gated, "metadata": {**gated["metadata"], "labels": {"a": "b"}}}
-    state, rule = cluster(NODE, _running(name="victim")), "breaks-promise"
+    state, rule = cluster(NODE, _running(name="victim")), "violates-expectation"
     for new, old, denied in (
         (labelled, gated, set()),
         ({**labelled, "metadata": {**labelled["metadata"], "finalizers": []}}, gated, set()),

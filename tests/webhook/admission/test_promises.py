@@ -13,7 +13,7 @@ from policies.cli import main
 from policies.config import Config, read_config
 from policies.disclosure import Disclose
 from policies.options import Promise
-from policies.rules.pod import breaks_promise
+from policies.rules.pod import violates_expectation
 from policies.selectors import PodPattern
 from tests.builders import make_pod
 from tests.policies.commands.test_whatif_command import random_cluster
@@ -51,7 +51,7 @@ STATE = cluster(NODE, SET, running(ownerReferences=[MADE]))
 
 def promising(pushed_out: str, by: str = "{}", action: str = "deny") -> Config:
     expect = f"{{nonePushedOut: {pushed_out}, by: {by}}}"
-    text = f"actions: {{breaks-promise: {action}}}\npromises:\n- name: n\n  expect: {{nonePushedOut: {{class: x}}}}\n"
+    text = f"actions: {{violates-expectation: {action}}}\npromises:\n- name: n\n  expect: {{nonePushedOut: {{class: x}}}}\n"
     return read_config(f"{text}- name: the nights are quiet\n  expect: {expect}\n", "c")
 
 
@@ -60,7 +60,7 @@ def answered(given: Obj, config: Config, **how: Any) -> Decision:
 
 
 def breaks(decision: Decision) -> list[str]:
-    return [finding.action.value for finding in decision.findings if finding.rule == breaks_promise.ID]
+    return [finding.action.value for finding in decision.findings if finding.rule == violates_expectation.ID]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_promise_that_is_broken_is_told_and_denied_as_it_is_configured() -> No
     assert (denied.response.allowed, denied.response.code) == (False, 403)
     warned = answered(review(ASKING), promising("{namespace: batch}", action="warn"))
     assert warned.response.allowed
-    (warning,) = [text for text in warned.response.warnings if "breaks-promise" in text]
+    (warning,) = [text for text in warned.response.warnings if "violates-expectation" in text]
     assert warning.startswith("violates expectation 2: would preempt 1 Pod of another namespace")
     by_default = promising("{}")._replace(actions={})
     assert breaks(answered(review(ASKING), by_default)) == ["warn"]
@@ -124,7 +124,7 @@ def test_its_name_and_those_of_victims_are_for_who_may_read_them(disclose: Discl
     assert "violates expectation" in message
     assert ("violates expectation 2:" in message) is (disclose is not Disclose.NAMES)
     if disclose is not Disclose.NAMES:
-        assert 'violates expectation "the nights are quiet":' in audit["breaks-promise"]
+        assert 'violates expectation "the nights are quiet":' in audit["violates-expectation"]
         masters = {"username": "root", "groups": ["system:masters"]}
         assert all(name in answered(review(ASKING, userInfo=masters), config).response.message for name in names)
 
@@ -156,7 +156,8 @@ def test_a_pod_that_was_not_predicted_is_denied_to_nobody() -> None:
     decision = answered(review(ASKING), promising("{}"), expired=True)
     assert (decision.response.allowed, breaks(decision)) == (True, ["audit"])
     assert (
-        "2 expectations not checked: only 0 of 1 new Pod predicted in time" in decision.response.audit["breaks-promise"]
+        "2 expectations not checked: only 0 of 1 new Pod predicted in time"
+        in decision.response.audit["violates-expectation"]
     )
 
 
@@ -189,7 +190,7 @@ def test_the_linter_and_forewarn_test_agree_on_what_a_pod_itself_pushes_out(
     capsys.readouterr()
     main(["lint", str(tmp_path / "pod.json"), *cluster_file, "-c", str(tmp_path / "config.json"), "-o", "json"])
     found = json.loads(capsys.readouterr().out)["findings"]
-    assert [f["rule"] for f in found if f["rule"] == "breaks-promise"] == ["breaks-promise"] * simulated
+    assert [f["rule"] for f in found if f["rule"] == "violates-expectation"] == ["violates-expectation"] * simulated
 
 
 def test_without_cluster_state_nothing_is_judged() -> None:

@@ -27,14 +27,14 @@ def large(part: str, **metadata: Any) -> Obj:
     return {**asking, "metadata": {**asking["metadata"], **metadata}}
 
 
-def scaled(obj: Obj, replicas: int, action: str = "deny", *more: Obj, rule: str = "breaks-promise") -> Decision:
+def scaled(obj: Obj, replicas: int, action: str = "deny", *more: Obj, rule: str = "violates-expectation") -> Decision:
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "namespace": "team"}}
     given = review({**scale, "spec": {"replicas": replicas}}, "UPDATE", oldObject=scale, subResource="scale")
     state = cluster(NODE, _running(), obj, *more)
     return decided(Hook.VALIDATE, given, state=state, config=_doing(action, rule), expired=lambda: False)
 
 
-@pytest.mark.parametrize("rule", ["breaks-promise", "preempts-running-pods", "fits-nowhere"])
+@pytest.mark.parametrize("rule", ["violates-expectation", "preempts-running-pods", "fits-nowhere"])
 def test_a_workload_whose_template_is_not_kept_gets_nothing_past_a_denial(rule: str) -> None:
     decision = scaled(large("terms"), 9, rule=rule)
     assert denied_by(decision) == {rule}
@@ -52,7 +52,7 @@ def test_where_nothing_is_denied_it_is_said() -> None:
 def test_what_nobody_reads_may_be_large(replicas: int) -> None:
     kept, small = scaled(large("variables"), replicas), scaled(_asking("1"), replicas)
     assert [f.message for f in kept.findings] == [f.message for f in small.findings]
-    assert denied_by(kept) == ({"breaks-promise"} if replicas else set())
+    assert denied_by(kept) == ({"violates-expectation"} if replicas else set())
 
 
 def test_the_rollout_of_what_nobody_reads_is_predicted() -> None:
@@ -82,7 +82,7 @@ def test_its_class_is_read_all_the_same() -> None:
 
 def test_a_custom_workload_of_which_nothing_is_kept_is_not_let_pass() -> None:
     kind = "example.com/Many"
-    config = _doing("deny", "breaks-promise")
+    config = _doing("deny", "violates-expectation")
     config = config._replace(
         options=config.options._replace(
             pod_template_paths={**config.options.pod_template_paths, kind: ("spec", "template")}
@@ -99,7 +99,7 @@ def test_a_custom_workload_of_which_nothing_is_kept_is_not_let_pass() -> None:
     given = review({**scale, "spec": {"replicas": 3}}, "UPDATE", oldObject=scale, subResource="scale")
     given["request"]["resource"] = {"group": "example.com", "version": "v1", "resource": "manies"}
     decision = decided(Hook.VALIDATE, given, state=cache.snapshot(), config=config, expired=lambda: False)
-    assert "breaks-promise" in denied_by(decision)
+    assert "violates-expectation" in denied_by(decision)
     assert isinstance(config, Config)
 
 
@@ -130,10 +130,10 @@ def hiding(namespace: str) -> Obj:
 )  # fmt: skip
 def test_what_a_tenant_stores_in_his_namespace_gets_nothing_past_a_denial(obj: Obj, why: str) -> None:
     def found(stored: Obj) -> Decision:
-        state, config = cluster(NODE, _running(), stored), _doing("deny", "breaks-promise")
+        state, config = cluster(NODE, _running(), stored), _doing("deny", "violates-expectation")
         return decided(Hook.VALIDATE, review(_asking("0")), state=state, config=config, expired=lambda: False)
 
-    assert denied_by(found(obj)) == {"breaks-promise"}
+    assert denied_by(found(obj)) == {"violates-expectation"}
     assert f"not evaluated: {why}" in {finding.message for finding in found(obj).findings}
     elsewhere = {**obj, "metadata": {**obj["metadata"], "namespace": "other"}}
     assert found(elsewhere).response.allowed

@@ -5,7 +5,7 @@ Why: you guarantee some tenants that certain Pods never preempt theirs. Nothing 
 Details: an expectation in `promises` has the words of `forewarn test`: which Pods are not preempted, and by whom. The
 rule checks the prediction of preempts-running-pods: what the new Pods themselves preempt. If several nodes tie, the
 first by name counts. For what replacement Pods preempt later, run `forewarn test`. The webhook warns; with `actions:
-{breaks-promise: deny}` it denies, workloads too. It also denies a Pod that exceeds a limit of the prediction, and names
+{violates-expectation: deny}` it denies, workloads too. It also denies a Pod that exceeds a limit of the prediction, and names
 the field and the limit. It never denies a Pod because time ran out, nor an update that only removes replicas; the audit
 log then has a note.
 
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     _Pods = tuple[str, str, str]
     _Push = tuple[Prediction, Pod]
 
-ID: Final = "breaks-promise"
+ID: Final = "violates-expectation"
 TARGETS: Final = (Target.POD, Target.UPDATED_POD, Target.TEMPLATE)
 SEVERITY: Final = Severity.ERROR
 ACTION: Final = Action.WARN
