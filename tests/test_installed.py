@@ -184,7 +184,7 @@ def test_the_linter_works_beside_others_packages_of_the_same_names(
     installed: Environment, elsewhere: Path, start: tuple[str, ...]
 ) -> None:
     done = installed.run(*start, *LINT, cwd=elsewhere)
-    assert "no PriorityClass with name wbe was found" in done.stdout, done.stderr
+    assert 'PriorityClass "wbe" not found' in done.stdout, done.stderr
     assert done.returncode == 1
     other = installed.run("python", "-P", "-c", "import policies", cwd=elsewhere)
     assert "the other policies" in other.stderr, "the other distribution's package is as it was installed"
@@ -194,7 +194,7 @@ def test_the_webhook_works_beside_others_packages_of_the_same_names(installed: E
     """`forewarn demo` starts the webhook as a process of its own, asks it, and lints."""
     done = installed.run("forewarn", "demo", cwd=elsewhere)
     assert (done.returncode, done.stderr) == (0, "5 files, 5 objects checked: 3 errors, 1 warning\n")
-    assert "Victims: 1 pod of another namespace" in done.stdout
+    assert "would preempt 1 Pod of another namespace" in done.stdout
 
 
 @pytest.mark.parametrize("order", ["forewarn first", "forewarn last"])

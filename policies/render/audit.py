@@ -31,7 +31,7 @@ def render(findings: Sequence[Finding], paint: Callable[[str, str], str] = _plai
         if len(found) > MOST_OF_A_RULE:
             yield f"  and {len(found) - MOST_OF_A_RULE} more of {rule}: -o json has them all"
         for fix in dict.fromkeys(finding.remediation for finding in found if finding.remediation):
-            yield f"  = fix: {one_line(fix)}"
+            yield f"  = Fix: {one_line(fix)}"
 
 
 def summary(pods: int, objects: int, findings: Sequence[Finding], suppressed: int) -> str:

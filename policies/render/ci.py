@@ -53,7 +53,7 @@ def _diagnostics(report: Report) -> Iterator[dict[str, Any]]:
         start, end = (_bytes(line, column) for column in (place.column, place.end_column))
         span = {"start": {"line": place.line, "column": start}, "end": {"line": place.line, "column": end}}
         where = {"path": path_of(place.file)} | ({"range": span} if place.line else {})
-        fix = f"\nfix: {finding.remediation}" if finding.remediation else ""
+        fix = f"\nFix: {finding.remediation}" if finding.remediation else ""
         yield {
             "message": said(finding) + fix,
             "location": where,
@@ -96,7 +96,7 @@ def _cases(file: str, findings: Sequence[Finding]) -> Iterator[str]:
         name += f" ({seen[name]})" if seen[name] > 1 else ""
         yield f"    <testcase classname={_xml(path_of(file))} name={_xml(name)}>"
         text = f"{path_of(file)}:{place.line}:{place.column}: {finding.severity}: {said(finding)}"
-        text += f"\nfix: {one_line(finding.remediation)}" if finding.remediation else ""
+        text += f"\nFix: {one_line(finding.remediation)}" if finding.remediation else ""
         if finding.severity is Severity.NOTE:
             yield f"      <system-out>{escape(text)}</system-out>"
         else:
@@ -132,7 +132,7 @@ def _command(finding: Finding) -> str:
         "endColumn": str(max(place.end_column, place.column, 1)),
         "title": finding.rule,
     }
-    fix = f"\nfix: {one_line(finding.remediation)}" if finding.remediation else ""
+    fix = f"\nFix: {one_line(finding.remediation)}" if finding.remediation else ""
     given = ",".join(f"{name}={_property(no_command(value))}" for name, value in properties.items())
     return f"::{_GITHUB[finding.severity]} {given}::{_escaped(no_command(said(finding) + fix))}"
 

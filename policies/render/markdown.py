@@ -24,7 +24,7 @@ _SIGNS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.
 def render(findings: Sequence[Finding], title: str = "forewarn lint") -> str:
     """The report: its worst findings first, at most so many that GitHub takes it."""
     found = counts(findings)
-    told = ", ".join(plural(found[s], str(s)) for s in Severity if found[s]) or "nothing to say"
+    told = ", ".join(plural(found[s], str(s)) for s in Severity if found[s]) or "no findings"
     lines = [f"### {title}: {told}", ""]
     if findings:
         lines += ["| | where | what | fix |", "|---|---|---|---|"]

@@ -47,8 +47,8 @@ class Apply:
 
 
 UNKNOWN = (
-    "Warning: no PriorityClass with name missing was found: its pods will be refused. "
-    "Fix: create it, or name one of: high, usual [unknown-priority-class]\n"
+    'Warning: PriorityClass "missing" not found; Pods will be rejected. '
+    "Fix: create it, or use high or usual [unknown-priority-class]\n"
 )
 
 
@@ -88,9 +88,8 @@ def full(stage: Stage, webhook: Webhook, api: Api) -> Iterator[None]:
 
 
 PREEMPTS = (
-    "Warning: web (priority 1000): no room; its pod would preempt 1 pod on n1. "
-    "Victims: default/report (priority 10). No replacement. They have up to 3600 seconds to end. "
-    "Fix: ask for less, or choose a lower class [preempts-running-pods]\n"
+    "Warning: would preempt 1 Pod on n1: default/report (priority 10, not recreated, 3600s grace). "
+    "Fix: lower requests or priority [preempts-running-pods]\n"
 )
 IMPACT_KEY = "validate.forewarn.dev/preemption-impact"
 IMPACT = {
@@ -173,4 +172,4 @@ def test_a_pod_of_a_missing_class_is_refused_by_the_api_server(apply: Apply) -> 
 def test_the_first_manifest_of_the_installation_page_gives_a_warning(apply: Apply) -> None:
     told = apply.plane.kubectl("apply", "--dry-run=server", "-f", "docs/hello.yaml")
     assert told.status == 0
-    assert told.err.startswith("Warning: no PriorityClass with name no-such-class was found: its pods will be refused")
+    assert told.err.startswith('Warning: PriorityClass "no-such-class" not found; Pods will be rejected')

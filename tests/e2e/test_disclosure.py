@@ -85,9 +85,8 @@ def test_a_tenant_reads_no_name_of_another_namespace_and_the_audit_log_has_them(
     told = applied(plane, "tenants")
     assert told.status == 0, told.err
     assert told.err == (
-        "Warning: tenants (priority 1000): no room; its pod would preempt 1 pod. Victims: 1 pod of another namespace, "
-        "priority 10. No replacement. They have up to 3600 seconds to end. Fix: ask for less, or choose a lower "
-        "class [preempts-running-pods]\n"
+        "Warning: would preempt 1 Pod of another namespace (priority 10, not recreated, 3600s grace). "
+        "Fix: lower requests or priority [preempts-running-pods]\n"
     )
     stored = plane.kubectl("get", "deployment", "tenants", "-o", "json", user="developer").out
     assert "forewarn.dev/preemption-impact" in stored
@@ -95,13 +94,13 @@ def test_a_tenant_reads_no_name_of_another_namespace_and_the_audit_log_has_them(
     key = "validate.forewarn.dev/preempts-running-pods"
     wait_until(lambda: plane.audited("deployments", "tenants", key), 5, "the audit log has the request")
     (text, *_) = plane.audited("deployments", "tenants", key)
-    assert "on node-x7q. Victims: prod/nightly-x7q (priority 10)" in text
+    assert "on node-x7q: prod/nightly-x7q (priority 10," in text
     plane.kubectl("delete", "deployment", "tenants", "--wait=false")
 
 
 def test_a_cluster_admin_is_told_all_and_leaves_no_name_on_the_object(plane: ControlPlane, full: None) -> None:
     told = applied(plane, "admins", "admin")
-    assert "on node-x7q. Victims: prod/nightly-x7q (priority 10)" in told.err
+    assert "on node-x7q: prod/nightly-x7q (priority 10," in told.err
     stored = json.loads(plane.kubectl("get", "deployment", "admins", "-o", "json").out)
     written = stored["metadata"]["annotations"]["forewarn.dev/preemption-impact"]
     assert [secret for secret in SECRETS if secret in written] == []

@@ -148,7 +148,7 @@ def test_the_loophole_is_in_the_flag_too_and_not_in_allowed_classes(
     set_used(api, "everything-else", "lab", 0)
     wait_until(lambda: not verdict(limiting.api, experiment), 10, "the flag lets it in")
     wait_until(lambda: "insufficient" not in verdict(api, experiment), 10, "forewarn knows of the quota")
-    assert verdict(api, experiment) == f"{DENIED}{NOT_ALLOWED} ({OTHER_CLASS}) [class-not-allowed]"
+    assert verdict(api, experiment) == f"{DENIED}{NOT_ALLOWED}. Fix: {OTHER_CLASS} [class-not-allowed]"
 
 
 def verdict(api: Api, obj: Obj) -> str:
@@ -157,24 +157,23 @@ def verdict(api: Api, obj: Obj) -> str:
     return "" if answer.code == 201 else str(answer.body["message"])
 
 
-ROOM = "quota gold-quota allows 10 pods, 0 are used. Fix"
+ROOM = "ResourceQuota gold-quota (pods: 10, used: 0)"
 WORKLOAD = deployment("work", "gold")
 WORKLOAD["metadata"]["namespace"] = "lab"
 CREATED = "deployment.apps/work created (server dry run)\n"
-NOT_ALLOWED = 'class "gold" may not be used in namespace lab'
-UNCOVERED = "its pods will be refused: insufficient quota to match these scopes: [{PriorityClass In [gold]}]"
+NOT_ALLOWED = 'class "gold" is not allowed in namespace lab'
+UNCOVERED = "Pods will be rejected: no ResourceQuota in lab covers class gold"
 OTHER_CLASS = "use another class, or ask for an entry in allowedClasses"
 WARNINGS = (
     f"Warning: {NOT_ALLOWED}. Fix: {OTHER_CLASS} [class-not-allowed]\n"
-    f"Warning: {UNCOVERED}. Fix: use another class, or have a quota for it in namespace lab "
-    "[limited-class-without-quota]\n"
+    f"Warning: {UNCOVERED}. Fix: add one with scope PriorityClass In [gold] [limited-class-without-quota]\n"
 )
 DENIED = 'admission webhook "validate.forewarn.dev" denied the request: '
 REFUSAL = (
-    f'Error from server (Forbidden): error when creating "STDIN": {DENIED}{NOT_ALLOWED} ({OTHER_CLASS}) '
+    f'Error from server (Forbidden): error when creating "STDIN": {DENIED}{NOT_ALLOWED}. Fix: {OTHER_CLASS} '
     "[class-not-allowed, limited-class-without-quota]\n"
 )
 LOOPHOLE = (
-    'Warning: covers class "gold" for limitedResources without naming it: NotIn [batch]. '
+    'Warning: allows class "gold" under limitedResources without naming it (NotIn [batch]). '
     "Fix: name the classes with In [limited-resources-loophole]\n"
 )

@@ -130,8 +130,8 @@ def test_a_class_that_is_not_in_the_input_is_an_error_only_where_all_are_known(t
     files = {"c.yaml": _class("gold"), "w.yaml": _web(1, of="glod"), "x.yaml": _web(1, "x", of="silver")}
     open_set = _lint(tmp_path, files)
     assert open_set.returncode == 0
-    assert 'no PriorityClass with name glod was found in this input; did you mean "gold"?' in open_set.stdout
-    assert "fix: create it, or name one of: gold (are these all? --closed says so)" in open_set.stdout
+    assert 'PriorityClass "glod" not found in this input. Did you mean "gold"?' in open_set.stdout
+    assert "Fix: create it, use gold, or pass --cluster" in open_set.stdout
     assert _rules(open_set) == [f"{name}.yaml: warning unknown-priority-class" for name in "wx"]
     closed = _lint(tmp_path, {}, "--closed")
     assert _rules(closed) == [f"{name}.yaml: error unknown-priority-class" for name in "wx"]
@@ -143,7 +143,7 @@ def test_context_is_read_and_not_reported(tmp_path: Path) -> None:
     files = {"defs/c.yaml": _class("gold") + "---\n" + _web(1, "bad", of="none"), "w.yaml": _web(1, of="gold")}
     done = _lint(tmp_path, files, "w.yaml", "--definitions", "defs", "--closed")
     assert (done.stdout, done.returncode) == ("", 0)
-    assert done.stderr == "1 file, 1 object checked: nothing to say\n"
+    assert done.stderr == "1 file, 1 object checked: no findings\n"
 
 
 def test_the_same_object_again_is_an_update(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_the_templates_of_charts_are_left_out_and_counted(tmp_path: Path) -> Non
     }
     done = _lint(tmp_path, files)
     assert (done.returncode, done.stdout) == (0, "")
-    assert ", 1 chart's templates left out: nothing to say" in done.stderr
+    assert ", 1 chart's templates left out: no findings" in done.stderr
     assert "1 object checked" in done.stderr
 
 

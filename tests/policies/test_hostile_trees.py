@@ -50,7 +50,7 @@ def test_a_link_out_of_the_tree_is_left_out_and_counted(tree: Path, target: str)
     (tree / "link.yaml").symlink_to(target)
     done = _lint(tree)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "1 file, 1 object checked, 1 link out of the tree left out: nothing to say\n"
+    assert done.stderr == "1 file, 1 object checked, 1 link out of the tree left out: no findings\n"
 
 
 @pytest.mark.parametrize("target", list(LINKS.values())[:3], ids=list(LINKS)[:3])
@@ -81,7 +81,7 @@ def test_pipes_in_the_tree_are_left_out_and_hidden_directories_are_told(tree: Pa
     os.mkfifo(tree / "pipe.yaml")
     for name in (".git", ".ci", ".venv"):
         (tree / name).mkdir()
-    assert "checked, 2 hidden directories, 1 pipe or device left out: nothing to say" in _lint(tree).stderr
+    assert "checked, 2 hidden directories, 1 pipe or device left out: no findings" in _lint(tree).stderr
 
 
 BROKEN = "owners:\n- a\n b: [\n"
@@ -91,13 +91,13 @@ TEMPLATE = "apiVersion: {}\nkind: {}\nmetadata:\n  name: {{{{ .Name }}}}-x\n"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (BROKEN, "1 unreadable file without a kind left out: nothing to say"),
-        ("{{ if .X }}\n", "1 unreadable file without a kind left out: nothing to say"),
+        (BROKEN, "1 unreadable file without a kind left out: no findings"),
+        ("{{ if .X }}\n", "1 unreadable file without a kind left out: no findings"),
         (f"{BROKEN}  kind: Pod\n", "1 error"),
         (f'{BROKEN}# {{"apiVersion": "v1"', "1 error"),
-        (f"mankind: 1\n{BROKEN}", "1 unreadable file without a kind left out: nothing to say"),
+        (f"mankind: 1\n{BROKEN}", "1 unreadable file without a kind left out: no findings"),
         (f"a: 1\n---\n{BROKEN}", "1 error"),
-        (TEMPLATE.format("v1", "ConfigMap"), "1 template of other kinds left out: nothing to say"),
+        (TEMPLATE.format("v1", "ConfigMap"), "1 template of other kinds left out: no findings"),
         (TEMPLATE.format("v1", "Pod"), "1 error"),
         (TEMPLATE.format("v1", "'{{ .Kind }}'"), "1 error"),
         (f"{TEMPLATE.format('v1', 'ConfigMap')}---\n{TEMPLATE.format('batch/v1', 'Job')}", "1 error"),

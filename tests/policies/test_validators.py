@@ -129,7 +129,7 @@ def test_workflow_commands_are_those_that_a_library_writes(
     expected = set()
     for found in findings:
         about = _named(found["object"]) if "object" in found else ""
-        fix = f"\nfix: {found['remediation']}" if found.get("remediation") else ""
+        fix = f"\nFix: {found['remediation']}" if found.get("remediation") else ""
         write.get(found["severity"], github_action_utils.notice)(
             (f"{about}: " if about else "") + found["message"] + fix,
             title=found["rule"],

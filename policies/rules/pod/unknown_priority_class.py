@@ -99,7 +99,7 @@ def _remedy(subject: ReviewedObject, context: Context, audience: Audience) -> st
     if not known and not audience.sees_all:
         use = ["use one that exists"]
     *most, last = ["create it", *use, *([] if context.classes_whole else ["pass --cluster"])]
-    return f"{', '.join(most)}{',' if len(most) > 1 else ''} or {last}" if most else last
+    return f"{', '.join(most)}, or {last}" if most else last
 
 
 _FEW: Final = 3

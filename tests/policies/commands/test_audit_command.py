@@ -135,8 +135,8 @@ def test_a_page_has_a_row_for_each_finding_and_counts_them_by_rule(capsys: pytes
         "error",
         "unknown-priority-class",
         "Deployment reports/ledger",
-        "no PriorityClass with name gold was found: its pods will be refused",
-        "create it, or name one of: launch-day, normal, shop",
+        'PriorityClass "gold" not found; Pods will be rejected',
+        "create it, or use launch-day, normal, shop",
     ]
     for name, value in (("errors", 1), ("warnings", 4), ("notes", 2), ("objects checked", 11), ("pods checked", 4)):
         assert f"<dt>{name}</dt><dd>{value}</dd>" in out
@@ -291,6 +291,5 @@ def test_restarts_that_preempt_only_placeholders_are_one_note(
     assert [(f["severity"], f.get("object", {}).get("name", "")) for f in found] == expected
     if expected == [("note", "")]:
         assert found[0]["message"] == (
-            "restarted now, 3 workloads (team/a, team/b, team/c) would preempt at most 1 placeholder Pod each, "
-            "which keep room free for that"
+            "restarts of 3 workloads (team/a, team/b, team/c) would preempt at most 1 placeholder Pod each"
         )

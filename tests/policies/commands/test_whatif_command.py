@@ -495,4 +495,4 @@ def test_each_count_of_a_rollout_has_its_basis_and_the_settled_one_is_shared(
     lines = run(capsys, *given, "-o", "json", command="predict")[1].splitlines()
     assert {json.loads(line)["basis"] for line in lines} == {"missing-replicas"}
     linted = run(capsys, str(tmp_path / "web.yaml"), "--cluster", SHOWN, command="lint")[1]
-    assert "no room in its rollout, beside its old pods; " in linted
+    assert "during its rollout, " in linted

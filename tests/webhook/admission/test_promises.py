@@ -51,7 +51,8 @@ STATE = cluster(NODE, SET, running(ownerReferences=[MADE]))
 
 def promising(pushed_out: str, by: str = "{}", action: str = "deny") -> Config:
     expect = f"{{nonePushedOut: {pushed_out}, by: {by}}}"
-    text = f"actions: {{violates-expectation: {action}}}\npromises:\n- name: n\n  expect: {{nonePushedOut: {{class: x}}}}\n"
+    text = f"actions: {{violates-expectation: {action}}}\n"
+    text += "promises:\n- name: n\n  expect: {nonePushedOut: {class: x}}\n"
     return read_config(f"{text}- name: the nights are quiet\n  expect: {expect}\n", "c")
 
 

@@ -208,7 +208,7 @@ def test_a_cluster_report_names_everything_and_that_of_a_namespace_nothing_of_ot
     assert (report["kind"], report["source"]) == ("ClusterReport", "forewarn")
     assert report["summary"] == {"pass": 0, "fail": 1, "warn": 6, "error": 0, "skip": 0}
     preempting = next(r for r in report["results"] if r["policy"] == "restart-preempts")
-    assert "Victims: reports/nightly-1 (priority 0)" in preempting["message"]
+    assert "reports/nightly-1 (priority 0)" in preempting["message"]
     assert preempting["resources"] == [
         {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"}
     ]
@@ -216,7 +216,7 @@ def test_a_cluster_report_names_everything_and_that_of_a_namespace_nothing_of_ot
     assert (shop["kind"], shop["metadata"]["namespace"]) == ("Report", "shop")
     assert {result["policy"] for result in shop["results"]} == {"restart-preempts", "restart-stays-pending"}
     assert "nightly" not in json.dumps(shop)
-    assert "would preempt 1 pod" in json.dumps(shop)
+    assert "would preempt 1 Pod" in json.dumps(shop)
     assert all(result["result"] in ("fail", "warn") for result in report["results"])
 
 
