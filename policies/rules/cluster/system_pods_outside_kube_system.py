@@ -1,7 +1,7 @@
 """Running Pods outside kube-system have the priority of system components.
 
-Why: a Pod with priority 2000000000 or higher can preempt all your workloads. Under node pressure the kubelet does not
-evict it, and at node shutdown it terminates last.
+Why: a Pod with priority 2000000000 or higher can preempt all your workloads. The kubelet does not evict it under node
+pressure, and does not terminate it first at node shutdown.
 
 Details: system-class-outside-kube-system reports templates that name a system class. This rule reports Pods that have
 such a priority though their template is unknown or has changed.

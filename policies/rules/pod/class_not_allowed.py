@@ -1,7 +1,7 @@
 """A Pod, a template or a Namespace's default uses a class that allowedClasses does not allow there.
 
-Why: ResourceQuotas limit amounts; they do not say who may use a class. Without this rule, everybody who may create Pods
-can use the highest class.
+Why: by default, everybody who may create Pods can use any class. ResourceQuotas limit amounts only, and users who may
+create a ResourceQuota can use any class.
 
 Details: if entries of `allowedClasses` name a class, at least one of them must match: all its conditions, and one item
 of each list. Everybody may use a class that no entry names. Users and groups are checked when a workload is created or

@@ -796,15 +796,17 @@ def victims_text(
     names = [victim.key for victim in told[:_NAMED]]
     start = f"{head} {counted(len(victims), noun, audience)}{on_nodes(predictions, audience)}"
     listed_facts = ", ".join((priority_band(victims, audience), *facts))
+    behind, sentence = f" ({listed_facts})", f". {listed_facts[:1].upper()}{listed_facts[1:]}"
     if not told:
-        return f"{start}{of_namespaces(others, audience)} ({listed_facts})"
+        start = f"{start}{of_namespaces(others, audience)}"
+        return f"{start}{behind if len(start) + len(behind) <= MOST_CHARACTERS else sentence}"
     possibly = audience.coarse or any(prediction.may_be_others for prediction in predictions[:_SHOWN])
-    hidden = f", {counted(len(others), 'Pod', audience)}{of_namespaces(others, audience)}" if others else ""
-    before, after = f"{start}: {'possibly ' if possibly else ''}", hidden
+    before = f"{start}: {'possibly ' if possibly else ''}"
+    after = f", {counted(len(others), 'Pod', audience)}{of_namespaces(others, audience)}" if others else ""
     first = names[0] if len(told) == 1 else f"{names[0]} and {len(told) - 1} more"
-    if len(before) + len(first) + len(after) + len(listed_facts) + len(" ()") <= MOST_CHARACTERS:
-        return naming(before, names, len(told), f"{after} ({listed_facts})", _NAMED)
-    return f"{naming(before, names, len(told), after, _NAMED)}. {listed_facts[:1].upper()}{listed_facts[1:]}"
+    if len(before) + len(first) + len(after) + len(behind) <= MOST_CHARACTERS:
+        return naming(before, names, len(told), after + behind, _NAMED)
+    return f"{naming(before, names, len(told), after, _NAMED)}{sentence}"
 
 
 class Recall(Protocol):

@@ -68,7 +68,7 @@ def elsewhere(location: Location) -> str:
 
 MOST_CHARACTERS: Final = 120
 """Characters of a message: a line of a terminal, and half of what kube-apiserver passes on of a warning."""
-_SHORTEST_NAME: Final = 24
+_SHORTEST_NAME: Final = 20
 """Characters that the first name of a list keeps, however long the rest is."""
 
 

@@ -1,10 +1,17 @@
-"""What several rules say alike."""
+"""Texts that several rules share."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from policies.cluster import predict
+from policies.disclosure import Audience, Disclose, Shown
+from policies.rules.support.impact import victims_text
 from policies.rules.support.names import nearest
+from policies.rules.support.rule_text import MOST_CHARACTERS, naming
+from tests.builders import cluster, make_node, make_pod
 
 KNOWN = ["batch", "web"]
 
@@ -12,3 +19,37 @@ KNOWN = ["batch", "web"]
 @pytest.mark.parametrize(("name", "meant"), [("wbe", "web"), ("other", "")])
 def test_the_nearest_name_is_offered(name: str, meant: str) -> None:
     assert nearest(name, KNOWN) == (f'; did you mean "{meant}"?' if meant else "")
+
+
+NAMES = st.lists(st.text("abc", min_size=1, max_size=60), min_size=1, max_size=5)
+
+
+@given(NAMES, st.integers(0, 9), st.text("x", max_size=70))
+def test_names_are_left_out_until_the_message_is_short_enough(names: list[str], more: int, around: str) -> None:
+    count = len(names) + more
+    text = naming(f"{around}: ", names, count, " (after)")
+    assert text.startswith(f"{around}: {names[0][:10]}")
+    assert text.endswith(" (after)")
+    assert len(text) <= max(MOST_CHARACTERS, len(f"{around}:  and 99 more (after)") + 24)
+    assert (" more" in text) is (count > 1 and text.count(", ") + 1 < count)
+
+
+@pytest.mark.parametrize("node", ["node-1", "ip-10-0-123-45.eu-central-1.compute.internal"])
+@pytest.mark.parametrize("pod", ["report", "settlement-worker-7d4f5b6c8-x2x9k"])
+@pytest.mark.parametrize("pods", [1, 7])
+@pytest.mark.parametrize("disclose", Disclose)
+@pytest.mark.parametrize("coarse", [False, True])
+def test_a_message_with_victims_keeps_within_its_characters(
+    node: str, pod: str, pods: int, disclose: Disclose, coarse: bool
+) -> None:
+    made = [make_pod(f"{pod}-{n}", "payments").request(cpu="1").on(node) for n in range(pods)]
+    state = cluster(make_node(node).has(cpu=str(pods)), *made)
+    prediction = predict(state, make_pod("web").priority(1).request(cpu=str(pods)).obj)
+    facts = ("2 violate a PDB", "replacements preempt 3 more Pods", "up to 30s grace")
+    for namespace in ("payments", "team"):
+        audience = Audience(disclose, namespace, shown=Shown(coarse=coarse))
+        text = victims_text("would preempt", (prediction,), prediction.victims, audience, facts)
+        first, _, second = text.partition(". ")
+        assert len(first) <= MOST_CHARACTERS
+        assert all(fact in (second or first) for fact in facts)
+        assert ("payments/" in first) is (audience.is_told_of("payments"))
