@@ -3,7 +3,7 @@
 Why: kube-scheduler makes capacity for a Pod of higher priority by preempting others, and reports it only afterwards.
 
 Details: forewarn runs kube-scheduler's algorithm on every node. If nodes or victims tie, or kube-scheduler tries a
-random part of many nodes, the message says `or another node` and `possibly`. Of a changed template, all new Pods count.
+random part of many nodes, the message says "or another node" and "possibly". Of a changed template, all new Pods count.
 New Pods of a Deployment start beside old ones; those of a StatefulSet or DaemonSet replace an old one. The message also
 says what becomes of the victims if there is time to predict it: whether they are recreated, and whether their
 replacement Pods fit, stay Pending or preempt more Pods. If all victims are placeholder Pods, the finding is a note and

@@ -138,7 +138,7 @@ def test_only_who_asks_the_api_server_asks_and_once() -> None:
             assert where is Where.ASK or len(rights.asked) == before
         assert (Where.ASK in passed) is asks
         (warning,) = json.loads(reply.body)["response"]["warnings"]
-        assert "name one of: batch-low, gold [" in warning
+        assert "use batch-low or gold [" in warning
     assert len(rights.asked) == 1
 
 

@@ -206,14 +206,14 @@ def test_beyond_the_exact_budget_answers_are_in_ranges() -> None:
     answers = enumerated(tenant, 7)
     assert len(set(answers)) == 3
     texts = [json.loads(answer)["warnings"][0] for answer in answers]
-    begins, fix = "q (priority 10000): no room; its pod would preempt ", "Fix: ask for less, or choose a lower class"
+    fix = "Fix: lower requests or priority [preempts-running-pods]"
     assert texts[-1] == (
-        f"{begins}more than 5 pods. Victims may be: more than 5 pods of other namespaces… "
-        f"A disruption budget would be violated. No replacement. {fix} [preempts-running-pods]"
+        "would preempt more than 5 Pods of other namespaces. "
+        f"Priority up to 999999, violates a PDB, not recreated, up to 60s grace. {fix}"
     )
     assert texts[0] == (
-        f"{begins}1 to 5 pods. Victims may be: 1 to 5 pods of other namespaces, priority 0 to 999. "
-        f"No replacement. They have up to 60 seconds to end. {fix} [preempts-running-pods]"
+        "would preempt 1 to 5 Pods of other namespaces (priority 0 to 999, not recreated, up to 60s grace). "
+        f"{fix}"
     )
     (patch,) = json.loads(answers[-1])["written"]
     assert json.loads(patch["value"]["forewarn.dev/preemption-impact"]) == {
@@ -237,8 +237,8 @@ def test_the_audit_annotations_stay_exact_however_often_somebody_asks() -> None:
     audits = [t.answer(Hook.VALIDATE, question(3000, "node", HIGH).obj)["auditAnnotations"] for t in (exact, spent)]
     key = "preempts-running-pods"
     assert audits[0].items() - {(key, audits[0][key])} == audits[1].items() - {(key, audits[1][key])}
-    assert audits[1][key] == f"{audits[0][key]}; the requester was not shown the prediction: {SPENT}"
-    assert "payroll/wages-2 (priority 5)" in audits[1][key]
+    assert audits[1][key] == f"the requester was not shown the prediction: {SPENT}; {audits[0][key]}"
+    assert ": payroll/wages-2 and" in audits[1][key]
 
 
 @given(st.lists(st.integers(-2000, 9000), max_size=9), st.integers(0, 9), st.integers(0, 10_000))
@@ -409,7 +409,7 @@ def test_the_annotation_says_nothing_of_other_namespaces_whoever_asked() -> None
         tenant.groups = groups
         for name in ("nobody", "somebody"):  # the second time his right is known
             told = tenant.read(near([name], namespaces=[OTHER]))
-            assert "would not fit on the only node known now" in told
+            assert "stays Pending even with preemption: 0/1 nodes fit" in told
             assert OF_OTHERS in told
 
 
@@ -417,7 +417,7 @@ def test_who_has_asked_often_for_pods_beside_others_is_asked_about_too() -> None
     tenant = Tenant(of_names(HIDDEN), SMALL, Rights("kim"))
     _asks(tenant, 2)
     told = [tenant.read(near([f"name-{number}"], namespaces=[OTHER])) for number in range(5)]
-    assert not [answer for answer in told if "would not fit on the only node known now" not in answer]
+    assert not [answer for answer in told if "stays Pending even with preemption: 0/1 nodes fit" not in answer]
 
 
 def test_a_workload_that_is_scaled_is_not_predicted_either() -> None:

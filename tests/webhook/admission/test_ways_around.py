@@ -117,7 +117,7 @@ def test_a_pod_is_not_given_a_class_that_its_requester_may_not_have(server: Runn
     kept = asked(server, "mutate", asks_for_none, userInfo=KIM)
     assert kept["patch"] == []
     (warning,) = kept["warnings"]
-    assert warning.startswith('class "gold" may not be used by kim in namespace given. It is the default of namespace')
+    assert warning.startswith('class "gold" is not allowed in namespace given for user kim. ')
     assert warning.endswith("[class-not-allowed]")
     assert (
         kept["auditAnnotations"]["unassigned-priority-class"] == "gold by annotation of namespace given is not allowed"
