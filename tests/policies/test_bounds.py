@@ -114,7 +114,7 @@ def test_findings_of_one_rule_about_one_object_are_a_handful_and_a_count() -> No
     found = evaluate(ChangeSet((quota([f"c{n}" for n in range(300)]),)), cluster(), Config(), phase=Phase.LINT, now=NOW)
     ours = [finding for finding in found if finding.rule == "quota-matches-nothing"]
     assert len(ours) == MOST_PROBLEMS + 1
-    assert f"{300 - MOST_PROBLEMS} more of the same in this object" in {finding.message for finding in ours}
+    assert f"{300 - MOST_PROBLEMS} more like these in this object" in {finding.message for finding in ours}
     others = [quota(["a"]), quota(["b"])]
     assert len(evaluate(ChangeSet(tuple(others)), cluster(), Config(), phase=Phase.LINT, now=NOW)) == 2
 

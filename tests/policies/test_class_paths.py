@@ -62,7 +62,7 @@ def test_a_finding_stands_where_the_class_is_named(tmp_path: Path, capsys: pytes
     assert main(["lint", str(path), "--closed"]) == 1
     found = [line for line in capsys.readouterr().out.splitlines() if "error" in line]
     assert [line.removeprefix(f"{path}:").partition(": ")[0] for line in found] == ["10:22", "13:43"]
-    assert 'did you mean "gold"?' in found[0]
+    assert 'Did you mean "gold"?' in found[0]
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", [], [None, 3, "x", [[]]], {"spec": []}, {"tasks": {"template": 1}}])

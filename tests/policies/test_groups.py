@@ -188,8 +188,8 @@ def test_the_templates_of_charts_are_left_out_and_counted(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("just words\n", "plain text, no object: kubectl refuses it"),
-        (f"- {_class('a').replace(chr(10), chr(10) + '  ').rstrip()}\n", "a list of objects: kubectl takes none"),
+        ("just words\n", "plain text, not an object: kubectl rejects it"),
+        (f"- {_class('a').replace(chr(10), chr(10) + '  ').rstrip()}\n", "a list of objects: kubectl rejects it"),
         (_class("a").replace("{name: a}", "{name: a, labels: {v: 1}}"), ""),
         (_web(1).replace("{name: web}", "{name: web, labels: {v: 1}}"), "cannot unmarshal number into Go struct field"),
         (_web(1).replace("{spec:", "{metadata: {annotations: {v: yes}}, spec:"), "cannot unmarshal bool"),

@@ -418,5 +418,5 @@ def test_a_rollout_that_ends_old_pods_at_once_may_preempt_them(unavailable: int 
     assert found is not None
     assert found.by_timing is by_timing
     assert found.to_dict().get("byTiming", False) is by_timing
-    (text,) = [text for text in judged(cluster(*made), new) if "of its own" in text]
+    (text,) = [text for text in judged(cluster(*made), new) if "its own rollout" in text]
     assert ("may preempt" in text, "would preempt" in text) == (by_timing, not by_timing)

@@ -56,10 +56,10 @@ def test_what_is_suppressed_is_counted_and_not_told(tmp_path: Path, text: str) -
 
 
 FAULTS = {
-    "no reason": (f" # forewarn: ignore[{NOTE}]", "a reason is missing: say why priority-class-not-checked does not"),
+    "no reason": (f" # forewarn: ignore[{NOTE}]", "suppression of priority-class-not-checked has no reason"),
     "no rule": (" # forewarn: ignore[priority-class-not-checkd] x", 'did you mean "priority-class-not-checked"?'),
-    "no grammar": (" # forewarn: be quiet", "not understood: write ignore[rule] and the reason"),
-    "no date": (f" # forewarn: ignore[{NOTE}] x until=soon", '"soon" is no date: write until=2027-01-31'),
+    "no grammar": (" # forewarn: be quiet", "malformed suppression: no rule and reason"),
+    "no date": (f" # forewarn: ignore[{NOTE}] x until=soon", '"soon" is not a date such as until=2027-01-31'),
     "expired": (f" # forewarn: ignore[{NOTE}] migration until=2020-01-31", "expired on 2020-01-31: migration"),
 }
 
@@ -74,7 +74,7 @@ def test_a_suppression_that_says_too_little_or_is_over_is_a_finding(tmp_path: Pa
 def test_one_that_suppresses_nothing_is_a_finding(tmp_path: Path) -> None:
     told, printed = _lint(tmp_path, POD % ("", " # forewarn: ignore[pinned-priority] x"))
     assert told == [f"5 {NOTE}", "5 unused-suppression"]
-    assert "nothing to suppress: no finding of pinned-priority here" in printed
+    assert "suppresses nothing: no finding of pinned-priority here" in printed
     assert _lint(tmp_path, POD % ("", " # forewarn: ignore[fits-nowhere] needs a cluster"))[0] == [f"5 {NOTE}"]
 
 
@@ -86,7 +86,7 @@ def test_configuration_suppresses_by_path_and_object(tmp_path: Path) -> None:
         assert _lint(tmp_path, POD % ("", ""))[0] == []
     config.write_text(entry % ("pinned-priority", "paths: [pod.yaml]"))
     printed = _lint(tmp_path, POD % ("", ""))[1]
-    assert "nothing to suppress: no finding of pinned-priority here [unused-suppression]" in printed
+    assert "suppresses nothing: no finding of pinned-priority here [unused-suppression]" in printed
     config.write_text("suppressions:\n- {rules: [parse-error], reason: x}\n")
     assert "silences the rules everywhere" in _lint(tmp_path, POD % ("", ""))[1]
     config.write_text("suppressions:\n- {rules: [parse-error], paths: [a], reason: x, until: soon}\n")

@@ -156,7 +156,11 @@ def test_programs_are_told_what_a_message_says_as_data() -> None:
 
 def test_explain_shows_a_rule_and_offers_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "unknown-priority-class"]) == 0
-    assert "Why: the API server refuses such a pod." in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Why:\n\nkube-apiserver rejects such a Pod." in out
+    assert (
+        'error: Deployment team/web: PriorityClass "glod" not found; Pods will be rejected. Did you mean "gold"?' in out
+    )
     assert main(["explain", "unknown-priorityclass"]) == 2
     assert "did you mean unknown-priority-class?" in capsys.readouterr().err
 
@@ -283,7 +287,7 @@ QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: 
 def test_lint_takes_limited_resources_from_the_api_servers_own_file() -> None:
     done = _run("lint", "--admission-config", LIMITED, "-", stdin=f"{POD}---\n{QUOTA}")
     assert done.returncode == 1
-    assert "insufficient quota to match these scopes: [{PriorityClass In [gold system-node-critical]}]" in done.stdout
+    assert "no ResourceQuota in default covers class gold" in done.stdout
     assert "limited-class-without-quota" not in _run("lint", "-", stdin=f"{POD}---\n{QUOTA}").stdout
 
 

@@ -317,8 +317,8 @@ def told(state: list[Obj], *objects: Obj, phase: Phase = Phase.LINT) -> list[str
 
 
 MISSING = "failed quota: compute: must specify limits.cpu for: c; requests.cpu for: c"
-OF_TEMPLATE = f"quota-requirement-missing: its pods will be refused: {MISSING}"
-EXCEEDED = "quota compute allows 3 of requests.cpu, 1 is used, 1"
+OF_TEMPLATE = f"quota-requirement-missing: Pods will be rejected: {MISSING}"
+EXCEEDED = "quota-exceeded: ResourceQuota compute (requests.cpu: 3, used: 1)"
 ENFORCED = quota("1", requests_cpu="3", limits_cpu="9")
 
 
@@ -333,20 +333,22 @@ def test_quotas_count_with_what_limit_ranges_fill_in(where: str) -> None:
     state = {"cluster": [ENFORCED, RANGE], "apply": [ENFORCED], "only apply": []}[where]
     own = {"cluster": [], "apply": [RANGE], "only apply": [ENFORCED, RANGE]}[where]
     assert told(state, *own, replicas(2)) == []
-    why = f"{EXCEEDED} by each pod (with LimitRange defaults) is asked for"
-    assert told(state, *own, replicas(3)) == [f"quota-exceeded: replica 3 of 3 will be refused: {why}"]
+    assert told(state, *own, replicas(3)) == [
+        f"{EXCEEDED} admits 2 of 3 replicas, each requests 1 by LimitRange default"
+    ]
 
 
 def test_what_is_given_is_not_said_to_be_a_default() -> None:
     own = both({"cpu": "3"}, {"cpu": "3"})
     given = {**SINGLE, "spec": {"containers": [{**CONTAINER, "resources": own}]}}
-    why = "quota compute allows 3 of requests.cpu, 1 is used, 3 is asked for"
-    assert told([ENFORCED, RANGE], given) == [f"quota-exceeded: will be refused: {why}"]
+    assert told([ENFORCED, RANGE], given) == [f"{EXCEEDED} rejects the Pod, it requests 3"]
 
 
 def test_a_pod_at_the_webhook_has_been_through_limit_ranger() -> None:
     assert told([ENFORCED, RANGE], SINGLE) == []
-    assert told([ENFORCED, RANGE], SINGLE, phase=Phase.VALIDATE) == [f"quota-requirement-missing: {MISSING}"]
+    assert told([ENFORCED, RANGE], SINGLE, phase=Phase.VALIDATE) == [
+        f"quota-requirement-missing: the Pod will be rejected: {MISSING}"
+    ]
     assert told([ENFORCED, RANGE], replicas(2), phase=Phase.VALIDATE) == []
 
 
@@ -360,7 +362,7 @@ def test_a_pod_that_gets_requests_is_no_longer_one_of_best_effort() -> None:
     scoped = quota("0", pods="0")
     scoped["spec"]["scopes"] = ["BestEffort"]
     assert told([scoped], replicas(1)) == [
-        "quota-exceeded: replica 1 of 1 will be refused: quota compute allows 0 pods, 0 are used"
+        "quota-exceeded: ResourceQuota compute (pods: 0, used: 0) admits 0 of 1 replicas"
     ]
     assert told([scoped, RANGE], replicas(1)) == []
 

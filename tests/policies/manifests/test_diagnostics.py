@@ -33,9 +33,9 @@ def _one(text: str | bytes, rule: str, file: str = "f.yaml") -> FileDiagnostic:
     ("text", "line", "column", "says"),
     [
         ("a:\n\t- b\n", 2, 1, "tab"),
-        ("a:\n  b: 1\n c: 2\n", 3, 2, "block mapping that begins in line 1"),
+        ("a:\n  b: 1\n c: 2\n", 3, 2, "block mapping that begins on line 1"),
         ("a: 'x\nb: 1\n", 3, 1, "quoted"),
-        ("a: [1, 2\n", 2, 1, "flow sequence that begins in line 1"),
+        ("a: [1, 2\n", 2, 1, "flow sequence that begins on line 1"),
         ("a: b: c\n", 1, 5, "needs quotes"),
         ("a: 1\nb: @x\n", 2, 4, "cannot start any token"),
         ("a: é\nb: \x00\n", 2, 4, "U+0000"),

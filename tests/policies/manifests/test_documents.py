@@ -219,7 +219,7 @@ def test_lists_in_lists_are_looked_through_so_deep() -> None:
 
     assert len(read(nested(20), "f.json", WANTED).subjects) == 1
     (found,) = read(nested(21), "f.json", WANTED).diagnostics
-    assert found.message == "Lists in Lists, more than 20 deep"
+    assert found.message == "Lists nested more than 20 deep"
 
 
 @pytest.mark.parametrize(("others", "is_told"), [(99, True), (100, False)])

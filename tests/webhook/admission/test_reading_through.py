@@ -212,8 +212,7 @@ def test_beyond_the_exact_budget_answers_are_in_ranges() -> None:
         f"Priority up to 999999, violates a PDB, not recreated, up to 60s grace. {fix}"
     )
     assert texts[0] == (
-        "would preempt 1 to 5 Pods of other namespaces (priority 0 to 999, not recreated, up to 60s grace). "
-        f"{fix}"
+        f"would preempt 1 to 5 Pods of other namespaces (priority 0 to 999, not recreated, up to 60s grace). {fix}"
     )
     (patch,) = json.loads(answers[-1])["written"]
     assert json.loads(patch["value"]["forewarn.dev/preemption-impact"]) == {
