@@ -62,7 +62,7 @@ ID: Final = "pods-older-than-default"
 TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
-DEPENDS_ON: Final = DependsOn(("classes", "pods"), "the pods that it counts may be deleted")
+DEPENDS_ON: Final = DependsOn(("classes", "pods"), "the Pods that it counts may be deleted")
 
 
 def check(_: ReviewedObject, context: Context) -> Iterator[Problem]:

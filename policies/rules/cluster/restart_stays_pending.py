@@ -70,7 +70,7 @@ Good:
             resources: {requests: {cpu: 500m}}
 
 Fix: uncordon nodes or free capacity before you restart it, or let a Deployment terminate old Pods first
-(maxUnavailable). `forewarn predict` shows what each node lacks.
+(maxUnavailable). `forewarn predict` shows the reason on each node.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ ID: Final = "system-pods-outside-kube-system"
 TARGETS: Final = (Target.CLUSTER,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final[Action | None] = None
-DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the pods that it counts may be deleted")
+DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the Pods that it counts may be deleted")
 _SYSTEM: Final = {c.name for c in SYSTEM_CLASSES}
 _LEAST: Final = min(c.value for c in SYSTEM_CLASSES)
 

@@ -1,10 +1,10 @@
 """A user exempts a Namespace from forewarn without the right to.
 
-Why: the annotation forewarn.dev/exempt-until disables all rules in a Namespace, and everybody who may update the
+Why: the annotation forewarn.dev/exempt-until disables all rules in a Namespace, and all users who may update the
 Namespace could set it.
 
-Details: `breakGlass.groups` of the configuration says who may; by default, cluster administrators. Everybody may remove
-the annotation, and a time in the past exempts nothing.
+Details: only members of `breakGlass.groups` of the configuration may set it; by default, cluster administrators. All
+users may remove the annotation, and a time in the past exempts nothing.
 
 Bad (validate):
 

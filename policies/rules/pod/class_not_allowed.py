@@ -1,10 +1,10 @@
 """A Pod, a template or a Namespace's default uses a class that allowedClasses does not allow there.
 
-Why: by default, everybody who may create Pods can use any class. ResourceQuotas limit amounts only, and users who may
+Why: by default, all users who may create Pods can use any class. ResourceQuotas limit amounts only, and users who may
 create a ResourceQuota can use any class.
 
 Details: if entries of `allowedClasses` name a class, at least one of them must match: all its conditions, and one item
-of each list. Everybody may use a class that no entry names. Users and groups are checked when a workload is created or
+of each list. All users may use a class that no entry names. Users and groups are checked when a workload is created or
 its class changes, but not for the controllers of kube-system that create its Pods. For workloads the webhook warns by
 default; set the action to deny to enforce the rule. The annotation forewarn.dev/default-priority-class of a Namespace
 is checked like a Pod there. If the answer depends on the user, or on labels of an unknown Namespace, the linter reports

@@ -3,7 +3,7 @@
 Why: the workload is accepted, but its Pods do not run until a node is added or other Pods terminate.
 
 Details: forewarn knows only the nodes that exist now; an autoscaler may add one. If a rollout terminates old Pods
-before its new ones stay Pending, the message says how many.
+before its new ones stay Pending, the message has their number.
 
 Cluster:
 
@@ -63,7 +63,7 @@ Good:
         resources: {requests: {cpu: 400m}}
 
 Fix: lower the requests below what the largest node has, or change node selectors, affinity or tolerations. `forewarn
-predict` shows what each node lacks.
+predict` shows the reason on each node.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ one. A Job that runs more Pods at once than its backoffLimit (6 by default) fail
 retried.
 
 Details: a podFailurePolicy rule with `action: Ignore` for the Pod condition DisruptionTarget excludes such Pods from
-the count, unless an earlier rule fails the Job for the exit codes of terminated containers (137, 143).
+the count. An earlier rule that fails the Job for exit codes of terminated containers (137, 143) takes precedence.
 
 Bad:
 

@@ -3,12 +3,12 @@
 Why: kube-scheduler makes capacity for a Pod of higher priority by preempting others, and reports it only afterwards.
 
 Details: forewarn runs kube-scheduler's algorithm on every node. If nodes or victims tie, or kube-scheduler tries a
-random part of many nodes, the message says "or another node" and "possibly". Of a changed template, all new Pods count.
-New Pods of a Deployment start beside old ones; those of a StatefulSet or DaemonSet replace an old one. The message also
-says what becomes of the victims if there is time to predict it: whether they are recreated, and whether their
-replacement Pods fit, stay Pending or preempt more Pods. If all victims are placeholder Pods, the finding is a note and
-the webhook does not warn. Placeholder Pods are those that `placeholderPods` in the configuration selects; by default,
-those with a negative priority and the pause image.
+random part of many nodes, the message has "or another node" and "possibly". Of a changed template, all new Pods count.
+New Pods of a Deployment start next to old ones; those of a StatefulSet or DaemonSet replace an old one. If there is
+time, forewarn also predicts whether the victims are recreated, and whether their replacement Pods fit, stay Pending or
+preempt more Pods. If all victims are placeholder Pods, the finding is a note and the webhook does not warn. Placeholder
+Pods are those that `placeholderPods` in the configuration selects; by default, those with a negative priority and the
+pause image.
 
 Cluster:
 

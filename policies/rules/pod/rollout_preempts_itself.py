@@ -1,11 +1,11 @@
-"""A rollout would preempt Pods of its own workload.
+"""A rollout would preempt old Pods of the same workload.
 
 Why: if the new template has a higher priority than the running Pods, Pods of the new revision preempt those of the old
 one, all at once and regardless of maxUnavailable.
 
 Details: if maxUnavailable lets the Deployment terminate old Pods at once, it depends on timing which of them are
-preempted; the message then says `may`. maxSurge: 0 does not help: the new Pod is created while the old one still
-terminates.
+preempted. The message then has `may` instead of `would`. maxSurge: 0 does not help: the new Pod is created while the
+old one still terminates.
 
 Cluster:
 

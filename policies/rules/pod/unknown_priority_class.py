@@ -1,7 +1,7 @@
 """A Pod or a template names a PriorityClass that does not exist.
 
 Why: kube-apiserver rejects such a Pod. It accepts a workload with such a template, but no Pods are created; only an
-event on the ReplicaSet says why.
+event on the ReplicaSet shows the reason.
 
 Details: without a cluster, the class may exist elsewhere, so the finding is a warning. `--cluster`, `--closed` and
 `knownClasses` in the configuration declare that the linter knows all classes.

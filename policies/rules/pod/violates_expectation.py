@@ -2,17 +2,17 @@
 
 Why: you guarantee some tenants that certain Pods never preempt theirs. Nothing in Kubernetes checks that.
 
-Details: an expectation in `promises` has the words of `forewarn test`: which Pods are not preempted, and by whom. The
-rule checks the prediction of preempts-running-pods: what the new Pods themselves preempt. If several nodes tie, the
-first by name counts. For what replacement Pods preempt later, run `forewarn test`. The webhook warns; with `actions:
-{violates-expectation: deny}` it denies, workloads too. It also denies a Pod that exceeds a limit of the prediction, and
-names the field and the limit. It never denies a Pod because time ran out, nor an update that only removes replicas; the
-audit log then has a note.
+Details: an expectation in `promises` selects Pods as in `forewarn test`: those that must not be preempted, and the
+preemptors. The rule checks the prediction of preempts-running-pods: what the new Pods themselves preempt. If several
+nodes tie, the first by name counts. For what replacement Pods preempt later, run `forewarn test`. The webhook warns;
+with `actions: {violates-expectation: deny}` it denies, workloads too. It also denies a Pod that exceeds a limit of the
+prediction, and names the field and the limit. It never denies a Pod because time ran out, nor an update that only
+removes replicas; the audit log then has a note.
 
 Options:
 
     promises:
-    - name: reports never push out the shop
+    - name: reports never preempt the shop
       expect:
         nonePushedOut: {namespace: shop}
         by: {class: reports}

@@ -62,7 +62,7 @@ ID: Final = "class-still-in-use"
 TARGETS: Final = (Target.DELETED_PRIORITY_CLASS,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
-DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the pods and workloads that it counts may be deleted")
+DEPENDS_ON: Final = DependsOn(("pods", "workloads"), "the Pods and workloads that it counts may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:

@@ -52,7 +52,7 @@ ID: Final = "priority-drift"
 TARGETS: Final = (Target.PRIORITY_CLASS,)
 SEVERITY: Final = Severity.WARNING
 ACTION: Final = Action.WARN
-DEPENDS_ON: Final = DependsOn(("pods",), "the pods that it counts may be deleted")
+DEPENDS_ON: Final = DependsOn(("pods",), "the Pods that it counts may be deleted")
 
 
 def check(subject: ReviewedObject, context: Context) -> Iterator[Problem]:

@@ -1,15 +1,15 @@
 """A Pod, or Pods of a template, exceed a ResourceQuota of their namespace.
 
 Why: kube-apiserver rejects such a Pod. It accepts a workload, but does not create some of its Pods; only an event on
-the ReplicaSet says why.
+the ReplicaSet shows the reason.
 
-Details: the rule counts new Pods in the order of the apply, so earlier objects use up the quota: replicas of a
-Deployment, and maxSurge in a rollout; replicas of a StatefulSet, ReplicaSet or ReplicationController; parallel Pods of
-a Job; one run of a CronJob, beside the current one unless concurrencyPolicy forbids it; one Pod of a DaemonSet for each
-node that admits it, if nodes are known. Existing Pods of the workload are part of what is used. Defaults of a
-LimitRange of the namespace or of the input count as requests. A ResourceQuota without status limits what its spec says,
-and only the input is counted; the message says so. kube-apiserver checks the quota after every webhook, and its count
-decides.
+Details: the rule counts new Pods in the order of the apply, so earlier objects use up the quota. It counts replicas of
+a Deployment, StatefulSet, ReplicaSet or ReplicationController, and maxSurge in a rollout of a Deployment. It counts
+parallel Pods of a Job, and one run of a CronJob; that is in addition to the current run unless concurrencyPolicy
+forbids it. It counts one Pod of a DaemonSet for each node that admits it, if nodes are known. Existing Pods of the
+workload are part of what is used. Defaults of a LimitRange of the namespace or of the input count as requests. If a
+ResourceQuota has no status, its spec is the limit and only the input is counted; the message notes that. kube-apiserver
+checks the quota after every webhook, and its count decides.
 
 Cluster:
 

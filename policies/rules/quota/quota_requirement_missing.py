@@ -1,4 +1,4 @@
-"""A Pod or a template lacks requests or limits that a ResourceQuota of its namespace requires.
+"""A Pod or a template does not set requests or limits that a ResourceQuota of its namespace requires.
 
 Why: if a ResourceQuota limits cpu or memory, kube-apiserver rejects every Pod with a container that does not set them.
 Defaults of a LimitRange of the namespace or of the input count as set.

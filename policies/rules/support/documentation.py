@@ -47,7 +47,7 @@ def documentation_of(rule: Rule) -> Documentation:
     examples = tuple(Example(m[1], m[2] or "", dedent(m[3]).strip() + "\n") for m in _EXAMPLE.finditer(text))
     why, fix = _paragraph("Why", text), _paragraph("Fix", text)
     if not why or not fix or not {"Bad", "Good"} <= {example.heading for example in examples}:
-        raise ValueError(f"the docstring of rule {rule.ID} lacks Why, Bad, Good or Fix")
+        raise ValueError(f"the docstring of rule {rule.ID} needs Why, Bad, Good and Fix")
     return Documentation(text.splitlines()[0], why, _paragraph("Details", text), fix, examples)
 
 
