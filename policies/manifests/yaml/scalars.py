@@ -120,7 +120,7 @@ def _finite(digits: str) -> float | str:
 def _json_number(number: float) -> int | float:
     """As encoding/json writes it: no fraction, no exponent below 1e21, so that it is read again as an integer."""
     if not math.isfinite(number):
-        raise Unreadable(f"{number} is no number in JSON: kubectl refuses it")
+        raise Unreadable(f"{number} is not a JSON number: kubectl rejects it")
     return as_integer(number)
 
 
