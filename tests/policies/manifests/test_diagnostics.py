@@ -41,7 +41,7 @@ def _one(text: str | bytes, rule: str, file: str = "f.yaml") -> FileDiagnostic:
         ("a: é\nb: \x00\n", 2, 4, "U+0000"),
         ("a: *b\n", 1, 4, "unknown anchor"),
         ("a: !!int x\n", 1, 4, "!!int"),
-        ("a: .inf\n", 1, 4, "no number in JSON"),
+        ("a: .inf\n", 1, 4, "not a JSON number"),
         ("[a]: b\n", 1, 1, "cannot be a key"),
         ("~: b\n", 1, 1, "cannot be a key"),
         ("%YAML 1.1\n---\na: b\n", 1, 1, "directives"),
