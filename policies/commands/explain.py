@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from difflib import get_close_matches
 from textwrap import fill, indent
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from policies.commands.cluster_command import add_output_option, output_of
 from policies.commands.parser import Parser
-from policies.findings import Severity
+from policies.findings import Severity, cut
 from policies.rules import RULES
 from policies.rules.support.context import Target
 from policies.rules.support.documentation import documentation_of
-from policies.terminal import say
+from policies.terminal import as_json, complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,17 +33,42 @@ class Block(NamedTuple):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns 0, or 2 if there is no such rule."""
-    parser = Parser(prog="forewarn explain", description="Explain a rule: what it reports, why, and how to fix it.")
-    parser.add_argument("rule", metavar="RULE", help="id of a rule (all: `forewarn lint --list-rules`)")
-    name = parser.parse_args(arguments).rule
+    parser = Parser(
+        prog="forewarn explain",
+        description="Show what a rule checks, why, and how to fix what it reports.",
+        examples=("explain unknown-priority-class", "explain quota-exceeded -o json"),
+    )
+    parser.add_argument("rule", metavar="RULE", help="id of a rule (`forewarn lint --list-rules` lists them)")
+    add_output_option(parser.add_argument)
+    options = parser.parse_args(arguments)
+    name = options.rule
     known = {rule.ID: rule for rule in RULES}
     if name not in known:
         near = get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else "; see `forewarn lint --list-rules`"
-        say(f"forewarn explain: no rule {name!r}{hint}")
-        return 2
-    print("\n".join(as_text(known[name])))  # noqa: T201
+        return complain("explain", f"no rule {cut(name, 80)!r}{hint}", 2)
+    with output_of(options):
+        if options.output == "json":
+            sys.stdout.write(as_json(_as_dict(known[name])))
+        else:
+            print("\n".join(as_text(known[name])))  # noqa: T201
     return 0
+
+
+def _as_dict(rule: Rule) -> dict[str, Any]:
+    documentation = documentation_of(rule)
+    examples = [{"heading": each.heading, "manifest": each.yaml} for each in documentation.examples]
+    return {
+        "rule": rule.ID,
+        "kinds": list(rule.TARGETS),
+        "severity": str(rule.SEVERITY or ""),
+        "action": str(rule.ACTION or ""),
+        "what": documentation.what,
+        "why": documentation.why,
+        "details": documentation.details,
+        "fix": documentation.fix,
+        "examples": examples,
+    }
 
 
 def as_text(rule: Rule) -> Iterator[str]:
