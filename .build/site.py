@@ -28,27 +28,11 @@ _CONSOLE: Final = ".language-console pre > code { white-space: pre-wrap; overflo
 """What kubectl and forewarn print is read to its end: a warning is one line of 256 characters."""
 
 
-RULES: Final = "reference/rules"
-
-
 def on_config(config: Any) -> Any:
-    """Add the decisions as the last pages, and the page of each rule below the table of the rules."""
+    """The decisions come last among the pages."""
     made = sorted(path.name for path in (ROOT / "docs/decisions").glob("*.md"))
     config.nav.append({"Decisions": [f"decisions/{name}" for name in made]})
-    config.nav = [_with_rules(entry) for entry in config.nav]
     return config
-
-
-def _with_rules(entry: Any) -> Any:
-    """An entry of the navigation, in which the table of the rules has their pages below it."""
-    if isinstance(entry, list):
-        return [_with_rules(each) for each in entry]
-    if isinstance(entry, dict):
-        return {title: _with_rules(below) for title, below in entry.items()}
-    if entry != f"{RULES}/index.md":
-        return entry
-    pages = sorted(path.name for path in (ROOT / "docs" / RULES).glob("*.md") if path.name != "index.md")
-    return {"Rules": [entry, *(f"{RULES}/{name}" for name in pages)]}
 
 
 def on_files(files: Files, config: Any) -> Files:
