@@ -142,11 +142,15 @@ site: $(VENV)/dev ## the pages of docs/ as a site in .cache/site; a link that le
 
 .PHONY: site
 
-check: $(VENV)/dev ## format, lint, types, import contracts, docs
+check: $(VENV)/dev ## format, lint, types, import contracts, generated docs, style of texts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python .build/docs_style.py
 
-.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle field-tables format docs check
+docs-style: $(VENV)/dev ## style of README, docs and help texts, by Vale; P='README.md docs/guides' for these, with warnings
+	$(BIN)/python .build/docs_style.py $(if $(P),--warnings $(P))
+
+.PHONY: help install run standalone lock wheelhouse release advisories serve test test-minimum coverage test-slow e2e hostile mutants soak e2e-scale bench oracle campaign owners-campaign scenarios-campaign yaml-oracle kubelet-oracle field-tables format docs docs-style check

@@ -80,7 +80,7 @@ PROMTOOL = Module("promtool", {"promtool": "github.com/prometheus/prometheus/cmd
 _HELM_FLAGS = " ".join(f"-X helm.sh/helm/v3/pkg/{part}.k8sVersionMinor=37" for part in ("chartutil", "lint/rules"))
 HELM = Module("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, f"-s -w {_HELM_FLAGS}")
 
-# Somebody else's reading of what forewarn writes and ships for CI (docs/decisions/0012-validators.md).
+# Validators of other projects for the reports and CI files that forewarn writes (docs/internals/decisions/0012-validators.md).
 VALIDATORS = Module(
     "validators",
     {"rdjson": "example.com/forewarn/validators/rdjson", "actionlint": "github.com/rhysd/actionlint/cmd/actionlint"},
@@ -96,7 +96,7 @@ def binaries(module: Module) -> Path:
     missing = [name for name in module.packages if not (directory / name).exists()]
     if missing:
         directory.mkdir(parents=True, exist_ok=True)
-        go = _find_go(module)
+        go = find_go(module)
         for number, name in enumerate(missing, 1):
             _build(go, module, name, directory, f"{number} of {len(missing)}")
     return directory
@@ -136,8 +136,8 @@ def _build(go: str, module: Module, name: str, directory: Path, which: str) -> N
     _say(f"built {name} in {time.monotonic() - started:.0f} s")
 
 
-def _find_go(module: Module) -> str:
-    """A Go that is new enough."""
+def find_go(module: Module) -> str:
+    """Return the path of a Go that is new enough for the module, from $GO, the PATH or a wheel."""
     wanted = re.search(r"^go (\d+)\.(\d+)", module.go_mod, re.MULTILINE)
     assert wanted
     for go in filter(None, (os.environ.get("GO"), shutil.which("go"))):
