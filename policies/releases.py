@@ -66,24 +66,26 @@ CHANGES: Final = (
     Change(
         35, "DynamicResources", "has a score: alternatives of a request (firstAvailable) that come first are better"
     ),
-    Change(35, "binding", "the API server is told of the node of a pod whose binding has to wait (nominatedNodeName)"),
-    Change(35, "pods", "carry the zone and region of their node as labels once they are bound"),
-    Change(36, "NodeResourcesBalancedAllocation", "scores how much more even a node gets, not how even it then is"),
+    Change(35, "binding", "kube-scheduler sets nominatedNodeName before a delayed binding"),
+    Change(35, "Pods", "get the zone and region labels of their node when they are bound"),
+    Change(36, "NodeResourcesBalancedAllocation", "scores the gain in balance of a node, not the resulting balance"),
     Change(36, "ImageLocality", "counts the images of volumes"),
-    Change(36, "NodeDeclaredFeatures", "rejects nodes whose kubelet does not know what the pod needs"),
-    Change(36, "NodeVolumeLimits", "takes Portworx volumes for migrated without the CSINode's annotation"),
-    Change(36, "requests", "of a pod itself count what an in-place resize of them has come to"),
+    Change(36, "NodeDeclaredFeatures", "rejects nodes whose kubelet does not declare a feature that the Pod needs"),
+    Change(36, "NodeVolumeLimits", "treats Portworx volumes as migrated without the annotation of the CSINode"),
+    Change(36, "requests", "at Pod level include the status of an in-place resize"),
     Change(36, "NodeResourcesFit", "scores extended resources by the devices of the DeviceClass that provides them"),
-    Change(36, "DynamicResources", "provides extended resources that a DeviceClass names; taints, counters and shares"),
-    Change(37, "NodeName", "is looked at before NodeUnschedulable"),
-    Change(37, "VolumeBinding", "scores nodes by the storage that is left (StorageCapacityScoring)"),
-    Change(37, "NodeVolumeLimits", "rejects nodes without a CSI driver that says preventPodSchedulingIfMissing"),
-    Change(37, "ImageLocality", "image volumes raise the threshold as containers do"),
-    Change(37, "NodeDeclaredFeatures", "knows bind mount options of volumes"),
-    Change(37, "requests", "of a pod that is being resized: the largest of three sums, not the sum of the largest"),
-    Change(37, "nominated pods", "that are gated take up room on their node"),
-    Change(37, "preemption", "a pod that breaks a budget uses up none of those that come after it"),
-    Change(37, "preemption", "victims that have not started keep the order in which they came to the node"),
+    Change(
+        36, "DynamicResources", "provides extended resources that a DeviceClass names; adds taints, counters and shares"
+    ),
+    Change(37, "NodeName", "runs before NodeUnschedulable"),
+    Change(37, "VolumeBinding", "scores nodes by their free storage (StorageCapacityScoring)"),
+    Change(37, "NodeVolumeLimits", "rejects nodes without a CSI driver that sets preventPodSchedulingIfMissing"),
+    Change(37, "ImageLocality", "counts image volumes in its threshold, like containers"),
+    Change(37, "NodeDeclaredFeatures", "supports bind mount options of volumes"),
+    Change(37, "requests", "of a Pod during a resize: the largest of three sums, not the sum of the largest values"),
+    Change(37, "nominated Pods", "with scheduling gates use capacity on their node"),
+    Change(37, "preemption", "a Pod that violates a PDB uses no disruptions of the PDBs after it"),
+    Change(37, "preemption", "victims that have not started keep the order in which they were assigned to the node"),
 )
 
 
@@ -102,14 +104,14 @@ PATCH_CHANGES: Final = (
     PatchChange(34, 2, "API calls", "kube-scheduler makes them asynchronously (SchedulerAsyncAPICalls is on)"),
     PatchChange(35, 1, "API calls", "kube-scheduler makes them asynchronously (SchedulerAsyncAPICalls is on)"),
     PatchChange(35, 4, "StatefulSet", "maxUnavailable counts (MaxUnavailableStatefulSet is on)"),
-    PatchChange(35, 8, "queue", "gated pods are not tried again when the unschedulable pods are flushed"),
+    PatchChange(35, 8, "queue", "a flush of unschedulable Pods does not retry gated Pods"),
     PatchChange(
         36,
         2,
         "DynamicResources",
         "scores nodes without DRAPrioritizedList too, and earlier allocations by the wrong claim",
     ),
-    PatchChange(36, 4, "queue", "gated pods are not tried again when the unschedulable pods are flushed"),
+    PatchChange(36, 4, "queue", "a flush of unschedulable Pods does not retry gated Pods"),
 )
 """Of the code that predictions follow. Predictions are those of the checked release, whatever the patch release.
 Source: the modules k8s.io/kubernetes of each minor's first and checked release, and their changelogs."""

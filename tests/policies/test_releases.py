@@ -104,5 +104,5 @@ def test_the_differences_of_earlier_patch_releases_are_shown(capsys: pytest.Capt
     assert before["1.37"] == []
     assert main(["info", "releases", "1.36"]) == 0
     printed = capsys.readouterr().out
-    assert "before 1.36.4, queue: gated pods are not tried again" in printed
+    assert "before 1.36.4, queue: a flush of unschedulable Pods does not retry" in printed
     assert all(fix in printed for fix, _, _ in UNFIXED)
