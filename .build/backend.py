@@ -52,7 +52,7 @@ INSIDE: Final = ("policies", "webhook")
 _OWN: Final = Path(__file__).resolve().parent / PACKAGE
 """The package itself, as an editable install has it."""
 _BESIDE: Final = ("LICENSE", "pyproject.toml", "setup.cfg")
-_INIT: Final = '"""Says beforehand whom a Kubernetes pod\'s priority will push out."""\n'
+_INIT: Final = '"""Predict which Pods Kubernetes will preempt, before you apply."""\n'
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 

@@ -624,7 +624,7 @@ _CHART: Final = """\
 # {made}
 apiVersion: v2
 name: forewarn
-description: Says beforehand whom a pod's priority will push out
+description: Predict which Pods Kubernetes will preempt, before you apply
 type: application
 version: {version}
 appVersion: "{version}"
