@@ -243,7 +243,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--stats", metavar="FILE", help="the kubelet's /stats/summary (- for standard input)")
     told = "disk of images: on nodefs, alone, or split (default: shared)"
     add("--image-fs", choices=IMAGES, default="shared", help=told)
-    add("--admit", metavar="FILE", help="a critical Pod that the kubelet admits, and whom it evicts for it")
+    add("--admit", metavar="FILE", help="a critical Pod that the kubelet admits; shows the Pods that it evicts for it")
     add("--shutdown", type=_periods, metavar="PRIORITY=SECONDS,…", help="shutdownGracePeriodByPodPriority")
     add_namespace_option(add)
     add_output_option(add, FORMATS)

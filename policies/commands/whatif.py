@@ -320,7 +320,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="forewarn whatif",
         description="Simulate a change, and compare the cluster before and after it: Pods that run, Pods that are "
-        "Pending, and who preempts whom.",
+        "Pending, and preemptions.",
         epilog="Exit status: 0 simulated, 1 --fail-on was met, 2 wrong usage, 3 could not do the job.",
         examples=("whatif lose zone eu-1a", "whatif upgrade --fail-on blocked"),
     )
