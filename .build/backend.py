@@ -3,8 +3,8 @@
 The sources are the packages `policies` and `webhook`. Installed under these names they would share files with whatever
 else has such names, and a folder `policies/` where somebody works would be taken for ours. So a wheel has them as
 `forewarn.policies` and `forewarn.webhook`: its modules are those of the sources, line by line, with the names in their
-import statements written in full (docs/decisions/0010-one-package.md). An editable install has the sources as they are,
-and a small package `forewarn` by which they have these names too.
+import statements written in full (docs/internals/decisions/0010-one-package.md). An editable install has the sources as
+they are, and a small package `forewarn` by which they have these names too.
 """
 
 from __future__ import annotations

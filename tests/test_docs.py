@@ -141,7 +141,7 @@ def test_every_command_flag_and_rule_is_documented() -> None:
 
 
 def test_every_module_stands_in_the_architecture() -> None:
-    told = Path("docs/architecture.md").read_text()
+    told = Path("docs/internals/architecture.md").read_text()
     parts = [p for package in ("policies", "webhook") for p in Path(package).iterdir() if not p.name.startswith("_")]
     names = [f"{p.name}/" if p.is_dir() else p.name for p in parts if p.is_dir() or p.suffix == ".py"]
     assert [name for name in names if name not in told] == []
