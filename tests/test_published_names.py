@@ -56,7 +56,7 @@ def test_no_text_leads_to_a_name_that_a_stranger_could_take() -> None:
         "- pip install forewarn",
         "pip install -q 'forewarn[lsp]'",
         "pipx install forewarn",
-        "- remote: https://raw.githubusercontent.com/forewarn/forewarn/v0.1.0/docs/ci/gitlab.yml",
+        "- remote: https://raw.githubusercontent.com/forewarn/forewarn/v0.1.0/docs/examples/ci/gitlab.yml",
         "kubectl krew install forewarn",
         "image: ghcr.io/forewarn/forewarn",
     ],

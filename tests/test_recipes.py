@@ -62,7 +62,7 @@ def _run(script: str, tree: Path, environment: dict[str, str]) -> subprocess.Com
 
 def _gitlab_jobs() -> dict[str, dict[str, Any]]:
     """The recipe and the template that can be included."""
-    texts = {"recipe": _recipe("GitLab"), "template": (ROOT / "docs/ci/gitlab.yml").read_text()}
+    texts = {"recipe": _recipe("GitLab"), "template": (ROOT / "docs/examples/ci/gitlab.yml").read_text()}
     return {name: yaml.safe_load(text)["forewarn"] for name, text in texts.items()}
 
 
@@ -91,7 +91,7 @@ def test_the_template_of_gitlab_takes_arguments(tree: Path, outside: dict[str, s
 
 def test_every_recipe_says_what_to_replace() -> None:
     """Nothing is published under a name that a stranger could not take."""
-    template = (ROOT / "docs/ci/gitlab.yml").read_text()
+    template = (ROOT / "docs/examples/ci/gitlab.yml").read_text()
     for text in (_recipe("GitLab"), template):
         assert "git+REPOSITORY_URL@COMMIT" in text
     for page in ("lint.md", "test.md"):
@@ -299,7 +299,7 @@ PROMISE = "- {{name: nobody waits, expect: {{nonePending: {{namespace: {namespac
 
 def test_promises_before_a_commit(checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]) -> None:
     """The same of the hook for promises, with the arguments of its recipe."""
-    shutil.copy(ROOT / "docs/whatif/cluster.yaml", tree / "cluster.yaml")
+    shutil.copy(ROOT / "docs/examples/whatif/cluster.yaml", tree / "cluster.yaml")
     (tree / "promises").mkdir()
     (tree / "promises/shop.yaml").write_text(PROMISE.format(namespace="shop"))
     recipe = _recipe("pre-commit", "test.md").replace("cluster.json.gz", "cluster.yaml")
@@ -318,7 +318,7 @@ def test_problem_matchers_find_every_line_of_the_report(tree: Path, outside: dic
         (tree / case.name).write_bytes(case.read_bytes())
     done = _run("forewarn lint -q --exit-zero -o text -o json=out.json", tree, outside)
     known: dict[str, list[list[str]]] = {"error": [], "warning": []}
-    for matcher in json.loads((ROOT / "docs/ci/problem-matcher.json").read_text())["problemMatcher"]:
+    for matcher in json.loads((ROOT / "docs/examples/ci/problem-matcher.json").read_text())["problemMatcher"]:
         (pattern,) = matcher["pattern"]
         keys = ("file", "line", "column", "code")
         for line in done.stdout.splitlines():

@@ -197,7 +197,7 @@ def test_what_the_pods_of_a_sweep_write_is_put_together_as_what_one_process_says
     (snapshot,), (container,) = pod["initContainers"], pod["containers"]
     assert snapshot["args"][:2] == ["snapshot", "--once"]
     state = Path(_expanded(snapshot["args"], tmp_path, {})[-1])
-    state.write_bytes(gzip.compress(Path("docs/whatif/cluster.yaml").read_bytes()))
+    state.write_bytes(gzip.compress(Path("docs/examples/whatif/cluster.yaml").read_bytes()))
     for index in range(spec["completions"]):
         own = {each["name"]: each["value"] for each in container["env"]}
         variables = {"JOB_COMPLETION_INDEX": str(index), **own}
@@ -213,7 +213,7 @@ def test_what_the_pods_of_a_sweep_write_is_put_together_as_what_one_process_says
     (merge,) = job("sweep-result")["spec"]["template"]["spec"]["containers"]
     commands = [
         _expanded(merge["args"], tmp_path, {}),
-        ["whatif", "lose", "--each", "node", "--cluster", "docs/whatif/cluster.yaml"],
+        ["whatif", "lose", "--each", "node", "--cluster", "docs/examples/whatif/cluster.yaml"],
     ]
     told = [
         subprocess.run([sys.executable, "-m", "policies.cli", *c], capture_output=True, check=True) for c in commands

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 PAGE = Path("docs/limit-a-priority-class.md")
-FILES = PAGE.with_suffix("")
+FILES = Path("docs/examples/limit-a-priority-class")
 CONSOLE = re.compile(r"^```console\n\$ (.+)\n((?:.*\n)*?)```$", re.MULTILINE)
 SNAPSHOT = str(FILES / "cluster.yaml")
 LISTED = "priorityclasses,namespaces,resourcequotas,deployments,pods"

@@ -127,14 +127,14 @@ def test_pods_that_wait_take_the_room_as_in_a_simulation() -> None:
 
 
 def test_the_outage_of_2019_is_told_in_a_sentence() -> None:
-    cache = load_cluster("docs/simulate/default-class.yaml")
-    for obj in yaml.safe_load(Path("docs/simulate/cluster.yaml").read_text())["items"]:
+    cache = load_cluster("docs/examples/simulate/default-class.yaml")
+    for obj in yaml.safe_load(Path("docs/examples/simulate/cluster.yaml").read_text())["items"]:
         if obj["kind"] == "Pod":
             reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "ingester", "controller": True}
             obj["metadata"]["ownerReferences"] = [{**reference, "uid": "1"}]
         cache.add(obj)
     shown = cache.snapshot()
-    (tenant,) = load_cluster("docs/simulate/tenant.yaml").snapshot().workloads.values()
+    (tenant,) = load_cluster("docs/examples/simulate/tenant.yaml").snapshot().workloads.values()
     impact = impact_of(ReviewedObject(tenant.object), shown, Config())
     assert impact is not None
     assert impact.aftermath == Aftermath(replaced=4, pushed_out=3, levels=3, pending=1)

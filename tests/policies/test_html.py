@@ -24,7 +24,7 @@ from policies.whatif.node_bands import MOST_BANDS, WHOLE, NodeBands
 from policies.whatif.occupancy import BEFORE, GONE, HERE, NodeChange, Occupancy, Stay
 from tests.builders import make_node, make_pod
 
-SHOWN = "docs/whatif/cluster.yaml"
+SHOWN = "docs/examples/whatif/cluster.yaml"
 VOID = {"meta", "input", "br"}
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -209,7 +209,7 @@ def test_a_large_cluster_is_told_in_two_megabytes() -> None:
 
 
 def test_what_headroom_draws_is_the_cluster_as_it_is_and_filled_up(capsys: pytest.CaptureFixture[str]) -> None:
-    text = page(capsys, "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN, command="headroom")
+    text = page(capsys, "-f", "docs/examples/headroom/cache.yaml", "--cluster", SHOWN, command="headroom")
     check_alone(text)
     data = drawn(text)
     assert data["names"] == ["a-1", "a-2", "b-1", "b-2"]
@@ -222,7 +222,7 @@ def test_what_headroom_draws_is_the_cluster_as_it_is_and_filled_up(capsys: pytes
 
 
 def test_what_preempt_draws_is_who_goes_and_who_comes(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("-f", "docs/headroom/cache.yaml", "--replicas", "6", "--cluster", SHOWN)
+    arguments = ("-f", "docs/examples/headroom/cache.yaml", "--replicas", "6", "--cluster", SHOWN)
     text = page(capsys, *arguments, command="preempt")
     check_alone(text)
     data = drawn(text)
@@ -266,10 +266,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_the_picture_of_the_readme_is_what_the_command_draws(capsys: pytest.CaptureFixture[str]) -> None:
-    """`forewarn whatif lose zone a --cluster docs/whatif/cluster.yaml -o svg > docs/whatif/zone-a.svg`."""
+    """`forewarn whatif lose zone a --cluster docs/examples/whatif/cluster.yaml -o svg > docs/examples/whatif/zone-a.svg`."""
     assert main(["whatif", "lose", "zone", "a", "--cluster", SHOWN, "-o", "svg"]) == 0
-    assert capsys.readouterr().out == Path("docs/whatif/zone-a.svg").read_text()
-    assert "docs/whatif/zone-a.svg" in Path("README.md").read_text()
+    assert capsys.readouterr().out == Path("docs/examples/whatif/zone-a.svg").read_text()
+    assert "docs/examples/whatif/zone-a.svg" in Path("README.md").read_text()
 
 
 def test_a_picture_of_hostile_names_is_xml_with_these_as_text(

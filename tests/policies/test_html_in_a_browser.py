@@ -37,23 +37,23 @@ MOST_SECONDS = 180
 WIDTHS = (500, 820, 1440)
 """Pixels; Chromium's windows are no narrower than 500."""
 DARK = "--blink-settings=preferredColorScheme=0"
-AUDITED = "docs/audit/cluster.yaml"
-GROUPS = "docs/whatif/node-groups.yaml"
+AUDITED = "docs/examples/audit/cluster.yaml"
+GROUPS = "docs/examples/whatif/node-groups.yaml"
 NODE_PRESSURE = (
-    *("whatif", "pressure", "a-1", "--cluster", "docs/node-pressure/node.yaml"),
-    *("--signal", "memory", "--stats", "docs/node-pressure/stats.json"),
-    *("--admit", "docs/node-pressure/agent.yaml", "--shutdown", "0=60,100000=30"),
+    *("whatif", "pressure", "a-1", "--cluster", "docs/examples/node-pressure/node.yaml"),
+    *("--signal", "memory", "--stats", "docs/examples/node-pressure/stats.json"),
+    *("--admit", "docs/examples/node-pressure/agent.yaml", "--shutdown", "0=60,100000=30"),
 )
 PAGES = {
     "whatif": ("whatif", "lose", "zone", "a", "--cluster", SHOWN),
     "class": ("whatif", "class", "batch", "--value", "200000", "--cluster", SHOWN),
-    "headroom": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN),
-    "groups": ("headroom", "-f", "docs/headroom/cache.yaml", "--cluster", SHOWN, "--node-templates", GROUPS),
+    "headroom": ("headroom", "-f", "docs/examples/headroom/cache.yaml", "--cluster", SHOWN),
+    "groups": ("headroom", "-f", "docs/examples/headroom/cache.yaml", "--cluster", SHOWN, "--node-templates", GROUPS),
     "risk": ("risk", "--cluster", SHOWN),
     "audit": ("audit", "--cluster", AUDITED, "--exit-zero"),
     "node-pressure": NODE_PRESSURE,
     "sweep": ("whatif", "lose", "--each", "zone", "--cluster", SHOWN, "--node-templates", GROUPS),
-    "preempt": ("predict", "-f", "docs/headroom/cache.yaml", "--replicas", "9", "--cluster", SHOWN),
+    "preempt": ("predict", "-f", "docs/examples/headroom/cache.yaml", "--replicas", "9", "--cluster", SHOWN),
 }
 AMOUNTS = (("512Mi", 2**29), ("10Gi", 10 * 2**30), ("-", -1), ("1.5Gi", 3 * 2**29), ("0", 0), ("900Ki", 900 * 2**10))
 LOOK = """

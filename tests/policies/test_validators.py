@@ -279,14 +279,14 @@ def test_the_action_is_one() -> None:
 
 
 def test_the_template_that_is_included_is_valid() -> None:
-    template = yaml.safe_load(Path("docs/ci/gitlab.yml").read_text())
+    template = yaml.safe_load(Path("docs/examples/ci/gitlab.yml").read_text())
     assert _faults(GITLAB_CI, template) == []
     assert _faults(GITLAB_CI, {"include": [{"local": _local()}], **template}) == []
     assert _faults(GITLAB_CI, {**template, "forewarn": {"script": 1}})
 
 
 def _local() -> str:
-    (found,) = re.findall(r"^# - local: (\S+)$", Path("docs/ci/gitlab.yml").read_text(), re.MULTILINE)
+    (found,) = re.findall(r"^# - local: (\S+)$", Path("docs/examples/ci/gitlab.yml").read_text(), re.MULTILINE)
     return str(found)
 
 

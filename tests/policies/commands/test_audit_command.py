@@ -25,7 +25,7 @@ from policies.rules.support.restarts import restarts_of
 from tests.builders import make_node, make_pod
 from tests.policies.test_html import HOSTILE, check_alone
 
-SHOWN = "docs/audit/cluster.yaml"
+SHOWN = "docs/examples/audit/cluster.yaml"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Run = tuple[int, str, str]
 

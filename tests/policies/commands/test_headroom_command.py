@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policies.cluster import ClusterSnapshot
     from tests.builders import MadePod
 
-SHOWN = ("-f", "docs/headroom/cache.yaml", "--cluster", "docs/whatif/cluster.yaml")
+SHOWN = ("-f", "docs/examples/headroom/cache.yaml", "--cluster", "docs/examples/whatif/cluster.yaml")
 ZONE = "topology.kubernetes.io/zone"
 NOT_LOCAL = ("spread over zones", "apart from others", "near others")
 
@@ -133,7 +133,7 @@ def test_what_each_asks_for_is_told_and_nothing_else(
     output: str, requests: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pod.json").write_text(json.dumps(make_pod("one").request(**requests).obj))
-    arguments = "-f", str(tmp_path / "pod.json"), "--cluster", "docs/whatif/cluster.yaml", "-o", output
+    arguments = "-f", str(tmp_path / "pod.json"), "--cluster", "docs/examples/whatif/cluster.yaml", "-o", output
     out = run(capsys, *arguments)[1]
     assert said.rstrip(")") in out if output == "html" else said in out.splitlines()[0]
 
@@ -147,9 +147,13 @@ def test_what_each_asks_for_is_told_and_nothing_else(
         ((*SHOWN, "--at-least", "-1"), 2, "must be between 0 and"),
         ((*SHOWN, "--preempting"), 2, "--preempting goes with --at-least"),
         (SHOWN[:2], 3, "no kubeconfig found"),
-        (("-f", "docs/whatif/cluster.yaml", "--cluster", "docs/whatif/cluster.yaml"), 3, "the pod names its node"),
+        (
+            ("-f", "docs/examples/whatif/cluster.yaml", "--cluster", "docs/examples/whatif/cluster.yaml"),
+            3,
+            "the pod names its node",
+        ),
         ((*SHOWN, "-o", "markdown"), 0, ""),
-        (("-f", "docs/audit.md", "--cluster", "docs/whatif/cluster.yaml"), 3, ""),
+        (("-f", "docs/audit.md", "--cluster", "docs/examples/whatif/cluster.yaml"), 3, ""),
     ],
 )
 def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, said: str) -> None:
@@ -173,7 +177,7 @@ def test_a_daemon_set_has_none(capsys: pytest.CaptureFixture[str], tmp_path: Any
     template = {"spec": {"containers": [{"name": "c"}]}}
     daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {"template": template}}
     (tmp_path / "d.json").write_text(json.dumps(daemons))
-    status, _, err = run(capsys, "-f", str(tmp_path / "d.json"), "--cluster", "docs/whatif/cluster.yaml")
+    status, _, err = run(capsys, "-f", str(tmp_path / "d.json"), "--cluster", "docs/examples/whatif/cluster.yaml")
     assert status == 3
     assert "there is nothing to scale" in err
 

@@ -25,8 +25,8 @@ from tests.builders import make_node, make_pod
 from tests.kubelet_oracle.compare import disagreements
 from tests.policies.test_html import check_alone
 
-NODE = ("a-1", "--cluster", "docs/node-pressure/node.yaml")
-STATS = ("--stats", "docs/node-pressure/stats.json")
+NODE = ("a-1", "--cluster", "docs/examples/node-pressure/node.yaml")
+STATS = ("--stats", "docs/examples/node-pressure/stats.json")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -264,7 +264,7 @@ def test_what_is_ended_is_enough_and_nobody_too_many(
 
 
 def test_a_node_with_room_and_a_pod_that_is_not_critical(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    text = Path("docs/node-pressure/agent.yaml").read_text()
+    text = Path("docs/examples/node-pressure/agent.yaml").read_text()
     (tmp_path / "small.yaml").write_text(text.replace('cpu: "1", memory: 1Gi', "cpu: 100m, memory: 64Mi"))
     (tmp_path / "plain.yaml").write_text(text.replace("priorityClassName: system-node-critical", "hostNetwork: false"))
     small = told(capsys, "--admit", str(tmp_path / "small.yaml"))["admission"]
@@ -290,7 +290,15 @@ def test_a_group_is_the_highest_that_is_not_above_the_pod(periods: list[tuple[in
 
 # As a comment and as a page
 
-ALL = ("--signal", "memory", *STATS, "--admit", "docs/node-pressure/agent.yaml", "--shutdown", "0=60,100000=30")
+ALL = (
+    "--signal",
+    "memory",
+    *STATS,
+    "--admit",
+    "docs/examples/node-pressure/agent.yaml",
+    "--shutdown",
+    "0=60,100000=30",
+)
 TIED = "uses 1.5Gi, within the 2Gi that it requests (tied with place 2)"
 HOSTILE = (
     "|",
@@ -435,9 +443,13 @@ def test_as_many_pods_are_told_at_the_door_as_one_reads(tmp_path: Path, capsys: 
         ((*NODE, "--signal", "memory", "--inodes"), 2, "--inodes goes with"),
         ((*NODE, "--shutdown", "a=b"), 2, "write PRIORITY=SECONDS"),
         (("b-1", *NODE[1:], "--signal", "memory"), 3, 'there is no node "b-1"'),
-        ((*NODE, "--signal", "memory", "--stats", "docs/node-pressure/node.yaml"), 3, "node.yaml:1:1: this is no JSON"),
+        (
+            (*NODE, "--signal", "memory", "--stats", "docs/examples/node-pressure/node.yaml"),
+            3,
+            "node.yaml:1:1: this is no JSON",
+        ),
         ((*NODE, "--signal", "memory", "--stats", "policies/config/schema.json"), 3, "schema.json: this is no /stats/"),
-        ((*NODE, "--admit", "docs/headroom/cache.yaml"), 3, "no pod in it"),
+        ((*NODE, "--admit", "docs/examples/headroom/cache.yaml"), 3, "no pod in it"),
     ],
 )
 def test_what_cannot_be_asked_is_said(

@@ -11,7 +11,7 @@ from policies.cli import main
 if TYPE_CHECKING:
     from pathlib import Path
 
-SHOWN = "docs/whatif/cluster.yaml"
+SHOWN = "docs/examples/whatif/cluster.yaml"
 POD = """apiVersion: v1
 kind: Pod
 metadata:

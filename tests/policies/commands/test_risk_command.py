@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from policies.cluster import ClusterSnapshot
 
-SHOWN = "docs/whatif/cluster.yaml"
+SHOWN = "docs/examples/whatif/cluster.yaml"
 ZONE = "topology.kubernetes.io/zone"
 Obj = dict[str, Any]
 

@@ -19,7 +19,7 @@ from tests.builders import make_node, make_pod
 from tests.policies.commands.test_whatif_command import random_cluster
 from tests.policies.test_html import HOSTILE, check_alone
 
-SHOWN = "docs/whatif/cluster.yaml"
+SHOWN = "docs/examples/whatif/cluster.yaml"
 SINGLE = {"node": ("lose", "node"), "zone": ("lose", "zone"), "class": ("class",)}
 SWEEPS = {"node": ("lose", "--each", "node"), "zone": ("lose", "--each", "zone"), "class": ("class", "--each")}
 
@@ -342,7 +342,7 @@ def test_each_question_is_in_one_part() -> None:
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
-EXPECTATIONS = "docs/test/expectations.yaml"
+EXPECTATIONS = "docs/examples/test/expectations.yaml"
 COMMANDS = {
     **{name: ("whatif", *words) for name, words in SWEEPS.items()},
     "test": ("test", EXPECTATIONS),
@@ -486,7 +486,7 @@ def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFi
     assert (status, err) == (3, f"forewarn whatif: {file}: no such file or directory. Fix: create its directory\n")
 
 
-GROUPS = "docs/whatif/node-groups.yaml"
+GROUPS = "docs/examples/whatif/node-groups.yaml"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -535,7 +535,7 @@ def test_what_no_group_helps_and_what_is_not_worked_out_is_told() -> None:
     assert from_dict(as_dict(sweep)).rows == [row]
 
 
-@pytest.mark.parametrize("command", [("risk",), ("test", "docs/test/expectations.yaml")])
+@pytest.mark.parametrize("command", [("risk",), ("test", "docs/examples/test/expectations.yaml")])
 def test_commands_that_know_no_node_groups_say_so(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, *command, "--cluster", SHOWN, "--node-templates", GROUPS)
     assert (status, out) == (2, "")

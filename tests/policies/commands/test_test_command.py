@@ -18,7 +18,7 @@ from policies.expectations.document import read_expectations
 from policies.selectors import PodPattern
 from policies.sources import load_cluster
 
-CLUSTER = ("--cluster", "docs/whatif/cluster.yaml")
+CLUSTER = ("--cluster", "docs/examples/whatif/cluster.yaml")
 CLASS = """
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
@@ -32,7 +32,7 @@ kind: Pod
 metadata: {name: large}
 spec: {containers: [{name: c, image: c, resources: {requests: {cpu: "2"}}}]}
 """
-SHOWN = ("docs/test/expectations.yaml", *CLUSTER)
+SHOWN = ("docs/examples/test/expectations.yaml", *CLUSTER)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -102,13 +102,23 @@ def test_a_cluster_is_read_once_and_where_nothing_is_forked_anew_after_a_class_i
         ({"lost": {"node": "b-1"}}, {"run": {"namespace": "shop"}}, False),
         ({"drain": {"zone": "b"}}, {"run": {"namespace": "shop"}}, False),
         ({"scale": {"workload": "deploy/nightly", "namespace": "reports", "replicas": 9}}, {"nonePending": {}}, True),
-        (None, {"fit": {"file": str(Path("docs/headroom/cache.yaml").absolute()), "replicas": 5}}, True),
+        (None, {"fit": {"file": str(Path("docs/examples/headroom/cache.yaml").absolute()), "replicas": 5}}, True),
         (
             None,
-            {"fit": {"file": str(Path("docs/headroom/cache.yaml").absolute()), "replicas": 8, "preempting": True}},
+            {
+                "fit": {
+                    "file": str(Path("docs/examples/headroom/cache.yaml").absolute()),
+                    "replicas": 8,
+                    "preempting": True,
+                }
+            },
             False,
         ),
-        ({"apply": str(Path("docs/headroom/cache.yaml").absolute())}, {"nonePushedOut": {}, "nonePending": {}}, False),
+        (
+            {"apply": str(Path("docs/examples/headroom/cache.yaml").absolute())},
+            {"nonePushedOut": {}, "nonePending": {}},
+            False,
+        ),
         ({"delete": "web.yaml"}, {"run": {"namespace": "reports"}}, False),
         ({"delete": "web.yaml"}, {"run": {}}, True),
     ],

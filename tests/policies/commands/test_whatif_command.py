@@ -17,7 +17,7 @@ from tests.builders import make_node, make_pod
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHOWN = "docs/whatif/cluster.yaml"
+SHOWN = "docs/examples/whatif/cluster.yaml"
 Obj = dict[str, Any]
 
 
@@ -324,7 +324,7 @@ def test_what_is_deleted_runs_no_more(tmp_path: Path, capsys: pytest.CaptureFixt
     file.write_text("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n")
     answer = asked(capsys, "delete", "-f", str(file))
     assert answer["running"] == {"before": 8, "after": 4}
-    applied = asked(capsys, "apply", "-f", "docs/headroom/cache.yaml")
+    applied = asked(capsys, "apply", "-f", "docs/examples/headroom/cache.yaml")
     assert (applied["running"], applied["pushedOut"]) == ({"before": 8, "after": 10}, [])
 
 
@@ -380,7 +380,11 @@ def test_of_a_class_that_goes_it_says_whose_pods_nothing_replaces(
         (["class", "system-node-critical", "--delete", "--cluster", SHOWN], 3, "the cluster's own"),
         (["class", "gold", "--value", "1000000001", "--cluster", SHOWN], 3, "maximum allowed value"),
         (["lose", "zone", "a"], 3, "no kubeconfig found"),
-        (["delete", "-f", "docs/simulate/default-class.yaml", "--cluster", SHOWN], 3, "whatif class NAME --delete"),
+        (
+            ["delete", "-f", "docs/examples/simulate/default-class.yaml", "--cluster", SHOWN],
+            3,
+            "whatif class NAME --delete",
+        ),
         (["upgrade", "--max-unavailable", "0", "--cluster", SHOWN], 2, "must be between 1 and"),
     ],
 )
@@ -419,7 +423,7 @@ def test_what_many_workloads_wait_for_is_told_once(tmp_path: Path, capsys: pytes
     cluster, file = tmp_path / "cluster.json", tmp_path / "pods.json"
     cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node]}))
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
-    groups = "docs/whatif/node-groups.yaml"
+    groups = "docs/examples/whatif/node-groups.yaml"
     asked_with = ("apply", "-f", str(file), "--cluster", str(cluster), "--expendable-pods-priority-cutoff", "-1")
     _, out, _ = run(capsys, *asked_with)
     assert out.count("Insufficient cpu") == 1

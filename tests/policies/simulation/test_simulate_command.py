@@ -265,7 +265,7 @@ def test_an_unreadable_workload_of_the_dump_stops_nothing(simulate: Callable[...
 
 
 def test_a_prediction_tells_its_aftermath(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path("docs/simulate")
+    page = Path("docs/examples/simulate")
     cluster = ["--cluster", str(page / "cluster.yaml"), "--cluster", str(page / "default-class.yaml")]
     assert predict(["-f", str(page / "tenant.yaml"), *cluster, "--cascade"]) == 0
     told = capsys.readouterr().out

@@ -18,8 +18,8 @@ from policies.sources.output_file import output_file, write_file
 
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: gold}\nvalue: 5\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: glod}\n"
-CLUSTER = os.path.abspath("docs/whatif/cluster.yaml")
-EXPECTATIONS = os.path.abspath("docs/test/expectations.yaml")
+CLUSTER = os.path.abspath("docs/examples/whatif/cluster.yaml")
+EXPECTATIONS = os.path.abspath("docs/examples/test/expectations.yaml")
 COMMANDS = {
     "lint json": ["lint", "-q", "-o", "json=OUT", "."],
     "lint sarif": ["lint", "-q", "-o", "sarif=OUT", "."],

@@ -38,7 +38,7 @@ CLUSTER = f"{GROUP}/clusterreports/{NAME}"
 
 def neglected() -> ClusterSnapshot:
     """The cluster of docs/audit.md."""
-    return load_cluster("docs/audit/cluster.yaml").snapshot()
+    return load_cluster("docs/examples/audit/cluster.yaml").snapshot()
 
 
 class Clock:
