@@ -236,7 +236,7 @@ VALUES: Final = (
     ),
     Value("nodeSelector", "of all pods", _LABELS, {}),
     Value("tolerations", "of all pods", {"type": "array", "items": {"type": "object"}}, []),
-    Value("config", "the configuration file (docs/configuration.md); read again without a restart", {}),
+    Value("config", "the configuration file (docs/reference/configuration.md); read again without a restart", {}),
     Value("auditOnly", "nothing is denied, warned of or changed, whatever `config` says", _FLAG, False),
     Value(
         "failurePolicy",
@@ -251,7 +251,7 @@ VALUES: Final = (
     ),
     Value(
         "schedulerConfig",
-        "the KubeSchedulerConfiguration of the cluster's scheduler, or the name of a preset (docs/scheduler-config.md)",
+        "the cluster's KubeSchedulerConfiguration, or a preset (docs/reference/scheduler-profiles.md)",
         {"type": ["string", "object"]},
         "",
     ),
@@ -277,7 +277,7 @@ VALUES: Final = (
     Value("mutualTLS.configMap", "where in `ca.crt` their CA is", _SUBDOMAIN),
     Value("clientToken.enabled", "only who brings a token is answered (docs/install.md)", _FLAG, False),
     Value("clientToken.secret", "where in `tokens` they are; you make it", _SUBDOMAIN),
-    Value("clusterAudit.enabled", "one replica audits the cluster regularly (docs/audit.md)", _FLAG, False),
+    Value("clusterAudit.enabled", "one replica audits the cluster regularly (docs/guides/audit.md)", _FLAG, False),
     Value(
         "clusterAudit.interval",
         "seconds between two audits",

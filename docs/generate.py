@@ -16,7 +16,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 RBAC = ROOT / "manifests/base/rbac.yaml"
 JOBS_RBAC = ROOT / "manifests/jobs/base/rbac.yaml"
-DUMP = ROOT / "docs/preempt.md"
+DUMP = ROOT / "docs/guides/predict.md"
 DIRECTIONS = ROOT / "docs/failure-directions.md"
 _WIDTH = 110
 _ROWS_BY_STATE = "| row | goes by | its denial | why |\n|---|---|---|---|\n"
@@ -350,7 +350,7 @@ def registered() -> str:
 
 
 def dumped() -> str:
-    """The command of docs/preempt.md that writes a dump."""
+    """The command of docs/guides/predict.md that writes a cluster snapshot."""
     names = ",".join(spec.plural for spec in KINDS)
     lines = textwrap.wrap(names.replace(",", ", "), _WIDTH)
     return "\\\n    ".join(line.replace(", ", ",") for line in lines)
@@ -385,7 +385,7 @@ def main() -> int:
             DIRECTIONS, "| row | goes by | its denial | why |\n|---|---|---|---|\n", "", by_the_state()
         ),
         ROOT / "webhook/doctor/shipped.json": registered(),
-        DUMP: between(DUMP, "kubectl get -A -o json ", " > dump.json", dumped()),
+        DUMP: between(DUMP, "kubectl get -A -o json ", " > cluster.json", dumped()),
         **chart.files(schema(), {flag.name: flag.help for flag in FLAGS}, audit_only()),
     }
     stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]

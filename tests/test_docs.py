@@ -37,8 +37,8 @@ def test_what_is_made_from_the_code_is_fresh() -> None:
 
 
 def test_the_configuration_page_shows_every_option_in_a_file_that_can_be_read() -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", Path("docs/configuration.md").read_text(), re.DOTALL)
-    read_config(example, "docs/configuration.md")
+    (example,) = re.findall(r"```yaml\n(.*?)```", Path("docs/reference/configuration.md").read_text(), re.DOTALL)
+    read_config(example, "docs/reference/configuration.md")
     for name in OPTION_NAMES:
         assert re.search(rf"^{name}:", example, re.MULTILINE), name
 
@@ -69,6 +69,37 @@ def _update(page: str, command: str, shown: str, real: str) -> None:
     if os.environ.get("UPDATE"):
         text = Path(page).read_text()
         Path(page).write_text(text.replace(f"$ {command}\n{shown}```", f"$ {command}\n{real}```"))
+
+
+WHATIF = "--cluster docs/examples/whatif/cluster.yaml"
+GROUPS = "--node-templates docs/examples/whatif/node-groups.yaml"
+JSON_COMMANDS = {
+    "lint": ("lint docs/examples/lint/web.yaml",),
+    "predict": (f"predict -f docs/examples/test/till.yaml --explain {WHATIF}",),
+    "whatif": (
+        f"whatif lose zone a --timeline {WHATIF}",
+        f"whatif upgrade {WHATIF}",
+        f"whatif class batch --value 5 {WHATIF}",
+        f"whatif lose --each zone {WHATIF}",
+        "whatif pressure a-1 --signal memory --shutdown 0=60 --cluster docs/examples/node-pressure/node.yaml",
+    ),
+    "headroom": (f"headroom -f docs/examples/headroom/cache.yaml {GROUPS} {WHATIF}",),
+    "test": (f"test docs/examples/test/expectations.yaml {WHATIF}",),
+    "why": ("why shop/web --cluster docs/examples/why/cluster.yaml",),
+    "risk": (f"risk {WHATIF}",),
+}
+
+
+@pytest.mark.parametrize("section", JSON_COMMANDS)
+def test_the_reference_has_every_key_of_json(section: str) -> None:
+    """The keys of the object that each command prints."""
+    page = Path("docs/reference/json.md").read_text()
+    (text,) = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    listed = set(re.findall(r"`[.]?([a-zA-Z]+)", text))
+    for command in JSON_COMMANDS[section]:
+        run = [sys.executable, "-m", "policies.cli", *shlex.split(command), "-o", "json"]
+        printed = json.loads(subprocess.run(run, capture_output=True, text=True, check=False).stdout)
+        assert set(printed) - listed == set(), command
 
 
 LIMIT = "docs/limit-a-priority-class.md"
@@ -137,7 +168,7 @@ def test_every_command_flag_and_rule_is_documented() -> None:
     for command in COMMANDS:
         assert f"forewarn {command}" in pages, command
     for rule in RULES:
-        assert f"## {rule.ID}\n" in pages, rule.ID
+        assert f"# {rule.ID}\n" in pages, rule.ID
 
 
 def test_every_module_stands_in_the_architecture() -> None:

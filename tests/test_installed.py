@@ -24,8 +24,8 @@ import pytest
 CHECKOUT = Path.cwd()
 SAMPLE = CHECKOUT / "webhook/sample"
 BUILD = "import backend, sys; print(backend.build_wheel(sys.argv[1]))"
-PLUGINS = re.findall(r"```python\n(.*?)```", Path("docs/scheduler-plugins.md").read_text(), re.DOTALL)[0]
-PROFILE = re.findall(r"```yaml\n(.*?)```", Path("docs/scheduler-plugins.md").read_text(), re.DOTALL)[0]
+PLUGINS = re.findall(r"```python\n(.*?)```", Path("docs/reference/scheduler-profiles.md").read_text(), re.DOTALL)[0]
+PROFILE = re.findall(r"```yaml\n(.*?)```", Path("docs/reference/scheduler-profiles.md").read_text(), re.DOTALL)[0]
 
 
 def made_wheel(directory: Path, name: str, files: dict[str, str]) -> Path:

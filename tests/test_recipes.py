@@ -23,13 +23,12 @@ BAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {priorityClass: gol
 REFUSED = 'unknown field "spec.priorityClass"'
 
 
-def _recipe(heading: str, page: str = "lint.md") -> str:
-    """The indented text behind the paragraph of a page of docs/ that begins so."""
-    found = re.search(
-        rf"^{heading}:(?: .*)?\n\n((?:(?: {{4}}.*)?\n)+)", (ROOT / "docs" / page).read_text(), re.MULTILINE
-    )
+def _recipe(heading: str, page: str = "lint-in-ci.md") -> str:
+    """The first code block under a heading of a page of docs/guides."""
+    text = (ROOT / "docs/guides" / page).read_text()
+    found = re.search(rf"^## {heading}\n(?:(?!##)[^\n]*\n)*?```\w+\n(.*?)```$", text, re.MULTILINE | re.DOTALL)
     assert found
-    return "".join(line[4:] + "\n" for line in found[1].splitlines())
+    return found[1]
 
 
 @pytest.fixture
@@ -94,11 +93,13 @@ def test_every_recipe_says_what_to_replace() -> None:
     template = (ROOT / "docs/examples/ci/gitlab.yml").read_text()
     for text in (_recipe("GitLab"), template):
         assert "git+REPOSITORY_URL@COMMIT" in text
-    for page in ("lint.md", "test.md"):
-        ((hook,),) = [yaml.safe_load(_recipe("pre-commit", page))]
+    for recipe in (_recipe("pre-commit"), _recipe("Before a commit", "test-a-cluster.md")):
+        ((hook,),) = [yaml.safe_load(recipe)]
         assert (hook["repo"], hook["rev"]) == ("REPOSITORY_URL", "COMMIT")
-    assert "uses: OWNER/REPOSITORY@COMMIT " in _recipe("GitHub")
-    (names,) = re.findall(r"^.*replace REPOSITORY_URL.*\n.*$", (ROOT / "docs/lint.md").read_text(), re.MULTILINE)
+    assert "uses: OWNER/REPOSITORY@COMMIT " in _recipe("GitHub Actions")
+    (names,) = re.findall(
+        r"^.*replace REPOSITORY_URL.*\n.*$", (ROOT / "docs/guides/lint-in-ci.md").read_text(), re.MULTILINE
+    )
     assert {"REPOSITORY_URL", "OWNER/REPOSITORY", "COMMIT"} <= set(re.findall(r"[A-Z_/]{4,}", names))
 
 
@@ -255,7 +256,7 @@ def test_an_installed_command_imports_nothing_of_the_working_directory(command: 
 
 
 def test_the_workflow_names_inputs_that_the_action_has(action: dict[str, Any]) -> None:
-    (job,) = yaml.safe_load(_recipe("GitHub"))["jobs"].values()
+    (job,) = yaml.safe_load(_recipe("GitHub Actions"))["jobs"].values()
     by_name = {step["uses"].partition("@")[0]: step for step in job["steps"]}
     own, upload = by_name["OWNER/REPOSITORY"]["with"], by_name["github/codeql-action/upload-sarif"]
     assert own.keys() <= action["inputs"].keys()
@@ -300,16 +301,16 @@ PROMISE = "- {{name: nobody waits, expect: {{nonePending: {{namespace: {namespac
 def test_promises_before_a_commit(checkout: Path, libraries: Path, tree: Path, outside: dict[str, str]) -> None:
     """The same of the hook for promises, with the arguments of its recipe."""
     shutil.copy(ROOT / "docs/examples/whatif/cluster.yaml", tree / "cluster.yaml")
-    (tree / "promises").mkdir()
-    (tree / "promises/shop.yaml").write_text(PROMISE.format(namespace="shop"))
-    recipe = _recipe("pre-commit", "test.md").replace("cluster.json.gz", "cluster.yaml")
+    (tree / "expectations").mkdir()
+    (tree / "expectations/shop.yaml").write_text(PROMISE.format(namespace="shop"))
+    recipe = _recipe("Before a commit", "test-a-cluster.md").replace("cluster.json.gz", "cluster.yaml")
     environment = _with_hook(recipe, checkout, libraries, tree, outside)
-    (tree / "promises/reports.yaml").write_text(PROMISE.format(namespace="reports"))
-    refused = _run(f"git add promises && {GIT} commit -m broken", tree, environment)
+    (tree / "expectations/reports.yaml").write_text(PROMISE.format(namespace="reports"))
+    refused = _run(f"git add expectations && {GIT} commit -m broken", tree, environment)
     assert refused.returncode == 1
     assert "FAILED  nobody waits" in refused.stderr + refused.stdout
-    (tree / "promises/reports.yaml").write_text(PROMISE.format(namespace="shop"))
-    taken = _run(f"git add promises && {GIT} commit -m kept", tree, environment)
+    (tree / "expectations/reports.yaml").write_text(PROMISE.format(namespace="shop"))
+    taken = _run(f"git add expectations && {GIT} commit -m kept", tree, environment)
     assert (taken.returncode, "Passed" in taken.stderr + taken.stdout) == (0, True), taken.stderr
 
 

@@ -1,4 +1,4 @@
-"""A file of expectations: a list of `{name, when, expect}`, in YAML or JSON; docs/test.md has all of it."""
+"""A file of expectations: a list of `{name, when, expect}`, in YAML or JSON; see docs/guides/test-a-cluster.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings for programs: one JSON object, its keys as docs/lint.md has them."""
+"""Findings for programs: one JSON object, its keys as docs/reference/json.md has them."""
 
 from __future__ import annotations
 

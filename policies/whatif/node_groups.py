@@ -1,6 +1,6 @@
 """A file of node groups: what cluster-autoscaler could bring, as templates of nodes.
 
-The file is a list of `{name, minSize, size, maxSize, template}`; `template` is a Node (docs/whatif.md has an example).
+The file is a list of `{name, minSize, size, maxSize, template}`; `template` is a Node (docs/guides/what-if.md).
 The template becomes a node as cluster-autoscaler makes one of it. Sources, of cluster-autoscaler 1.36.1:
 simulator/node_info_utils.go, utils/taints/taints.go, utils/daemonset/daemonset.go, utils/labels/labels.go.
 """

@@ -43,7 +43,8 @@ PODS = 300
 COMPLETED_LAST: Final = known_minor(MINOR) >= 37
 """Whether a pod's own requests and limits are completed after admission (PodLevelResourcesFixDefaulting).
 
-forewarn completes them before, as earlier releases do (docs/releases.md), so that pods with such are left out then.
+forewarn completes them before, as earlier releases do (docs/reference/compatibility.md), so that pods
+with such are left out then.
 """
 NAMESPACES: Final = tuple(f"ranges-{number}" for number in range(20))
 ENFORCED: Final = NAMESPACES[:5]

@@ -64,10 +64,10 @@ def _actionlint(repository: Path, workflow: str, action: str = "") -> subprocess
 
 
 def test_actionlint_takes_the_workflow_and_the_action(tmp_path: Path) -> None:
-    text = (ROOT / "docs/lint.md").read_text()
-    found = re.search(r"^GitHub: .*\n\n((?:(?: {4}.*)?\n)+)", text, re.MULTILINE)
+    text = (ROOT / "docs/guides/lint-in-ci.md").read_text()
+    found = re.search(r"^## GitHub Actions\n\n.*\n\n```yaml\n(.*?)```$", text, re.MULTILINE | re.DOTALL)
     assert found
-    workflow = "".join(line[4:] + "\n" for line in found[1].splitlines())
+    workflow = found[1]
     own = re.sub(r"uses: OWNER/REPOSITORY@\S+", "uses: ./", workflow)
     assert own != workflow
     for each in (workflow, own):

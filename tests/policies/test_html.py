@@ -266,7 +266,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_the_picture_of_the_readme_is_what_the_command_draws(capsys: pytest.CaptureFixture[str]) -> None:
-    """`forewarn whatif lose zone a --cluster docs/examples/whatif/cluster.yaml -o svg > docs/examples/whatif/zone-a.svg`."""
+    """`cd docs/examples/whatif; forewarn whatif lose zone a --cluster cluster.yaml -o svg > zone-a.svg`."""
     assert main(["whatif", "lose", "zone", "a", "--cluster", SHOWN, "-o", "svg"]) == 0
     assert capsys.readouterr().out == Path("docs/examples/whatif/zone-a.svg").read_text()
     assert "docs/examples/whatif/zone-a.svg" in Path("README.md").read_text()

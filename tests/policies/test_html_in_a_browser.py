@@ -233,7 +233,7 @@ def test_what_axe_is_there_for_it_finds(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_five_thousand_nodes_are_drawn_in_time(tmp_path: Path) -> None:
-    """Within a second on an idle machine, as docs/whatif.md says; here others have the processor, too."""
+    """Within a second on an idle machine, as docs/guides/what-if.md says; here others have the processor, too."""
     drawn = large(5000, 150_000)
     text = document("large", [element("main", element("h1", "large"), nodes(drawn)), data("nodes-data", drawn)])
     assert len(text.encode()) < 2_000_000

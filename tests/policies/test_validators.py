@@ -295,7 +295,8 @@ def _local() -> str:
     [("GitLab", GITLAB_CI, {"forewarn": {"script": 1}}), ("pre-commit", PRE_COMMIT, {"repos": [{"repo": 1}]})],
 )
 def test_the_recipe_of_the_documentation_is_valid(heading: str, schema: str, wrong: dict[str, Any]) -> None:
-    found = re.search(rf"^{heading}:\n\n((?: {{4}}.*\n)+)", Path("docs/lint.md").read_text(), re.MULTILINE)
+    text = Path("docs/guides/lint-in-ci.md").read_text()
+    found = re.search(rf"^## {heading}\n\n```yaml\n(.*?)```$", text, re.MULTILINE | re.DOTALL)
     assert found
     recipe = yaml.safe_load(found[1])
     assert _faults(schema, {"repos": recipe} if isinstance(recipe, list) else recipe) == []

@@ -1,4 +1,4 @@
-"""docs/coverage.md, row by row: held to the webhook configurations and to the table of directions."""
+"""docs/reference/compatibility.md, row by row: held to the webhook configurations and to the table of directions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webhook.admission.decision import ROWS, Direction, row_of
 from webhook.admission.review import AdmissionRequest, GroupVersionKind, GroupVersionResource
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "coverage.md").read_text()
+PAGE = (ROOT / "docs/reference/compatibility.md").read_text()
 HOOKS = ("mutate", "validate")
 KINDS = {
     "pods": "Pod",
@@ -47,13 +47,12 @@ CONNECTED = {"attach", "exec", "log", "portforward", "proxy"}
 
 def _table(heading: str) -> list[list[str]]:
     (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", section, re.MULTILINE)
-    ]
-    return rows[2:]
+    lines = re.findall(r"^\|.*\|$", section, re.MULTILINE)[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [[resource.strip("`"), *cells] for names, *cells in rows for resource in names.split(", ")]
 
 
-SENT, UNSENT = _table("What the webhook is sent"), _table("What it is not sent, and why")
+SENT, UNSENT = _table("What the webhook receives"), _table("What the webhook does not receive")
 
 
 def _configured() -> dict[str, dict[str, set[str]]]:

@@ -61,7 +61,7 @@ def read_configuration(looks: Looks, installed: Installed) -> tuple[Config | Non
     try:
         config = read_config(str(text or ""), "forewarn.yaml")
     except ConfigError as fault:
-        fix = f"kubectl -n {installed.namespace} edit configmap forewarn; docs/configuration.md has what it may say"
+        fix = f"kubectl -n {installed.namespace} edit configmap forewarn; see docs/reference/configuration.md"
         return None, [AREA.problem("configuration", f"the ConfigMap forewarn cannot be used: {fault}", fix)]
     off = sorted(rule for rule, action in config.actions.items() if action is Action.OFF)
     quiet = sum(action is Action.AUDIT for action in config.actions.values())

@@ -237,5 +237,5 @@ def test_no_answer_has_a_status_of_its_own(
 
 
 def test_the_reference_page_has_every_command() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "exit-status.md").read_text()
-    assert [name for name in COMMANDS if f"| `{name}`" not in page] == []
+    page = (Path(__file__).parents[3] / "docs/reference/exit-statuses.md").read_text()
+    assert [name for name in COMMANDS if f"`{name}`" not in page] == []

@@ -153,7 +153,7 @@ def test_what_each_asks_for_is_told_and_nothing_else(
             "the pod names its node",
         ),
         ((*SHOWN, "-o", "markdown"), 0, ""),
-        (("-f", "docs/audit.md", "--cluster", "docs/examples/whatif/cluster.yaml"), 3, ""),
+        (("-f", "docs/guides/audit.md", "--cluster", "docs/examples/whatif/cluster.yaml"), 3, ""),
     ],
 )
 def test_exit_status(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, said: str) -> None:

@@ -26,7 +26,7 @@ from tests.policies.scheduling.profiles import cluster, config, point, semantics
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PAGE = Path("docs/scheduler-plugins.md").read_text()
+PAGE = Path("docs/reference/scheduler-profiles.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def page() -> Any:
     assert len(source.splitlines()) <= 53
     module = ModuleType("company_plugins")
     sys.modules["company_plugins"] = module
-    exec(compile(source, "docs/scheduler-plugins.md", "exec"), module.__dict__)
+    exec(compile(source, "docs/reference/scheduler-profiles.md", "exec"), module.__dict__)
     return module
 
 

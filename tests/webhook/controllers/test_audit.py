@@ -37,7 +37,7 @@ CLUSTER = f"{GROUP}/clusterreports/{NAME}"
 
 
 def neglected() -> ClusterSnapshot:
-    """The cluster of docs/audit.md."""
+    """The cluster of docs/guides/audit.md."""
     return load_cluster("docs/examples/audit/cluster.yaml").snapshot()
 
 
@@ -405,6 +405,6 @@ def test_an_audit_that_is_under_way_ends_at_once_when_its_replica_stops() -> Non
 def test_the_example_of_the_page_is_what_a_namespace_is_told() -> None:
     api = installed()
     Replica(api).turn()
-    page = Path("docs/audit.md").read_text()
+    page = Path("docs/guides/audit.md").read_text()
     for result in api.objects[f"{GROUP}/namespaces/shop/reports/{NAME}"]["results"]:
         assert result["message"] in page
